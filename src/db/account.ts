@@ -1,6 +1,6 @@
 /**
- * Chooses the user that runs PostgreSQL when Halcyon runs as root: an id that no account has. Earlier versions used `nobody`
- * (65534), whose other processes could read the files and connect to the server.
+ * Chooses the user that runs PostgreSQL when Halcyon runs as root: an id that no account has. Other processes of `nobody` (65534)
+ * could read the files and connect to the server.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { DatabaseError } from './pool.ts';
 /** systemd ("Users, Groups, UIDs and GIDs on systemd Systems") and Debian's policy assign these ids to no account. */
 const FIRST_ID = 65_520;
 const LAST_ID = 65_533;
-export const NOBODY_UID = 65_534;
+const NOBODY_UID = 65_534;
 
 /** Returns the first id that no line of `/etc/passwd` and `/etc/group` (the contents in `files`) uses. */
 export function freeAccount(files: readonly string[]): { uid: number; gid: number } {

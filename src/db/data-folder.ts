@@ -3,7 +3,7 @@ import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlin
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Log } from '#core/log.ts';
-import { ownAccount } from './account.ts';
+import { chownRecursive, ownAccount } from './account.ts';
 import { isReachable, type Account } from './binaries.ts';
 import { DatabaseError, UnusableError } from './pool.ts';
 
@@ -88,6 +88,21 @@ async function makeHome(dataDir: string, path: string, account: Account, log?: L
 }
 
 /**
+ * Gives a copy that root has unpacked without its owners to the account that runs PostgreSQL. The folder itself is last, so that no
+ * other process can add links, and a start after a crash continues. Links are not followed.
+ */
+async function giveAway(home: string, log?: Log): Promise<Home> {
+  const account = await ownAccount();
+  await chownRecursive(
+    account,
+    (await readdir(home)).map((name) => join(home, name)),
+  );
+  await chown(home, account.uid, account.gid);
+  log?.info({ home, to: account.uid }, 'owner of the database folder changed');
+  return { home, account };
+}
+
+/**
  * Returns the folder of the cluster, created if it is missing, and the account that runs it: the folder's owner if this process
  * is root, otherwise its own user. Throws a `DatabaseError` with a remedy if the folder cannot be used.
  */
@@ -108,6 +123,7 @@ export async function openHome(dataDir: string, log?: Log): Promise<Home> {
     });
     const { uid, gid } = await stat(home);
     await readdir(home);
+    if (isRoot && uid === 0) return await giveAway(home, log);
     return { home, account: isRoot ? { uid, gid } : undefined };
   } catch (error) {
     throw error instanceof DatabaseError ? error : unwritable(dataDir, error);

@@ -12,7 +12,6 @@ import { readPidFile, startPostmaster } from './postmaster.ts';
 import { startSupervised } from './supervised.ts';
 import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 import { finishMove, reachableHome } from './relocate.ts';
-import { takeOverHome } from './take-over.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
@@ -79,7 +78,7 @@ export async function startEmbedded(options: {
   const { dataDir, durable = true, connectionsMax, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
-  const { home, account } = await reachableHome(dataDir, await takeOverHome(await openHome(dataDir, log), log), log);
+  const { home, account } = await reachableHome(dataDir, await openHome(dataDir, log), log);
   const password = await readOrCreatePassword(dataDir);
   const cache = account ? SYSTEM_CACHE : dataDir;
   const binaries = await usableBinaries(found, { account, cache });

@@ -16,7 +16,7 @@ const RETRY_CHANNEL = 'halcyon_retry';
 export type LaneKey = { shard: number; webhookId: number };
 /** A committed delivery. */
 export type Work = LaneKey & { deliveryId: number };
-/** Without a delivery id, which an older version does not send, the webhook has new rows in the table. */
+/** Without a delivery id, all rows of the webhook that are due. */
 export type AnnouncedWork = LaneKey & { deliveryId: number | undefined };
 export type ErasedEvents = { shard: number; ids: readonly number[] };
 

@@ -119,36 +119,38 @@ test(
   },
 );
 
-test('as root, a database of the user nobody is taken over, also after an interrupted take-over', asRoot, async (t) => {
-  const dataDir = await temporaryFolder(t);
-  const home = join(dataDir, 'postgres');
-  const secret = join(await temporaryFolder(t), 'secret');
-  await writeFile(secret, 'x');
-  const first = hold(t, dataDir);
-  await ask((await first.next()).address, 'create table kept as select 7 as n');
-  await first.release();
-  const [own] = await ownersOf(home);
-  for (const owner of [UNPRIVILEGED.uid, 0]) {
-    await promisify(execFile)('chown', ['-R', `${UNPRIVILEGED.uid}:${UNPRIVILEGED.gid}`, home]);
-    await chown(home, owner, owner);
-    await symlink(secret, join(home, `link-${owner}`));
-    const next = hold(t, dataDir);
-    assert.deepEqual(await ask((await next.next()).address, 'select n from kept'), [{ n: 7 }]);
-    await next.release();
-    assert.deepEqual(await ownersOf(home), [own]);
-    assert.equal((await stat(secret)).uid, 0, 'the target of a link keeps its owner');
-  }
-});
+test(
+  'as root, a copy that was unpacked without its owners gets the user of PostgreSQL, also after an interruption',
+  asRoot,
+  async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const home = join(dataDir, 'postgres');
+    const secret = join(await temporaryFolder(t), 'secret');
+    await writeFile(secret, 'x');
+    const first = hold(t, dataDir);
+    await ask((await first.next()).address, 'create table kept as select 7 as n');
+    await first.release();
+    const [own] = await ownersOf(home);
+    for (const name of ['', 'data/base']) {
+      await promisify(execFile)('chown', ['-R', '0:0', join(home, name)]);
+      await chown(home, 0, 0);
+      await symlink(secret, join(home, `link-${name.length}`));
+      const next = hold(t, dataDir);
+      assert.deepEqual(await ask((await next.next()).address, 'select n from kept'), [{ n: 7 }]);
+      await next.release();
+      assert.deepEqual(await ownersOf(home), [own]);
+      assert.equal((await stat(secret)).uid, 0, 'the target of a link keeps its owner');
+    }
+  },
+);
 
-test('as root, a database whose WAL is elsewhere stays with its user', asRoot, async (t) => {
-  const [dataDir, elsewhere] = [await temporaryFolder(t), join(await temporaryFolder(t), 'wal')];
+test('as root, a database of another user stays with it', asRoot, async (t) => {
+  const dataDir = await temporaryFolder(t);
   const home = join(dataDir, 'postgres');
   const first = hold(t, dataDir);
   await first.next();
   await first.release();
-  await rename(join(home, 'data/pg_wal'), elsewhere);
-  await symlink(elsewhere, join(home, 'data/pg_wal'));
-  await promisify(execFile)('chown', ['-R', `${UNPRIVILEGED.uid}:${UNPRIVILEGED.gid}`, home, elsewhere]);
+  await promisify(execFile)('chown', ['-R', `${UNPRIVILEGED.uid}:${UNPRIVILEGED.gid}`, home]);
   const next = hold(t, dataDir);
   assert.deepEqual(await ask((await next.next()).address, 'select 1 as n'), [{ n: 1 }]);
   assert.equal((await stat(home)).uid, UNPRIVILEGED.uid);
