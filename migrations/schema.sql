@@ -1,10 +1,6 @@
 -- What all migrations together make: written by "npm run schema", compared by test/schema.test.ts. Never edited by hand.
 -- Day partitions are left out.
 
-create sequence delivery_n as bigint increment by 1 minvalue 0 maxvalue 1073741823 start 0 cache 1 cycle;
-
-create sequence event_n as bigint increment by 1024 minvalue 0 maxvalue 1073741823 start 0 cache 1 cycle;
-
 create sequence id_n as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
 create sequence outbox_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
@@ -24,20 +20,20 @@ create table access_grant (
   date_used timestamp with time zone,
   permissions text[],
   date_ends timestamp with time zone,
-  constraint access_grant_check1 CHECK (((scope = 'platform'::text) = (user_id IS NULL))),
   constraint access_grant_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
   constraint access_grant_id_check CHECK ((id > 0)),
   constraint access_grant_permissions_check CHECK ((((scope = 'store_limited'::text) = (permissions IS NOT NULL)) AND (cardinality(permissions) > 0))),
   constraint access_grant_pkey PRIMARY KEY (id),
   constraint access_grant_scope_check CHECK ((scope = ANY (ARRAY['store_full_access'::text, 'store_limited'::text, 'user_full_access'::text, 'platform'::text]))),
   constraint access_grant_store_check CHECK (((scope = ANY (ARRAY['store_full_access'::text, 'store_limited'::text])) = (store_id IS NOT NULL))),
+  constraint access_grant_user_check CHECK (((scope = 'platform'::text) = (user_id IS NULL))),
   constraint access_grant_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX access_grant_client ON public.access_grant USING btree (client);
-CREATE INDEX access_grant_ends ON public.access_grant USING btree (date_ends) WHERE ((date_ends IS NOT NULL) AND (date_revoked IS NULL));
-CREATE INDEX access_grant_revoked ON public.access_grant USING btree (date_revoked) WHERE (date_revoked IS NOT NULL);
-CREATE INDEX access_grant_store ON public.access_grant USING btree (store_id) WHERE ((store_id IS NOT NULL) AND (date_revoked IS NULL));
-CREATE INDEX access_grant_user ON public.access_grant USING btree (user_id);
+CREATE INDEX access_grant_client ON access_grant USING btree (client);
+CREATE INDEX access_grant_ends ON access_grant USING btree (date_ends) WHERE ((date_ends IS NOT NULL) AND (date_revoked IS NULL));
+CREATE INDEX access_grant_revoked ON access_grant USING btree (date_revoked) WHERE (date_revoked IS NOT NULL);
+CREATE INDEX access_grant_store ON access_grant USING btree (store_id) WHERE ((store_id IS NOT NULL) AND (date_revoked IS NULL));
+CREATE INDEX access_grant_user ON access_grant USING btree (user_id);
 
 create table access_token (
   hash bytea not null,
@@ -49,8 +45,8 @@ create table access_token (
   constraint access_token_permissions_check CHECK ((cardinality(permissions) > 0)),
   constraint access_token_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX access_token_expires ON public.access_token USING btree (date_expires);
-CREATE INDEX access_token_grant ON public.access_token USING btree (grant_id);
+CREATE INDEX access_token_expires ON access_token USING btree (date_expires);
+CREATE INDEX access_token_grant ON access_token USING btree (grant_id);
 
 create table app_webhook (
   client bigint not null,
@@ -81,7 +77,7 @@ create table attempt (
   constraint attempt_n_check CHECK ((n > 0)),
   constraint attempt_pkey PRIMARY KEY (shard, delivery_id, n)
 ) partition by RANGE (delivery_id);
-CREATE INDEX attempt_webhook ON ONLY public.attempt USING btree (shard, webhook_id, date_started DESC);
+CREATE INDEX attempt_webhook ON ONLY attempt USING btree (shard, webhook_id, date_started DESC);
 
 create table audit (
   id bigint not null,
@@ -99,8 +95,8 @@ create table audit (
   constraint audit_pkey PRIMARY KEY (id),
   constraint audit_user_agent_check CHECK ((length(user_agent) <= 512))
 );
-CREATE INDEX audit_created ON public.audit USING btree (date_created);
-CREATE INDEX audit_user ON public.audit USING btree (user_id, id DESC);
+CREATE INDEX audit_created ON audit USING btree (date_created);
+CREATE INDEX audit_user ON audit USING btree (user_id, id DESC);
 
 create table authenticator_app (
   user_id bigint not null,
@@ -123,12 +119,12 @@ create table authorization_code (
   constraint authorization_code_hash_check CHECK ((length(hash) = 32)),
   constraint authorization_code_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX authorization_code_expires ON public.authorization_code USING btree (date_expires);
-CREATE INDEX authorization_code_grant ON public.authorization_code USING btree (grant_id);
+CREATE INDEX authorization_code_expires ON authorization_code USING btree (date_expires);
+CREATE INDEX authorization_code_grant ON authorization_code USING btree (grant_id);
 
 create table client (
   id bigint not null,
-  client_id text not null,
+  client_id text collate "C" not null,
   name text not null,
   company text,
   description text,
@@ -176,9 +172,9 @@ create table client (
   constraint client_scopes_check CHECK ((cardinality(scopes) > 0)),
   constraint client_tos_uri_check CHECK (((length(tos_uri) >= 1) AND (length(tos_uri) <= 2000)))
 );
-CREATE INDEX client_deleted ON public.client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
-CREATE INDEX client_owner ON public.client USING btree (owner) WHERE (owner IS NOT NULL);
-CREATE INDEX client_unused ON public.client USING btree (unused_until) WHERE (unused_until IS NOT NULL);
+CREATE INDEX client_deleted ON client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
+CREATE INDEX client_owner ON client USING btree (owner) WHERE (owner IS NOT NULL);
+CREATE INDEX client_unused ON client USING btree (unused_until) WHERE (unused_until IS NOT NULL);
 
 create table client_logo (
   client bigint not null,
@@ -200,8 +196,8 @@ create table client_secret (
   constraint client_secret_hash_check CHECK ((length(hash) = 32)),
   constraint client_secret_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX client_secret_client ON public.client_secret USING btree (client);
-CREATE INDEX client_secret_expires ON public.client_secret USING btree (date_expires) WHERE (date_expires IS NOT NULL);
+CREATE INDEX client_secret_client ON client_secret USING btree (client);
+CREATE INDEX client_secret_expires ON client_secret USING btree (date_expires) WHERE (date_expires IS NOT NULL);
 
 create table database_identity (
   is_only boolean default true not null,
@@ -214,27 +210,27 @@ create table database_identity (
 create table day_count (
   shard smallint not null,
   owner_id bigint not null,
-  list text not null,
+  list text collate "C" not null,
   day integer not null,
   rows bigint not null,
   constraint day_count_list_check CHECK ((list = ANY (ARRAY['event'::text, 'delivery'::text, 'attempt'::text]))),
   constraint day_count_pkey PRIMARY KEY (shard, owner_id, list, day),
   constraint day_count_rows_check CHECK ((rows >= 0))
 );
-CREATE INDEX day_count_day ON public.day_count USING btree (day);
+CREATE INDEX day_count_day ON day_count USING btree (day);
 
 create table day_kind_count (
   shard smallint not null,
   owner_id bigint not null,
-  list text not null,
+  list text collate "C" not null,
   day integer not null,
-  kind text not null,
+  kind text collate "C" not null,
   rows bigint not null,
   constraint day_kind_count_list_check CHECK ((list = ANY (ARRAY['event'::text, 'delivery'::text]))),
   constraint day_kind_count_pkey PRIMARY KEY (shard, owner_id, list, day, kind),
   constraint day_kind_count_rows_check CHECK ((rows >= 0))
 );
-CREATE INDEX day_kind_count_day ON public.day_kind_count USING btree (day);
+CREATE INDEX day_kind_count_day ON day_kind_count USING btree (day);
 
 create table delivery (
   shard smallint not null,
@@ -250,7 +246,7 @@ create table delivery (
   constraint delivery_faults_check CHECK ((faults >= 0)),
   constraint delivery_pkey PRIMARY KEY (shard, id)
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
-CREATE INDEX delivery_due ON public.delivery USING btree (shard, webhook_id, due_at, id) WHERE (due_at > '-infinity'::timestamp with time zone);
+CREATE INDEX delivery_due ON delivery USING btree (shard, webhook_id, due_at, id) WHERE (due_at > '-infinity'::timestamp with time zone);
 
 create table delivery_done (
   shard smallint not null,
@@ -270,12 +266,12 @@ create table delivery_done (
   constraint delivery_done_pkey PRIMARY KEY (shard, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
-CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
-CREATE INDEX delivery_done_failed ON ONLY public.delivery_done USING btree (shard, webhook_id, id) WHERE (state = 'failed'::text);
-CREATE INDEX delivery_done_later ON ONLY public.delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
-CREATE INDEX delivery_done_retried ON ONLY public.delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
-CREATE INDEX delivery_done_started ON ONLY public.delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
-CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
+CREATE INDEX delivery_done_event ON ONLY delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
+CREATE INDEX delivery_done_failed ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (state = 'failed'::text);
+CREATE INDEX delivery_done_later ON ONLY delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
+CREATE INDEX delivery_done_retried ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
+CREATE INDEX delivery_done_started ON ONLY delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
+CREATE INDEX delivery_done_webhook ON ONLY delivery_done USING btree (shard, webhook_id, id DESC);
 
 create table delivery_order (
   shard smallint not null,
@@ -286,7 +282,7 @@ create table delivery_order (
   constraint delivery_order_pkey PRIMARY KEY (shard, delivery_id),
   constraint delivery_order_version_check CHECK ((version > 0))
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
-CREATE INDEX delivery_order_resource ON public.delivery_order USING btree (shard, webhook_id, resource_key, version);
+CREATE INDEX delivery_order_resource ON delivery_order USING btree (shard, webhook_id, resource_key, version);
 
 create table delivery_suspect (
   shard smallint not null,
@@ -314,14 +310,14 @@ create table device_authorization (
   constraint device_authorization_user_code_hash_check CHECK ((length(user_code_hash) = 32)),
   constraint device_authorization_user_code_hash_key UNIQUE (user_code_hash)
 );
-CREATE INDEX device_authorization_client ON public.device_authorization USING btree (client);
-CREATE INDEX device_authorization_expires ON public.device_authorization USING btree (date_expires);
+CREATE INDEX device_authorization_client ON device_authorization USING btree (client);
+CREATE INDEX device_authorization_expires ON device_authorization USING btree (date_expires);
 
 create table email_change (
   hash bytea not null,
   undo_hash bytea not null,
   user_id bigint not null,
-  old_email text not null,
+  old_email text collate "C" not null,
   new_email text not null,
   date_created timestamp with time zone not null,
   date_expires timestamp with time zone not null,
@@ -336,10 +332,10 @@ create table email_change (
   constraint email_change_undo_hash_check CHECK ((length(undo_hash) = 32)),
   constraint email_change_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX email_change_former ON public.email_change USING btree (old_email) WHERE (date_changed IS NOT NULL);
-CREATE UNIQUE INDEX email_change_undo ON public.email_change USING btree (undo_hash);
-CREATE INDEX email_change_undo_expires ON public.email_change USING btree (date_undo_expires);
-CREATE INDEX email_change_user ON public.email_change USING btree (user_id, date_created);
+CREATE INDEX email_change_former ON email_change USING btree (old_email) WHERE (date_changed IS NOT NULL);
+CREATE UNIQUE INDEX email_change_undo ON email_change USING btree (undo_hash);
+CREATE INDEX email_change_undo_expires ON email_change USING btree (date_undo_expires);
+CREATE INDEX email_change_user ON email_change USING btree (user_id, date_created);
 
 create table erased_chain (
   shard smallint not null,
@@ -355,7 +351,7 @@ create table erased_chain (
 create table erased_customer (
   shard smallint not null,
   store_id bigint not null,
-  id text not null,
+  id text collate "C" not null,
   date_erased timestamp with time zone not null,
   after_type text default ''::text not null,
   after_id text default ''::text not null,
@@ -371,13 +367,13 @@ create table erased_event (
   date_erased timestamp with time zone not null,
   constraint erased_event_pkey PRIMARY KEY (shard, id)
 );
-CREATE INDEX erased_event_date ON public.erased_event USING btree (date_erased);
+CREATE INDEX erased_event_date ON erased_event USING btree (date_erased);
 
 create table erased_resource (
   shard smallint not null,
   store_id bigint not null,
-  type text not null,
-  id text not null,
+  type text collate "C" not null,
+  id text collate "C" not null,
   version integer not null,
   step_id bigint,
   date_erased timestamp with time zone,
@@ -410,12 +406,12 @@ create table event (
   previous_id bigint,
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
-CREATE INDEX event_store_dated ON ONLY public.event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
+CREATE INDEX event_store_dated ON ONLY event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
 
 create table external_identity (
   id bigint not null,
-  issuer text not null,
-  subject text not null,
+  issuer text collate "C" not null,
+  subject text collate "C" not null,
   user_id bigint not null,
   date_created timestamp with time zone not null,
   date_used timestamp with time zone not null,
@@ -424,8 +420,8 @@ create table external_identity (
   constraint external_identity_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255))),
   constraint external_identity_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE UNIQUE INDEX external_identity_subject ON public.external_identity USING btree (issuer, subject);
-CREATE INDEX external_identity_user ON public.external_identity USING btree (user_id);
+CREATE UNIQUE INDEX external_identity_subject ON external_identity USING btree (issuer, subject);
+CREATE INDEX external_identity_user ON external_identity USING btree (user_id);
 
 create table idempotency_key (
   scope bytea not null,
@@ -437,8 +433,8 @@ create table idempotency_key (
   constraint idempotency_key_pkey PRIMARY KEY (scope),
   constraint idempotency_key_scope_check CHECK ((length(scope) = 32)),
   constraint idempotency_key_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
-);
-CREATE INDEX idempotency_key_created ON public.idempotency_key USING btree (date_created);
+) replica identity full;
+CREATE INDEX idempotency_key_created ON idempotency_key USING btree (date_created);
 
 create table invitation (
   shard smallint not null,
@@ -461,11 +457,11 @@ create table invitation (
   constraint invitation_shard_store_id_created_by_fkey FOREIGN KEY (shard, store_id, created_by) REFERENCES membership(shard, store_id, user_id) ON DELETE CASCADE,
   constraint invitation_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE
 );
-CREATE INDEX invitation_creator ON public.invitation USING btree (shard, store_id, created_by);
-CREATE INDEX invitation_email ON public.invitation USING btree (email) WHERE (email IS NOT NULL);
-CREATE INDEX invitation_expires ON public.invitation USING btree (date_expires);
-CREATE UNIQUE INDEX invitation_hash ON public.invitation USING btree (hash);
-CREATE UNIQUE INDEX invitation_mailed_hash ON public.invitation USING btree (mailed_hash) WHERE (mailed_hash IS NOT NULL);
+CREATE INDEX invitation_creator ON invitation USING btree (shard, store_id, created_by);
+CREATE INDEX invitation_email ON invitation USING btree (email) WHERE (email IS NOT NULL);
+CREATE INDEX invitation_expires ON invitation USING btree (date_expires);
+CREATE UNIQUE INDEX invitation_hash ON invitation USING btree (hash);
+CREATE UNIQUE INDEX invitation_mailed_hash ON invitation USING btree (mailed_hash) WHERE (mailed_hash IS NOT NULL);
 
 create table membership (
   shard smallint not null,
@@ -478,7 +474,7 @@ create table membership (
   constraint membership_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
   constraint membership_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX membership_user ON public.membership USING btree (user_id);
+CREATE INDEX membership_user ON membership USING btree (user_id);
 
 create table moved_shard (
   shard smallint not null,
@@ -500,7 +496,7 @@ create table outbox (
   constraint outbox_pkey PRIMARY KEY (id),
   constraint outbox_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
-CREATE INDEX outbox_by_database ON public.outbox USING btree (database, id);
+CREATE INDEX outbox_by_database ON outbox USING btree (database, id);
 
 create table outbox_applied (
   id bigint not null,
@@ -523,8 +519,8 @@ create table passkey (
   constraint passkey_sign_count_check CHECK ((sign_count >= 0)),
   constraint passkey_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE UNIQUE INDEX passkey_credential ON public.passkey USING btree (credential_id);
-CREATE INDEX passkey_user ON public.passkey USING btree (user_id);
+CREATE UNIQUE INDEX passkey_credential ON passkey USING btree (credential_id);
+CREATE INDEX passkey_user ON passkey USING btree (user_id);
 
 create table password_reset (
   hash bytea not null,
@@ -535,13 +531,13 @@ create table password_reset (
   constraint password_reset_pkey PRIMARY KEY (hash),
   constraint password_reset_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX password_reset_expires ON public.password_reset USING btree (date_expires);
-CREATE INDEX password_reset_user ON public.password_reset USING btree (user_id);
+CREATE INDEX password_reset_expires ON password_reset USING btree (date_expires);
+CREATE INDEX password_reset_user ON password_reset USING btree (user_id);
 
 create table publish_key (
   shard smallint not null,
   store_id bigint not null,
-  key text not null,
+  key text collate "C" not null,
   fingerprint bytea not null,
   event_ids bigint[] not null,
   date_created timestamp with time zone not null,
@@ -550,7 +546,7 @@ create table publish_key (
   constraint publish_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255))),
   constraint publish_key_pkey PRIMARY KEY (shard, store_id, key)
 );
-CREATE INDEX publish_key_created ON public.publish_key USING btree (date_created);
+CREATE INDEX publish_key_created ON publish_key USING btree (date_created);
 
 create table recovery (
   shard smallint not null,
@@ -589,9 +585,9 @@ create table recovery (
   constraint recovery_shard_webhook_id_fkey FOREIGN KEY (shard, webhook_id) REFERENCES webhook(shard, id) ON DELETE CASCADE,
   constraint recovery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'running'::text, 'finished'::text, 'cancelled'::text, 'stopped'::text])))
 );
-CREATE INDEX recovery_ended ON public.recovery USING btree (date_ended) WHERE (date_ended IS NOT NULL);
-CREATE UNIQUE INDEX recovery_open ON public.recovery USING btree (shard, webhook_id) WHERE (state = ANY (ARRAY['waiting'::text, 'running'::text]));
-CREATE INDEX recovery_webhook ON public.recovery USING btree (shard, webhook_id, id DESC);
+CREATE INDEX recovery_ended ON recovery USING btree (date_ended) WHERE (date_ended IS NOT NULL);
+CREATE UNIQUE INDEX recovery_open ON recovery USING btree (shard, webhook_id) WHERE (state = ANY (ARRAY['waiting'::text, 'running'::text]));
+CREATE INDEX recovery_webhook ON recovery USING btree (shard, webhook_id, id DESC);
 
 create table recovery_code (
   user_id bigint not null,
@@ -610,8 +606,8 @@ create table refresh_token (
   constraint refresh_token_hash_check CHECK ((length(hash) = 32)),
   constraint refresh_token_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX refresh_token_expires ON public.refresh_token USING btree (date_expires);
-CREATE INDEX refresh_token_grant ON public.refresh_token USING btree (grant_id);
+CREATE INDEX refresh_token_expires ON refresh_token USING btree (date_expires);
+CREATE INDEX refresh_token_grant ON refresh_token USING btree (grant_id);
 
 create table registration_token (
   hash bytea not null,
@@ -620,13 +616,13 @@ create table registration_token (
   constraint registration_token_hash_check CHECK ((length(hash) = 32)),
   constraint registration_token_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX registration_token_expires ON public.registration_token USING btree (date_expires);
+CREATE INDEX registration_token_expires ON registration_token USING btree (date_expires);
 
 create table resource (
   shard smallint not null,
   store_id bigint not null,
-  type text not null,
-  id text not null,
+  type text collate "C" not null,
+  id text collate "C" not null,
   version integer not null,
   modified_at timestamp with time zone not null,
   event_id bigint not null,
@@ -639,7 +635,8 @@ create table resource (
   head_event_id bigint,
   superseded_event_id bigint,
   step_id bigint,
-  parent_id text generated always as ("left"(
+  modified_day integer generated always as ((((modified_at AT TIME ZONE 'UTC'::text))::date - '2020-01-01'::date)) stored,
+  parent_id text collate "C" generated always as ("left"(
 CASE type
     WHEN 'transaction'::text THEN ((body)::json ->> 'customer_id'::text)
     WHEN 'subscription'::text THEN ((body)::json ->> 'customer_id'::text)
@@ -647,14 +644,13 @@ CASE type
     WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
     ELSE NULL::text
 END, 64)) stored,
-  modified_day integer generated always as ((((modified_at AT TIME ZONE 'UTC'::text))::date - '2020-01-01'::date)) stored,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
-CREATE INDEX resource_listed ON public.resource USING btree (shard, store_id, type, length(id), id);
-CREATE INDEX resource_modified ON public.resource USING btree (shard, store_id, type, modified_day);
-CREATE INDEX resource_parent ON public.resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);
+CREATE INDEX resource_listed ON resource USING btree (shard, store_id, type, length(id), id);
+CREATE INDEX resource_modified ON resource USING btree (shard, store_id, type, modified_day);
+CREATE INDEX resource_parent ON resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);
 
 create table revenue_book (
   shard smallint not null,
@@ -665,7 +661,7 @@ create table revenue_book (
   constraint revenue_book_check CHECK ((next_day <= open_day)),
   constraint revenue_book_pkey PRIMARY KEY (shard, store_id)
 );
-CREATE INDEX revenue_book_due ON public.revenue_book USING btree (shard, due_at);
+CREATE INDEX revenue_book_due ON revenue_book USING btree (shard, due_at);
 
 create table revenue_day (
   shard smallint not null,
@@ -688,7 +684,7 @@ create table sealing_key (
   constraint sealing_key_key_id_check CHECK ((length(key_id) = 4)),
   constraint sealing_key_pkey PRIMARY KEY (key_id)
 );
-CREATE UNIQUE INDEX sealing_key_one ON public.sealing_key USING btree ((true));
+CREATE UNIQUE INDEX sealing_key_one ON sealing_key USING btree ((true));
 
 create table session (
   hash bytea not null,
@@ -706,13 +702,13 @@ create table session (
   constraint session_user_agent_check CHECK ((length(user_agent) <= 512)),
   constraint session_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX session_expires ON public.session USING btree (date_expires);
-CREATE UNIQUE INDEX session_id ON public.session USING btree (id);
-CREATE INDEX session_user_id ON public.session USING btree (user_id);
+CREATE INDEX session_expires ON session USING btree (date_expires);
+CREATE UNIQUE INDEX session_id ON session USING btree (id);
+CREATE INDEX session_user_id ON session USING btree (user_id);
 
 create table shard_database (
   id smallint not null,
-  name text not null,
+  name text collate "C" not null,
   identity uuid not null,
   address bytea,
   constraint shard_database_check CHECK (((address IS NULL) = (id = 0))),
@@ -756,7 +752,7 @@ create table shard_move (
   constraint shard_move_source_fkey FOREIGN KEY (source) REFERENCES shard_database(id),
   constraint shard_move_target_fkey FOREIGN KEY (target) REFERENCES shard_database(id)
 );
-CREATE UNIQUE INDEX shard_move_open ON public.shard_move USING btree ((true)) WHERE (date_ended IS NULL);
+CREATE UNIQUE INDEX shard_move_open ON shard_move USING btree ((true)) WHERE (date_ended IS NULL);
 
 create table shard_owner (
   shard smallint not null,
@@ -768,7 +764,7 @@ create table shard_owner (
 
 create table sign_up (
   hash bytea not null,
-  email text not null,
+  email text collate "C" not null,
   date_created timestamp with time zone not null,
   date_expires timestamp with time zone not null,
   constraint sign_up_check CHECK ((date_expires > date_created)),
@@ -776,8 +772,8 @@ create table sign_up (
   constraint sign_up_hash_check CHECK ((length(hash) = 32)),
   constraint sign_up_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX sign_up_email ON public.sign_up USING btree (email);
-CREATE INDEX sign_up_expires ON public.sign_up USING btree (date_expires);
+CREATE INDEX sign_up_email ON sign_up USING btree (email);
+CREATE INDEX sign_up_expires ON sign_up USING btree (date_expires);
 
 create table store (
   shard smallint not null,
@@ -800,12 +796,12 @@ create table store (
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
   constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
 );
-CREATE UNIQUE INDEX store_sandbox_of ON public.store USING btree (sandbox_of) WHERE (sandbox_of IS NOT NULL);
+CREATE UNIQUE INDEX store_sandbox_of ON store USING btree (sandbox_of) WHERE (sandbox_of IS NOT NULL);
 
 create table subscription_term (
   shard smallint not null,
   store_id bigint not null,
-  subscription_id text not null,
+  subscription_id text collate "C" not null,
   day date not null,
   currency text not null,
   monthly numeric(24,6) not null,
@@ -824,7 +820,7 @@ create table throttle (
   constraint throttle_key_check CHECK ((length(key) = 32)),
   constraint throttle_pkey PRIMARY KEY (key)
 );
-CREATE INDEX throttle_full_at ON public.throttle USING btree (full_at);
+CREATE INDEX throttle_full_at ON throttle USING btree (full_at);
 
 create table used_challenge (
   hash bytea not null,
@@ -832,7 +828,7 @@ create table used_challenge (
   constraint used_challenge_hash_check CHECK ((length(hash) = 32)),
   constraint used_challenge_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX used_challenge_expires ON public.used_challenge USING btree (date_expires);
+CREATE INDEX used_challenge_expires ON used_challenge USING btree (date_expires);
 
 create table users (
   id bigint not null,
@@ -846,8 +842,7 @@ create table users (
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)
 );
-CREATE UNIQUE INDEX users_address ON public.users USING btree (email);
-CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
+CREATE UNIQUE INDEX users_address ON users USING btree (email);
 
 create table webhook (
   shard smallint not null,
@@ -889,7 +884,7 @@ CASE
 END),
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
-  constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
+  constraint webhook_events_check CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
   constraint webhook_filter_check CHECK ((((length(filter) >= 1) AND (length(filter) <= 1000)) AND ((filter IS NULL) = (filter_id IS NULL)))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text, 'cloudevents'::text, 'cloudevents_binary'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
@@ -905,27 +900,26 @@ END),
   constraint webhook_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
-CREATE INDEX webhook_clear ON public.webhook USING btree (shard, id) WHERE ((POSITION(('?'::text) IN (url)) > 0) OR jsonb_path_exists(headers, '$.*?(@ != null)'::jsonpath));
-CREATE UNIQUE INDEX webhook_for_app ON public.webhook USING btree (shard, store_id, client) WHERE is_for_app;
-CREATE INDEX webhook_listened ON public.webhook USING btree (listened_at) WHERE is_held;
-CREATE INDEX webhook_maker ON public.webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
-CREATE INDEX webhook_rotation_ends ON public.webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);
-CREATE INDEX webhook_store ON public.webhook USING btree (shard, store_id, id);
-CREATE INDEX webhook_uninstalled ON public.webhook USING btree (date_modified) WHERE (is_for_app AND (app_scope IS NULL));
-CREATE INDEX webhook_user ON public.webhook USING btree (user_id) WHERE (client IS NOT NULL);
+CREATE UNIQUE INDEX webhook_for_app ON webhook USING btree (shard, store_id, client) WHERE is_for_app;
+CREATE INDEX webhook_listened ON webhook USING btree (listened_at) WHERE is_held;
+CREATE INDEX webhook_maker ON webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
+CREATE INDEX webhook_rotation_ends ON webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);
+CREATE INDEX webhook_store ON webhook USING btree (shard, store_id, id);
+CREATE INDEX webhook_uninstalled ON webhook USING btree (date_modified) WHERE (is_for_app AND (app_scope IS NULL));
+CREATE INDEX webhook_user ON webhook USING btree (user_id) WHERE (client IS NOT NULL);
 
 create table webhook_hour (
   shard smallint not null,
   webhook_id bigint not null,
   hour timestamp with time zone not null,
-  outcome text not null,
+  outcome text collate "C" not null,
   attempts bigint not null,
   durations bigint[] not null,
   constraint webhook_hour_attempts_check CHECK ((attempts > 0)),
   constraint webhook_hour_check CHECK (((webhook_id % (256)::bigint) = shard)),
   constraint webhook_hour_pkey PRIMARY KEY (shard, webhook_id, hour, outcome)
 );
-CREATE INDEX webhook_hour_ended ON public.webhook_hour USING btree (hour);
+CREATE INDEX webhook_hour_ended ON webhook_hour USING btree (hour);
 
 create table webhook_state (
   shard smallint not null,
@@ -941,7 +935,7 @@ create table webhook_state (
   constraint webhook_state_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
   constraint webhook_state_pkey PRIMARY KEY (shard, webhook_id)
 ) with (fillfactor=50);
-CREATE INDEX webhook_state_condemned ON public.webhook_state USING btree (shard) WHERE is_condemned;
+CREATE INDEX webhook_state_condemned ON webhook_state USING btree (shard) WHERE is_condemned;
 
 create table worker (
   id bigint not null,
@@ -981,7 +975,7 @@ UNION ALL
     delivery_done.response_body
    FROM delivery_done;
 
-CREATE OR REPLACE FUNCTION public.enqueue_app_webhook()
+CREATE OR REPLACE FUNCTION enqueue_app_webhook()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
@@ -992,7 +986,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.enqueue_store()
+CREATE OR REPLACE FUNCTION enqueue_store()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
@@ -1010,7 +1004,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.moment_of(written text)
+CREATE OR REPLACE FUNCTION moment_of(written text)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql
  STABLE PARALLEL SAFE
@@ -1030,7 +1024,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.number_of(written text)
+CREATE OR REPLACE FUNCTION number_of(written text)
  RETURNS numeric
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
@@ -1044,7 +1038,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.passes_filter(filter bigint, known bigint[], passed bigint[])
+CREATE OR REPLACE FUNCTION passes_filter(filter bigint, known bigint[], passed bigint[])
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -1057,7 +1051,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refuse_moved()
+CREATE OR REPLACE FUNCTION refuse_moved()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
@@ -1078,7 +1072,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.unless_erased(shards smallint[], stores bigint[], types text[], ids text[], floors integer[])
+CREATE OR REPLACE FUNCTION unless_erased(shards smallint[], stores bigint[], types text[], ids text[], floors integer[])
  RETURNS boolean
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -1099,7 +1093,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.unless_overtaken(done bigint, wanted bigint)
+CREATE OR REPLACE FUNCTION unless_overtaken(done bigint, wanted bigint)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -1112,6 +1106,6 @@ end
 $function$
 ;
 
-CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON public.app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
+CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
 
-CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON public.store FOR EACH ROW EXECUTE FUNCTION enqueue_store();
+CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON store FOR EACH ROW EXECUTE FUNCTION enqueue_store();

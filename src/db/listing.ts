@@ -57,8 +57,10 @@ function dateCondition(sql: Queryable, column: Fragment, operator: Filter['opera
 function condition(sql: Queryable, column: Fragment, { operator, value }: Filter): Fragment {
   if (value === null) return operator === 'is' ? sql`${column} is null` : sql`${column} is not null`;
   if (value instanceof Date) return dateCondition(sql, column, operator, value);
-  if (operator === 'like') return sql`${column} ilike ${patternOf(String(value))}::text`;
-  if (operator === 'unlike') return sql`(${column} ilike ${patternOf(String(value))}::text) is not true`;
+  // The collation "C" of keys has only the case of ASCII.
+  const isLike = () => sql`${column} collate "default" ilike ${patternOf(String(value))}::text`;
+  if (operator === 'like') return isLike();
+  if (operator === 'unlike') return sql`(${isLike()}) is not true`;
   const compared = valueOf(sql, value);
   if (operator === 'is') return sql`${column} = ${compared}`;
   if (operator === 'not') return sql`${column} is distinct from ${compared}`;

@@ -1,32 +1,22 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { promisify } from 'node:util';
 import { emptyDatabase } from '../../test/setup/database.ts';
+import { hasCommit, readReleases, REPLACED_AT, treeAt } from '../../test/setup/fleet/older-tree.ts';
+import { dumpSchema, SCHEMA_FILE } from '../../test/setup/schema.ts';
 import { until } from '../../test/setup/until.ts';
-import { compare, migrate, MIGRATIONS, migrationsIn } from './migrate.ts';
-import { DatabaseError, openPool } from './pool.ts';
+import { migrate, MIGRATIONS, migrationsIn } from './migrate.ts';
+import { DatabaseError, openPool, type Sql } from './pool.ts';
 
 const FIRST = `-- a comment
 create table one (n int); insert into one values (1);
 create function twice(n int) returns int language sql as $$ select n * 2; $$;`;
 
-const git = async (...args: string[]): Promise<string> =>
-  (await promisify(execFile)('git', args, { cwd: MIGRATIONS })).stdout.trim();
-
-/** Returns the text without comments and line breaks. */
-const statementsOf = (text: string): string =>
-  text
-    .replaceAll(/--[^\n]*|\/\*[^]*?\*\//g, '')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
-
-/** Undefined in an archive of the tree or a shallow clone. */
-const isShallow = await git('rev-parse', '--is-shallow-repository').catch(() => 'true');
+const ofReplaced = {
+  skip: (await hasCommit(REPLACED_AT)) ? false : `the commit ${REPLACED_AT} is not in this repository`,
+};
 
 /** An empty database, and a folder of migrations with the given files. */
 async function start(t: TestContext, files: Record<string, string>) {
@@ -64,28 +54,6 @@ test('a database newer than the code is refused', async (t) => {
   await rm(join(folder, '0002-two.sql'));
   await assert.rejects(migrate(sql, folder), refusal(/newer .*0002-two\.sql/));
 });
-
-test(
-  'a database of any commit is accepted if only comments have changed since',
-  { skip: isShallow === 'true' },
-  async (t) => {
-    const migrations = await migrationsIn(MIGRATIONS);
-    let texts = 0;
-    for (const { version, name, text } of migrations) {
-      for (const commit of (await git('log', '--format=%H', '--diff-filter=AM', '--', name)).split('\n')) {
-        const { stdout: earlier } = await promisify(execFile)('git', ['show', `${commit}:./${name}`], {
-          cwd: MIGRATIONS,
-        });
-        if (statementsOf(earlier) !== statementsOf(text)) continue;
-        texts += 1;
-        const applied = [{ version, name, hash: createHash('sha256').update(earlier).digest('hex') }];
-        assert.deepEqual(compare(migrations, applied).changed, [], `${name} of ${commit}`);
-      }
-    }
-    assert.ok(texts > migrations.length);
-    t.diagnostic(`${texts} texts of ${migrations.length} migrations`);
-  },
-);
 
 test('a changed file is refused, and nothing after it is applied', async (t) => {
   const { sql, folder, write } = await start(t, { '0001-one.sql': FIRST });
@@ -177,4 +145,119 @@ test('a migration whose table stays locked is rolled back, and the error says wh
   assert.equal(row?.['n'], 0);
   await reader`commit`;
   assert.deepEqual(await migrate(sql, folder), { applied: ['0002-alter.sql'] });
+});
+
+test('migrations of a release are unchanged, and each release of the changelog is listed', async () => {
+  const releases = await readReleases();
+  const changelog = await readFile(join(MIGRATIONS, '../CHANGELOG.md'), 'utf8');
+  const headings = Array.from(changelog.matchAll(/^## (v\S+)/gm), ([, version]) => version);
+  assert.deepEqual(headings.toReversed(), Object.keys(releases));
+  const migrations = await migrationsIn(MIGRATIONS);
+  for (const hashes of Object.values(releases))
+    assert.deepEqual(
+      Object.fromEntries(migrations.slice(0, Object.keys(hashes).length).map(({ name, hash }) => [name, hash])),
+      hashes,
+    );
+});
+
+/** A database with the migrations before 0038 up to a number. */
+async function replacedDatabase(t: TestContext, last: number) {
+  const { sql } = await emptyDatabase(t);
+  const folder = join(await treeAt(REPLACED_AT, t), 'migrations');
+  for (const { name, version } of await migrationsIn(folder)) if (version > last) await rm(join(folder, name));
+  await migrate(sql, folder);
+  return sql;
+}
+
+const listOf = (sql: Sql) => sql<{ name: string }[]>`select name from schema_migration order by version`;
+
+test(
+  'a database of the last replaced migration gets the schema and the list of a new one, and keeps its rows',
+  ofReplaced,
+  async (t) => {
+    const sql = await replacedDatabase(t, 37);
+    await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (7, 263, 'Alpha', 'alpha.example.com', 'shop@example.com', 'UTC', now(), now())`;
+    await sql`
+    insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
+    select 7, 263, 'transaction', id, 1, now(), 1, 'UTC', 'https://example.com', '{"customer_id":"Z9"}'
+    from unnest(array['b1', 'B1', 'a1']) as r (id)`;
+    await sql`
+    insert into erased_customer (shard, store_id, id, date_erased, after_type, after_id)
+    values (7, 263, 'Z9', now(), 'transaction', 'b1')`;
+    const identities = () => sql`select identity from database_identity`;
+    const before = [...(await identities())];
+    assert.deepEqual(await migrate(sql, MIGRATIONS), { applied: ['0038-schema.sql'] });
+    assert.equal(await dumpSchema(sql), await readFile(SCHEMA_FILE, 'utf8'));
+    assert.deepEqual([...(await listOf(sql))], [{ name: '0038-schema.sql' }]);
+    assert.deepEqual([...(await identities())], before);
+    const rows = await sql`select id, parent_id as parent from resource order by id`;
+    assert.deepEqual(
+      [...rows],
+      ['B1', 'a1', 'b1'].map((id) => ({ id, parent: 'Z9' })),
+    );
+    const [search] = await sql`select after_type, after_id from erased_customer`;
+    assert.deepEqual({ ...search }, { after_type: '', after_id: '' });
+    assert.deepEqual(await migrate(sql, MIGRATIONS), { applied: [] });
+  },
+);
+
+test('a new database has the rows of one with the replaced migrations', ofReplaced, async (t) => {
+  const [replaced, { sql }] = [await replacedDatabase(t, 37), await emptyDatabase(t)];
+  await migrate(sql, MIGRATIONS);
+  const filled = async (database: Sql) => {
+    const tables = await database<{ name: string }[]>`
+      select relname::text as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> 'schema_migration' order by 1`;
+    const rows = tables.map(({ name }) => database`select ${name} as of, to_json(t) as row from ${database(name)} t`);
+    return (await Promise.all(rows)).flat();
+  };
+  // The identity is random.
+  for (const database of [replaced, sql])
+    await database`update database_identity set identity = '00000000-0000-0000-0000-000000000000'`;
+  assert.deepEqual(await filled(sql), await filled(replaced));
+});
+
+test(
+  'a database of an older migration is refused with the commit that migrates it, and keeps its list',
+  ofReplaced,
+  async (t) => {
+    const sql = await replacedDatabase(t, 36);
+    await assert.rejects(
+      migrate(sql, MIGRATIONS),
+      refusal(/0036-future-dates\.sql\. Run "halcyon migrate" of commit 5de66331/),
+    );
+    assert.equal((await listOf(sql)).length, 36);
+  },
+);
+
+test(
+  'a database of the last replaced migration with another schema is refused with what differs',
+  ofReplaced,
+  async (t) => {
+    const sql = await replacedDatabase(t, 37);
+    await sql.unsafe(`alter table store add note text; drop index audit_created; drop table outbox_applied;
+    create table of_the_operator (n int)`);
+    const before = await dumpSchema(sql);
+    await assert.rejects(
+      migrate(sql, MIGRATIONS),
+      refusal(/table audit lacks .*audit_created.*; table outbox_applied is missing; table store has "note text"$/),
+    );
+    assert.equal(await dumpSchema(sql), before);
+    assert.equal((await listOf(sql)).length, 37);
+  },
+);
+
+test('a database with unencrypted headers or queries is not adopted', ofReplaced, async (t) => {
+  const sql = await replacedDatabase(t, 37);
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (7, 263, 'Alpha', 'alpha.example.com', 'shop@example.com', 'UTC', now(), now())`;
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, url, events, is_active, headers, retry_profile, date_created,
+      date_modified)
+    values (7, 519, 263, 'hook', 'partner_automation', '2', 'https://example.com/?token=abc', '{}', false, '{}', 'long', now(), now())`;
+  await assert.rejects(migrate(sql, MIGRATIONS), refusal(/unencrypted .* commit 5de66331/));
+  assert.equal((await listOf(sql)).length, 37);
 });

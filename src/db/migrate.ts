@@ -4,10 +4,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, UnusableError, type Queryable, type Sql } from './pool.ts';
+import { describeSchema, differencesOf } from './schema.ts';
 import { checkDatabaseText } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
+/** What a transaction does in order that a migration is applied. */
+type Step = Applied & { run: (sql: Queryable) => Promise<unknown> };
 
 /** The folder of the migrations of this version. */
 export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
@@ -26,15 +29,12 @@ const PATIENCE_MS = 600_000;
 /** SQLSTATEs of a lock that was not available, and of a deadlock. */
 const LOCKED: ReadonlySet<unknown> = new Set(['55P03', '40P01']);
 
-/** Hashes of earlier texts of migrations 2, 7, 12, 22 and 34, of which only comments have changed since: databases have them. */
-const EARLIER: ReadonlySet<string> = new Set([
-  'bf613e6912410bbaa7e147746b94afcfd72899ed26550eaf87e45fec8556dd98',
-  '603feebfa74887fa8141ac8d3c35f01d96cf001f2517fb402524846c1611c81b',
-  '6f1168ef6865c3d4cef658fe3ff1193b96e23fb7243187c93f7d098aec7c4a11',
-  '737b8e7cb49af92645533a4fe24872f60aa6047cd2180e00d8d6797208f13d3d',
-  '2ef8d836541b6f95860fd1f856e849b78a1ec02442fdee8ed371c7361a44968b',
-  '93591dc5f464759e07a71f21f8af5ded5935695d59c770ee69c649eae5a75f2f',
-]);
+/**
+ * The SQL that gives a database of the last replaced migration the schema of the first file, and the commit whose `halcyon migrate` brings
+ * older databases there.
+ */
+const ADOPTION = { file: 'adopt-0037.sql', commit: '5de66331' } as const;
+const DIFFERENCES_SHOWN = 5;
 
 /** Returns the migrations of a folder in their order. */
 export async function migrationsIn(folder: string): Promise<Migration[]> {
@@ -55,26 +55,36 @@ export async function versionsOf(folder: string): Promise<number[]> {
 
 /**
  * Compares the files with the applied migrations: `newer` are applied without a file, `changed` differ from the file, `missing`
- * are not applied yet.
+ * are not applied yet, and `replaced` are those before the first file, which has their schema.
  */
 export function compare(migrations: readonly Migration[], applied: readonly Applied[]) {
   const files = new Map(migrations.map((file) => [file.version, file]));
   const done = new Set(applied.map(({ version }) => version));
+  const first = migrations[0]?.version ?? 0;
   return {
-    newer: applied.filter(({ version }) => !files.has(version)),
-    changed: applied.filter(
-      ({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash && !EARLIER.has(hash),
-    ),
+    newer: applied.filter(({ version }) => version >= first && !files.has(version)),
+    changed: applied.filter(({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash),
     missing: migrations.filter(({ version }) => !done.has(version)),
+    replaced: applied.filter(({ version }) => version < first),
+  };
+}
+
+/** Returns what is wrong with a database whose last migration is not the one before the first file, and the remedy. */
+export function findTooOld(migrations: readonly Migration[], replaced: readonly Applied[]) {
+  const [first, last] = [migrations[0], replaced.at(-1)];
+  if (first === undefined || last === undefined || last.version === first.version - 1) return undefined;
+  return {
+    message: `The database has the older schema of ${last.name}`,
+    remedy: `Run "halcyon migrate" of commit ${ADOPTION.commit} before this version`,
   };
 }
 
 /** Returns the migrations to apply; throws a `DatabaseError` if the database does not fit to the files. */
-function requireCompatible(migrations: readonly Migration[], applied: readonly Applied[]): Migration[] {
+function requireCompatible(migrations: readonly Migration[], applied: readonly Applied[]) {
   if (new Set(migrations.map(({ version }) => version)).size < migrations.length)
     throw new DatabaseError('Two migrations have the same number: rename one');
-  const { newer, changed, missing } = compare(migrations, applied);
-  const [ahead, edited] = [newer[0], changed[0]];
+  const { newer, changed, missing, replaced } = compare(migrations, applied);
+  const [ahead, edited, tooOld] = [newer[0], changed[0], findTooOld(migrations, replaced)];
   if (ahead !== undefined)
     throw new DatabaseError(
       `The database is newer than this code: it has ${ahead.name}. Start the newer Halcyon instead`,
@@ -83,7 +93,34 @@ function requireCompatible(migrations: readonly Migration[], applied: readonly A
     throw new DatabaseError(
       `The migration ${edited.name} was changed after it was applied: restore the file, and put the change into a new one`,
     );
-  return missing;
+  if (tooOld !== undefined) throw new UnusableError(tooOld.message, tooOld.remedy, undefined);
+  return { missing, isAdopted: replaced.length > 0 };
+}
+
+/** Returns the schema that a migration makes in an empty database. Needs a transaction, and leaves nothing in it. */
+async function schemaOf(sql: Queryable, { text }: Migration): Promise<ReadonlyMap<string, string>> {
+  await sql`savepoint expected`;
+  await sql.unsafe(`create schema halcyon_expected; set local search_path to halcyon_expected; ${text}`);
+  const schema = await describeSchema(sql);
+  await sql`rollback to savepoint expected`;
+  return schema;
+}
+
+/** Returns the first migration as one that gives a database of the replaced migrations the same schema, or fails if it cannot. */
+async function adoptionBy(first: Migration, folder: string): Promise<Step> {
+  const text = await readFile(join(folder, ADOPTION.file), 'utf8');
+  const run = async (sql: Queryable): Promise<void> => {
+    await sql.unsafe(text);
+    const differences = differencesOf(await schemaOf(sql, first), await describeSchema(sql));
+    if (differences.length > 0)
+      throw new DatabaseError(
+        `The schema of the database is not that of ${first.name}, and nothing was changed: ` +
+          differences.slice(0, DIFFERENCES_SHOWN).join('; ') +
+          (differences.length > DIFFERENCES_SHOWN ? `; and ${differences.length - DIFFERENCES_SHOWN} others` : ''),
+      );
+    await sql`delete from schema_migration`;
+  };
+  return { ...first, run };
 }
 
 const CREATED = /^create (?:unlogged )?table (?:if not exists )?(\w+)/gm;
@@ -115,12 +152,12 @@ async function requireFree(sql: Queryable, migrations: readonly Migration[]): Pr
 }
 
 /** Applies one migration; false if it was rolled back because a table stayed locked for `lockMs`. */
-async function isApplied(sql: Queryable, { version, name, hash, text }: Migration, lockMs: number): Promise<boolean> {
+async function isApplied(sql: Queryable, { version, name, hash, run }: Step, lockMs: number): Promise<boolean> {
   // A reserved connection has no `begin` method.
   await sql`begin`;
   try {
     await sql`select set_config('lock_timeout', ${String(lockMs)}, true)`;
-    await sql.unsafe(text);
+    await run(sql);
     await sql`insert into schema_migration (version, name, hash, date_applied) values (${version}, ${name}, ${hash}, now())`;
     await sql`commit`;
     return true;
@@ -128,13 +165,14 @@ async function isApplied(sql: Queryable, { version, name, hash, text }: Migratio
     // Fails only if the connection is lost, and the transaction with it; the first error is the one to report.
     await sql`rollback`.catch(() => {});
     if (LOCKED.has((error as { code?: unknown }).code)) return false;
+    if (error instanceof DatabaseError) throw error;
     throw new DatabaseError(`The migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
     });
   }
 }
 
-async function apply(sql: Queryable, migration: Migration, patienceMs: number): Promise<void> {
+async function apply(sql: Queryable, migration: Step, patienceMs: number): Promise<void> {
   const since = performance.now();
   for (let lockMs: number = LOCK_TIMEOUT_MS.first; ; lockMs = Math.min(2 * lockMs, LOCK_TIMEOUT_MS.max)) {
     if (await isApplied(sql, migration, lockMs)) return;
@@ -149,8 +187,8 @@ async function apply(sql: Queryable, migration: Migration, patienceMs: number): 
 }
 
 /**
- * Applies the missing migrations of `folder` and returns their file names. Throws a `DatabaseError` if the database is newer than
- * the code or has another encoding than UTF8, an applied file was changed, or a file fails or finds a table locked for `patienceMs`
+ * Applies the missing migrations of `folder` and returns their file names; adopts a database of the migrations that the first one
+ * replaces. Throws a `DatabaseError` if the database is newer than the code, too old or has another encoding than UTF8, an applied file was changed, or a file fails or finds a table locked for `patienceMs`
  * (it is then rolled back). Calls `onBegin` before each migration, because one may take minutes.
  */
 export async function migrate(
@@ -171,10 +209,14 @@ export async function migrate(
         version integer primary key, name text not null, hash text not null, date_applied timestamptz not null
       )`;
     const applied = await connection<Applied[]>`select version, name, hash from schema_migration order by version`;
-    const missing = requireCompatible(migrations, applied);
-    for (const migration of missing) {
+    const { missing, isAdopted } = requireCompatible(migrations, applied);
+    for (const [index, migration] of missing.entries()) {
       onBegin(migration.name);
-      await apply(connection, migration, patienceMs);
+      const step =
+        isAdopted && index === 0
+          ? await adoptionBy(migration, folder)
+          : { ...migration, run: (tx: Queryable) => tx.unsafe(migration.text) };
+      await apply(connection, step, patienceMs);
     }
     return { applied: missing.map(({ name }) => name) };
   } finally {

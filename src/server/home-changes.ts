@@ -76,7 +76,7 @@ export async function applyChange(
   { kind, body: stored }: OutboxChange,
   deps: ApplyDeps,
 ): Promise<(() => Promise<void>) | undefined> {
-  // Written by `withOutbox` and by the triggers of migration 0033.
+  // Written by `withOutbox` and by the triggers `enqueue_store` and `enqueue_app_webhook`.
   const body = stored as Bodies[keyof Bodies];
   const now = 'now' in body ? new Date(body.now) : deps.now();
   if ('store_id' in body) return copyStore(tx, body.store_id, { ...deps.copying, now });

@@ -11,22 +11,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { findRunning } from '#db/embedded.ts';
+import { openPool } from '#db/pool.ts';
 import { runProcess } from '../setup/command.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
+import { commitOfRelease, hasCommit, readReleases, REPLACED_AT, treeAt } from '../setup/fleet/older-tree.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { isRoot } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** A migration that changed tables of deliveries. */
-const MIGRATION = 'migrations/0005-delivery-engine.sql';
 
 const ends = cleanups();
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
-const before = await commitBefore(MIGRATION);
-const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
+/** What the data of each version have to be migrated from: each release, and the commit whose migrations were replaced. */
+const versions = [
+  { version: 'the last version before v0.2.0', commit: (await hasCommit(REPLACED_AT)) ? REPLACED_AT : undefined },
+  ...(await Promise.all(
+    Object.keys(await readReleases()).map(async (version) => ({ version, commit: await commitOfRelease(version) })),
+  )),
+];
 
 /** The commands of the manual that restore a copy into a new folder, without the one that starts the server there. */
 function unpacking(): string {
@@ -141,17 +146,56 @@ test('without demo.json a database with users starts, and new credentials are cr
   assert.equal(await server.end('SIGTERM'), 0);
 });
 
-test('the data of an older version start under this one, and their first event arrives', { skip }, async (t) => {
-  const root = await treeAt(before ?? '', ends);
-  const place = await placeForFixture();
-  t.after(() => place.remove());
-  const old = await serve(place, root);
-  assert.equal(await old.end('SIGTERM'), 0);
-  const migrated = await runProcess(['migrate', '--json'], place.env);
-  assert.equal(migrated.code, 0, migrated.err);
-  assert.notDeepEqual((JSON.parse(migrated.out) as { applied: string[] }).applied, []);
-  const server = await serve(place);
-  await publish(t, place, 1_001);
-  await arrives(server);
-  assert.equal(await server.end('SIGTERM'), 0);
-});
+/** Tables whose rows a start does not change. */
+const KEPT = [
+  'users',
+  'store',
+  'membership',
+  'client',
+  'webhook',
+  'resource',
+  'event',
+  'sealing_key',
+  'database_identity',
+];
+
+/** Returns the rows of each of these tables of a running server. */
+async function rowsOf({ dataDir }: FixturePlace): Promise<ReadonlyMap<string, string[]>> {
+  const address = await findRunning(dataDir);
+  assert.ok(address !== undefined);
+  const sql = openPool(address, { connections: 1, applicationName: 'test' });
+  const read = async (table: string): Promise<[string, string[]]> => {
+    const rows = await sql<{ row: string }[]>`select to_jsonb(t)::text as row from ${sql(table)} t order by 1`;
+    return [table, rows.map(({ row }) => row)];
+  };
+  const found = await Promise.all(KEPT.map(read));
+  await sql.end();
+  return new Map(found);
+}
+
+for (const { version, commit } of versions)
+  test(
+    `the data of ${version} start under this one with all their rows, and their first event arrives`,
+    { skip: commit === undefined && 'its commit is not in this repository' },
+    async (t) => {
+      const root = await treeAt(commit ?? '', ends);
+      const place = await placeForFixture();
+      t.after(() => place.remove());
+      const old = await serve(place, root);
+      await publish(t, place, 1_000);
+      await arrives(old);
+      const before = await rowsOf(place);
+      assert.equal(await old.end('SIGTERM'), 0);
+      const migrated = await runProcess(['migrate', '--json'], place.env);
+      assert.equal(migrated.code, 0, migrated.err);
+      const { applied } = JSON.parse(migrated.out) as { applied: string[] };
+      const counts = [...before].map(([table, rows]) => `${rows.length} ${table}`);
+      t.diagnostic(`${counts.join(', ')}; applied ${applied.join(', ') || 'nothing'}`);
+      const server = await serve(place);
+      const after = await rowsOf(place);
+      for (const [table, rows] of before) assert.deepEqual(after.get(table), rows, table);
+      await publish(t, place, 1_001);
+      await arrives(server);
+      assert.equal(await server.end('SIGTERM'), 0);
+    },
+  );

@@ -1,38 +1,31 @@
 /**
- * From the version before the delivery engine's migration to this one under load: new processes
- * start one by one, the first migrates, and the old ones are stopped one by one. No event is missing, and no request fails.
+ * From the last release to this version under load: new processes start one by one, the first migrates, and the old ones are stopped
+ * one by one. No event is missing, and no request fails.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MIGRATIONS, migrationsIn } from '#db/migrate.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet, type Life } from '../setup/fleet/fleet.ts';
-import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
+import { commitOfRelease, readReleases, treeAt } from '../setup/fleet/older-tree.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import type { Program } from '../setup/fleet/program.ts';
 import { until } from '../setup/until.ts';
 
-const MIGRATION = 'migrations/0005-delivery-engine.sql';
 const WORKERS = 3;
 const PUBLISHERS = 2;
 /** Long, so that no worker takes over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
 
 const ends = cleanups();
-const before = await commitBefore(MIGRATION);
-const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
+const release = Object.keys(await readReleases()).at(-1) ?? '';
+const commit = await commitOfRelease(release);
+const skip = commit === undefined && `the commit that lists ${release} as released is not in this repository`;
 
 test('a fleet is upgraded under load, process by process', { skip }, async (t) => {
-  const root = await treeAt(before ?? '', ends);
+  const root = await treeAt(commit ?? '', ends);
   const server = await openServer(ends);
-  const { directory, user, password, database } = server.address;
-  // The driver of the older version reads no host in the query of the address.
-  const databaseEnv = {
-    DATABASE_URL: `postgres:///${database}`,
-    PGHOST: directory,
-    PGUSER: user,
-    PGPASSWORD: password,
-  };
-  const fleet = await openFleet({ ends, server, databaseEnv, root, leaseMs: LEASE_MS });
+  const fleet = await openFleet({ ends, server, root, leaseMs: LEASE_MS });
   const { ledger, sql } = fleet;
   const oldPublishers = await Promise.all(Array.from({ length: PUBLISHERS }, () => fleet.startPublisher({ root })));
   const oldWorkers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker({ root })));
@@ -63,8 +56,10 @@ test('a fleet is upgraded under load, process by process', { skip }, async (t) =
     await end(old);
   }
   const [is] = await newest();
-  t.diagnostic(`from ${was?.name} to ${is?.name}; each old process ended after ${tookMs.join(' ')} ms`);
+  t.diagnostic(
+    `from ${release} (${commit}, ${was?.name}) to ${is?.name}; each old process ended after ${tookMs.join(' ')} ms`,
+  );
   await fleet.settle(t);
-  assert.notEqual(was?.name, is?.name);
+  assert.equal(is?.name, (await migrationsIn(MIGRATIONS)).at(-1)?.name);
   assert.equal(ledger.duplicates().length, 0);
 });

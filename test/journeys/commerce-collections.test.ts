@@ -141,6 +141,15 @@ for (const [query, ids] of found) {
   });
 }
 
+test('a pattern ignores the case of all letters of an id', async () => {
+  await publish('customer/created', [{ id: 'Ähre' }]);
+  const { items: page } = await list(`?id=${encodeURIComponent('*äH*')}`, `/stores/${storeId}/customers`);
+  assert.deepEqual(
+    page.map(({ id }) => id),
+    ['Ähre'],
+  );
+});
+
 test('fields keeps the named properties of each item, and its links', async () => {
   const [first] = (await list('?fields=id,total&limit=1')).items;
   const { _links: links, ...properties } = first ?? { _links: {} };

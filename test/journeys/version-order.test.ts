@@ -1,7 +1,5 @@
 /** Which version is the latest: by date_modified if both have one, else by arrival. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
 
@@ -70,13 +68,4 @@ test('a date in the future does not make later versions stale', async () => {
     _embedded['svc:customers'].map((customer) => customer.id),
     [id],
   );
-});
-
-test('migration 0036 releases resources that a date in the future has pinned', async () => {
-  const [future, past] = ['2999-01-01T00:00:00Z', '2026-06-01T00:00:00Z'];
-  await publish([past]);
-  await app.sql`update resource set dated_at = ${future} where id = ${String(id)}`;
-  await app.sql.unsafe(await readFile(join(import.meta.dirname, '../../migrations/0036-future-dates.sql'), 'utf8'));
-  const rows = await app.sql`select dated_at from resource where id = ${String(id)}`;
-  assert.deepEqual([...rows], [{ dated_at: null }]);
 });

@@ -182,8 +182,7 @@ async function openDatabase({ address }: OwnServer, ends: Cleanups, root: string
   const sql = openPool(address, { connections: 4, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));
   await migrate(sql, join(root ?? ROOT, 'migrations'));
-  // An older version creates its own partitions: the sequences of this version would conflict with its migration.
-  if (root === undefined) await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
+  await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
   return sql;
 }
 

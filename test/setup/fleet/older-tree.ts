@@ -1,34 +1,46 @@
-/**
- * The code before a migration, in its own folder, with the packages of this tree. `postgres` is among them for it only:
- * it was the driver then.
- */
+/** The code of an earlier commit in its own folder, with the packages of this tree, and the commits of releases. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Cleanups } from '../cleanups.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const run = promisify(execFile);
+const RELEASES = 'migrations/releases.json';
+/** The last commit with the migrations that 0038-schema.sql replaces. */
+export const REPLACED_AT = '5de66331';
 
-/** Returns the last commit without the file `path`; undefined without the history (a shallow clone, an archive). */
-export async function commitBefore(path: string): Promise<string | undefined> {
-  const git = async (...args: string[]) => (await run('git', args, { cwd: ROOT })).stdout.trim();
-  try {
-    const made = await git('log', '--diff-filter=A', '--format=%H', '-1', '--', path);
-    return await git('rev-parse', '--verify', '--quiet', `${made}~1^{commit}`);
-  } catch {
-    return undefined;
-  }
+const run = promisify(execFile);
+const git = async (...args: string[]): Promise<string> => (await run('git', args, { cwd: ROOT })).stdout.trim();
+
+/** The SHA-256 of each migration of each release. */
+export type Releases = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+export async function readReleases(): Promise<Releases> {
+  return JSON.parse(await readFile(join(ROOT, RELEASES), 'utf8')) as Releases;
+}
+
+/** Returns whether the commit is in this repository; false in a shallow clone and in an archive. */
+export async function hasCommit(commit: string): Promise<boolean> {
+  return git('cat-file', '-e', `${commit}^{commit}`).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Returns the commit that has added a release to the list; undefined without the history. */
+export async function commitOfRelease(release: string): Promise<string | undefined> {
+  const commits = await git('log', '--reverse', '--format=%H', `-S"${release}"`, '--', RELEASES).catch(() => '');
+  return commits.split('\n')[0] || undefined;
 }
 
 /** Returns the folder, removed at the end. */
-export async function treeAt(commit: string, ends: Cleanups): Promise<string> {
+export async function treeAt(commit: string, ends: Pick<Cleanups, 'after'>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const archive = join(folder, 'tree.tar');
-  await run('git', ['archive', '--output', archive, commit, 'src', 'migrations', 'package.json'], { cwd: ROOT });
+  await git('archive', '--output', archive, commit, 'src', 'packages', 'docs', 'migrations', 'package.json');
   await run('tar', ['-xf', archive, '-C', folder]);
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   return folder;

@@ -1,5 +1,5 @@
 /** Checks of the schema: migrations, partitions for the next days, and unused id numbers. */
-import { compare, migrationsIn, MIGRATIONS } from '#db/migrate.ts';
+import { compare, findTooOld, migrationsIn, MIGRATIONS } from '#db/migrate.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { PARENTS, partitionsOf } from '#db/partitions.ts';
 import { dayOf } from '#core/ids.ts';
@@ -17,7 +17,9 @@ export async function checkMigrations(
 ): Promise<Finding[]> {
   const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), withTimeouts(direct, listMigrations)]);
   if (applied === undefined) return [fail('migrations', 'the database has no tables of Halcyon', ifEmpty)];
-  const { newer, changed, missing } = compare(known, applied);
+  const { newer, changed, missing, replaced } = compare(known, applied);
+  const tooOld = findTooOld(known, replaced);
+  if (tooOld !== undefined) return [fail('migrations', tooOld.message, tooOld.remedy)];
   const found: Finding[] = [];
   if (newer.length > 0)
     found.push(
