@@ -33,8 +33,8 @@ import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery } from './pull/answer.ts';
 import type { Authenticate, OpenStream } from './pull/listen.ts';
 import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
-import { withCurrentKeys, type Draft, type Settings, type WebhookInput } from './webhook.ts';
-import { URL_LENGTH_MAX } from './schema.ts';
+import { withCurrentKeys } from './webhook.ts';
+import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './test-delivery.ts';
 
 /** The limited scopes that suffice for reads of webhooks and their history, and for everything else. */

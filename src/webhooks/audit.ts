@@ -5,12 +5,10 @@
  */
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { formatDate } from '#hypermedia/date.ts';
-import type { Value } from '#hypermedia/document.ts';
+import { factsOf } from '#http/field-table.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import type { WEBHOOK_PROPERTIES } from './document.ts';
+import { webhookFields, type Settings } from './webhook-fields.ts';
 import type { WebhookRow } from './webhook-sql.ts';
-import type { Settings } from './webhook.ts';
 
 /** The stored row: an unchanged key has the same bytes, because sealing it again would change them. */
 type Stored = Settings &
@@ -18,12 +16,6 @@ type Stored = Settings &
     WebhookRow,
     'id' | 'storeId' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'timeZone' | 'inactiveReason'
   >;
-
-/** The properties in an entry: all but those that never change or follow from others. A new property is a type error below. */
-type AuditedProperty = Exclude<
-  keyof typeof WEBHOOK_PROPERTIES,
-  'id' | 'state' | 'reason' | 'date_created' | 'date_modified'
->;
 
 type Secret = string | null | undefined;
 
@@ -61,28 +53,17 @@ const auditedHeaders = (headers: Settings['headers'], before: Settings['headers'
 
 const hexOf = (key: Buffer | null): string | undefined => key?.toString('hex');
 
+const factsOfWebhook = factsOf(webhookFields);
+
 /** Returns the settings, with the status of each secret compared with `before`. */
 const auditedSettings = (webhook: Stored, before: Stored): Facts =>
-  ({
-    name: webhook.name,
-    format: webhook.format,
-    version: webhook.version,
+  factsOfWebhook(webhook, webhook.timeZone, {
     url: auditedUrl(webhook.url, before.url),
-    query: webhook.query,
-    filter: webhook.filter,
     encryption_key: secretStatus(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
     next_encryption_key: secretStatus(hexOf(webhook.nextEncryptionKey), hexOf(before.nextEncryptionKey)),
-    rotation_ends: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
-    event_resource: webhook.eventResource,
     events: webhook.events.toSorted(),
-    is_active: webhook.isActive ? '1' : '0',
-    inactive_reason: webhook.inactiveReason,
-    is_held: webhook.isHeld ? '1' : '0',
     headers: auditedHeaders(webhook.headers, before.headers),
-    rate_per_second: webhook.ratePerSecond,
-    retry_profile: webhook.retryProfile,
-    ordering: webhook.ordering,
-  }) satisfies Record<AuditedProperty, Value>;
+  });
 
 type Change = { before: Stored | null; after: Stored | null };
 

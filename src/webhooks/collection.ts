@@ -21,7 +21,17 @@ import {
   type WebhookDeps,
   valueFaults,
 } from './access.ts';
-import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
+import { addressOfStore, addressOfWebhook, addressOfWebhooks } from './document.ts';
+import {
+  WEBHOOK_PROPERTIES,
+  WEBHOOK_STATES,
+  createSchemas,
+  type Schemas,
+  type WebhookPart,
+  defaults,
+  parseInput,
+  type Settings,
+} from './webhook-fields.ts';
 import { createAnswer } from './pull/answer.ts';
 import { requireConsent } from './handshake.ts';
 import { createListen } from './pull/listen.ts';
@@ -41,9 +51,8 @@ import {
 } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import { createRotateKey } from './rotate-key.ts';
-import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { createTest } from './test-delivery.ts';
-import { mergeInput, defaults, parseInput, type Settings } from './webhook.ts';
+import { mergeInput } from './webhook.ts';
 
 const createList = (deps: WebhookDeps): Operation =>
   listing({

@@ -3,7 +3,8 @@ import type { Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
 import { lockWebhook, updateWebhook } from './webhook-sql.ts';
 import { recordAutoDisable } from './audit.ts';
-import { type InactiveReason, withCurrentKeys } from './webhook.ts';
+import { withCurrentKeys } from './webhook.ts';
+import type { InactiveReason } from './webhook-fields.ts';
 
 /** Returns false if the webhook is already disabled, deleted, or was disabled and enabled again since `epoch`. */
 export type DisableWebhook = (

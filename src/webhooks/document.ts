@@ -1,51 +1,11 @@
+import { isDeepStrictEqual } from 'node:util';
 import { collectionOf } from '#catalog/catalog.ts';
 import { listQueryOf } from '#catalog/payload-filter.ts';
-import { formatDate } from '#hypermedia/date.ts';
-import {
-  boolean,
-  date,
-  enumeration,
-  json,
-  number,
-  secret,
-  text,
-  url,
-  type Document,
-  type Link,
-} from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+import { propertiesOf } from '#http/field-table.ts';
+import type { Document, Link, Property } from '#hypermedia/document.ts';
 import type { Lack } from './health/health-sql.ts';
+import { webhookFields, type WebhookState } from './webhook-fields.ts';
 import type { WebhookRow } from './webhook-sql.ts';
-
-/** The comparison type of each property in filters and orders. */
-export const WEBHOOK_PROPERTIES = {
-  id: 'number',
-  name: 'text',
-  format: 'text',
-  version: 'text',
-  url: 'text',
-  query: 'text',
-  filter: 'text',
-  encryption_key: 'none',
-  next_encryption_key: 'none',
-  rotation_ends: 'date',
-  event_resource: 'text',
-  events: 'none',
-  is_active: 'boolean',
-  inactive_reason: 'text',
-  is_held: 'boolean',
-  headers: 'none',
-  rate_per_second: 'number',
-  retry_profile: 'text',
-  ordering: 'text',
-  state: 'text',
-  reason: 'none',
-  date_created: 'date',
-  date_modified: 'date',
-} as const satisfies Comparisons;
-
-export const WEBHOOK_STATES = ['ok', 'failing', 'paused', 'inactive'] as const;
-export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
 /** Returns the state of a webhook. A condition that stops delivery takes precedence over failures. */
 export function stateOf(
@@ -171,8 +131,21 @@ export function versionOf({ revision, nextEncryptionKey }: Pick<WebhookRow, 'rev
   return nextEncryptionKey === null ? `${revision}` : `${revision}r`;
 }
 
+const describe = propertiesOf(webhookFields);
+
+const withWithheldHeaders = (property: Property): Property =>
+  property.name === 'headers' && !isDeepStrictEqual(property.value, {})
+    ? Object.assign(property, { isWithheld: true })
+    : property;
+
 /** Returns the Document of a webhook. An expired rotation must have been resolved by `withCurrentKeys`. */
 export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
+  const properties = describe(webhook, webhook.timeZone, {
+    encryption_key: shown.encryptionKey,
+    next_encryption_key: shown.nextEncryptionKey,
+    state: stateOf(webhook, shown.now),
+    reason: lackReason(webhook),
+  });
   return {
     name: 'webhook',
     title: webhook.name,
@@ -180,34 +153,6 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     ...(webhook.isForApp && { isUnchangeable: true as const }),
     links: linksOf(webhook, shown),
     embedded: [],
-    properties: [
-      number('id', webhook.id),
-      text('name', webhook.name),
-      enumeration('format', webhook.format),
-      text('version', webhook.version),
-      url.orNull('url', webhook.url),
-      text.orNull('query', webhook.query),
-      text.orNull('filter', webhook.filter),
-      secret.orNull('encryption_key', shown.encryptionKey),
-      secret.orNull('next_encryption_key', shown.nextEncryptionKey),
-      date.orNull('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),
-      enumeration.orNull('event_resource', webhook.eventResource),
-      json('events', webhook.events),
-      // The specification writes is_active as a string; is_held follows it.
-      boolean('is_active', webhook.isActive ? '1' : '0'),
-      enumeration.orNull('inactive_reason', webhook.inactiveReason),
-      boolean('is_held', webhook.isHeld ? '1' : '0'),
-      {
-        ...json('headers', webhook.headers),
-        ...(shown.isWithheld && Object.keys(webhook.headers).length > 0 && { isWithheld: true as const }),
-      },
-      number.orNull('rate_per_second', webhook.ratePerSecond),
-      enumeration('retry_profile', webhook.retryProfile),
-      enumeration.orNull('ordering', webhook.ordering),
-      enumeration('state', stateOf(webhook, shown.now)),
-      text.orNull('reason', lackReason(webhook)),
-      date('date_created', formatDate(webhook.dateCreated, webhook.timeZone)),
-      date('date_modified', formatDate(webhook.dateModified, webhook.timeZone)),
-    ],
+    properties: shown.isWithheld ? properties.map(withWithheldHeaders) : properties,
   };
 }

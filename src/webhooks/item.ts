@@ -5,7 +5,18 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { readFieldsOf } from '#hypermedia/listing.ts';
 import { withFields } from '#hypermedia/page.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
+import { addressOfWebhooks, versionOf } from './document.ts';
+import {
+  WEBHOOK_PROPERTIES,
+  defaults,
+  parseInput,
+  settingsOfRow,
+  type Draft,
+  type Settings,
+  type WebhookInput,
+  type Schemas,
+  type WebhookPart,
+} from './webhook-fields.ts';
 import { lockAccessOf, userAfter } from './app-access/app-access.ts';
 import {
   CHANGE_SCOPES,
@@ -36,37 +47,10 @@ import { retryOf } from './retry.ts';
 import { statisticsOfWebhook } from './health/operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
-import {
-  keysAfterUpdate,
-  withCurrentKeys,
-  mergeInput,
-  defaults,
-  parseInput,
-  stopsDeliveries,
-  type Draft,
-  type Settings,
-  type WebhookInput,
-} from './webhook.ts';
-import type { Schemas, WebhookPart } from './schema.ts';
+import { keysAfterUpdate, withCurrentKeys, mergeInput, stopsDeliveries } from './webhook.ts';
 
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;
-
-function settingsOf({
-  name,
-  format,
-  version,
-  url,
-  query,
-  filter,
-  eventResource,
-  events,
-  ...row
-}: WebhookRow): Settings {
-  const { isActive, isHeld, headers, ratePerSecond, retryProfile, ordering } = row;
-  const plain = { name, format, version, url, query, filter, eventResource, events };
-  return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile, ordering };
-}
 
 /**
  * Returns whether the stored key stays: a PATCH does not name it, or a reader who may not see the key sends back the null that is
@@ -117,7 +101,7 @@ function validateChange(
   const isKeyKept = keepsKey(kind, input, body, isKeyVisible);
   const hasKey = isKeyKept ? stored.encryptionKey !== null : typeof input.encryptionKey === 'string';
   const { isHeld } = stored;
-  const draft: Draft = kind === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
+  const draft: Draft = kind === 'part' ? settingsOfRow(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
   // An app that changes the url of a webhook gets its events, also of one that a person created.
   const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);

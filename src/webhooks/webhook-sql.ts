@@ -1,15 +1,15 @@
 /** The statements that read and write the table `webhook`. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import type { WEBHOOK_PROPERTIES } from './document.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
 import { lacking, type Lack } from './health/health-sql.ts';
 import { seenBy, type SeenStore } from './visibility-sql.ts';
-import type { InactiveReason, Settings } from './webhook.ts';
+import { webhookFields, type Settings } from './webhook-fields.ts';
 
-export type WebhookRow = Settings & {
-  id: number;
+export type WebhookRow = RowOf<typeof webhookFields> & {
   storeId: number;
   /** The client that created it; null if a user did. */
   client: number | null;
@@ -17,19 +17,10 @@ export type WebhookRow = Settings & {
   isForApp: boolean;
   /** The user who created it, or on whose behalf the client did; null for the platform. */
   user: number | null;
-  /** Sealed. */
-  encryptionKey: Buffer | null;
-  /** Replaces the current key when the rotation ends; null, like the date, if no rotation is active. */
-  nextEncryptionKey: Buffer | null;
-  rotationEndsAt: Date | null;
   /** Sealed: the query of the url and the values of the headers. */
   requestSecrets: Buffer | null;
-  /** Null if the webhook is active or was disabled by a request. */
-  inactiveReason: InactiveReason | null;
   epoch: number;
   revision: number;
-  dateCreated: Date;
-  dateModified: Date;
   timeZone: string;
   lacks: Lack | null;
   consecutiveFailures: number;
@@ -45,14 +36,11 @@ export type Key = { shard: number; id: number; stores: readonly number[] | null;
 const withState = (sql: Queryable) =>
   sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
+const columns = columnsOf(webhookFields, 'w');
+
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.client, w.is_for_app as "isForApp", w.user_id as "user", w.name, w.format, w.version, w.url, w.query, w.filter,
-    w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
-    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
-    w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
-    w.request_secrets as "requestSecrets",
-    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", w.ordering,
-    w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
+  select ${columns.selected(sql, {})}, w.store_id as "storeId", w.client, w.is_for_app as "isForApp", w.user_id as "user",
+    w.request_secrets as "requestSecrets", ${lacking(sql)} as lacks, w.epoch, w.revision, s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
     greatest(t.paused_until, t.probe_at) as "heldUntil"
   from webhook w
@@ -75,30 +63,17 @@ export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow 
 }
 
 /** Returns the SQL of each property for filters and orders; `state` repeats `stateOf`. */
-const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
-  id: sql`w.id`,
-  name: sql`w.name`,
-  format: sql`w.format`,
-  version: sql`w.version`,
-  url: sql`w.url`,
-  query: sql`w.query`,
-  filter: sql`w.filter`,
-  event_resource: sql`w.event_resource`,
-  is_active: sql`w.is_active`,
-  inactive_reason: sql`w.inactive_reason`,
-  is_held: sql`w.is_held`,
-  rate_per_second: sql`w.rate_per_second`,
-  retry_profile: sql`w.retry_profile`,
-  ordering: sql`w.ordering`,
-  state: sql`case
+const comparedAt = (sql: Queryable, now: Date) =>
+  columns.compared(sql, {
+    // A filter must not reveal the query of the url, which is secret.
+    url: sql`split_part(w.url, '?', 1)`,
+    rotation_ends: sql`case when w.rotation_ends_at > ${now}::timestamptz then w.rotation_ends_at end`,
+    state: sql`case
     when not w.is_active or ${lacking(sql)} is not null then 'inactive'
     when t.paused_until > ${now}::timestamptz then 'paused'
     when t.consecutive_failures > 0 then 'failing'
     else 'ok' end`,
-  rotation_ends: sql`case when w.rotation_ends_at > ${now}::timestamptz then w.rotation_ends_at end`,
-  date_created: sql`w.date_created`,
-  date_modified: sql`w.date_modified`,
-});
+  });
 
 /** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
 export async function listWebhooks(
@@ -109,8 +84,8 @@ export async function listWebhooks(
 ): Promise<WebhookRow[]> {
   return sql<WebhookRow[]>`
   ${selected(sql)}
-  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, store.app)} ${narrowed(sql, listing.filters, columnsOf(sql, now))}
-  order by ${ordered(sql, listing.order, columnsOf(sql, now), [sql`w.id`])} ${paged(sql, listing)}`;
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, store.app)} ${narrowed(sql, listing.filters, comparedAt(sql, now))}
+  order by ${ordered(sql, listing.order, comparedAt(sql, now), [sql`w.id`])} ${paged(sql, listing)}`;
 }
 
 /** Returns the number of webhooks of the store that match the filters; undefined if the store does not exist. */
@@ -122,7 +97,7 @@ export async function countWebhooks(
   const [row] = await sql<{ total: number }[]>`
     select (
       select count(*) from webhook w ${withState(sql)}
-      where w.shard = s.shard and w.store_id = s.id ${seenBy(sql, store.app)} ${narrowed(sql, filters, columnsOf(sql, now))}
+      where w.shard = s.shard and w.store_id = s.id ${seenBy(sql, store.app)} ${narrowed(sql, filters, comparedAt(sql, now))}
     ) as total
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;
@@ -173,13 +148,11 @@ const idOf = ({ filter }: Settings): bigint | null => (filter === null ? null : 
 
 export async function insertWebhook(sql: Queryable, webhook: NewWebhook): Promise<void> {
   await sql`
-    insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, filter, filter_id, encryption_key, event_resource,
-      events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, ordering, date_created,
-      date_modified)
-    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
-      ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.filter}, ${idOf(webhook)}, ${webhook.encryptionKey}, ${webhook.eventResource},
-      ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.requestSecrets},
-      ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.ordering}, ${webhook.now}, ${webhook.now})`;
+    insert into webhook (shard, id, store_id, client, user_id, encryption_key, request_secrets, filter_id, listened_at, date_created,
+      date_modified, ${columns.names(sql)})
+    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.encryptionKey},
+      ${webhook.requestSecrets}, ${idOf(webhook)}, ${webhook.isHeld ? webhook.now : null}, ${webhook.now}, ${webhook.now},
+      ${columns.parameters(sql, webhook)})`;
 }
 
 export type ChangedWebhook = Omit<NewWebhook, 'client'> &
@@ -190,27 +163,14 @@ export type ChangedWebhook = Omit<NewWebhook, 'client'> &
  */
 export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Promise<void> {
   await sql`
-    update webhook set
+    update webhook set ${columns.assigned(sql, webhook)},
       user_id         = ${webhook.user},
-      name            = ${webhook.name},
-      format          = ${webhook.format},
-      version         = ${webhook.version},
-      url             = ${webhook.url},
-      query           = ${webhook.query},
-      filter          = ${webhook.filter},
       filter_id       = ${idOf(webhook)},
       encryption_key  = ${webhook.encryptionKey},
       next_encryption_key = ${webhook.nextEncryptionKey},
       rotation_ends_at = ${webhook.rotationEndsAt},
-      event_resource  = ${webhook.eventResource},
-      events          = ${webhook.events}::text[],
-      is_active       = ${webhook.isActive},
       inactive_reason = ${webhook.isActive ? null : webhook.inactiveReason},
-      headers         = ${sql.json(webhook.headers)},
       request_secrets = ${webhook.requestSecrets},
-      rate_per_second = ${webhook.ratePerSecond},
-      retry_profile   = ${webhook.retryProfile},
-      ordering        = ${webhook.ordering},
       epoch           = epoch + ${webhook.stopsDeliveries ? 1 : 0},
       revision        = revision + 1,
       date_modified   = ${webhook.now}

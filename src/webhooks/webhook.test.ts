@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  mergeInput,
-  defaults,
-  parseInput,
-  stopsDeliveries,
-  type Settings,
-  resolveSubscription,
-  type Subscription,
-  headerFaults,
-} from './webhook.ts';
+import { mergeInput, stopsDeliveries, resolveSubscription, headerFaults } from './webhook.ts';
+import { defaults, parseInput, type Settings, type Subscription } from './webhook-fields.ts';
 import { stateOf } from './document.ts';
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 

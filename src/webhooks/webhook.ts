@@ -1,88 +1,14 @@
-/**
- * The settings of a webhook and its keys, as pure functions: defaults, parsing of request bodies, validation beyond the schema, and
- * the keys during a rotation.
- */
+/** The settings of a webhook and its keys, as pure functions: validation beyond the schema, and the keys during a rotation. */
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
-import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
-import type { FORMATS, ORDERINGS, RETRY_PROFILES, WebhookPart } from './schema.ts';
+import type { Draft, Settings, Subscription, WebhookInput } from './webhook-fields.ts';
 import { keysAt, type Rotating } from '#core/rotation.ts';
 import { allEvents, eventsOf, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
-
-/**
- * The subscription of a webhook, which `event_resource` and `events` express in two ways. `events` is the effective list; it is
- * empty only if there is no resource.
- */
-export type Subscription = { eventResource: ResourceType | null; events: readonly string[] };
-
-export type Settings = Subscription & {
-  name: string;
-  format: (typeof FORMATS)[number];
-  version: string;
-  url: string | null;
-  query: string | null;
-  /** Conditions on the published resource; null sends every event. */
-  filter: string | null;
-  isActive: boolean;
-  /** A pull webhook: its deliveries wait for a listener, and no worker sends them. Fixed at creation. */
-  isHeld: boolean;
-  /** A null value cannot be decrypted, or the request leaves it unchanged. */
-  headers: Headers;
-  ratePerSecond: number | null;
-  retryProfile: (typeof RETRY_PROFILES)[number];
-  /** `resource`: deliveries of one resource are sent one after the other; null: in approximate order. */
-  ordering: (typeof ORDERINGS)[number] | null;
-};
-
-/** Why Halcyon disabled a webhook: its deliveries kept failing, its endpoint answered 410, or its app lost access. */
-export type InactiveReason = 'failures' | 'gone' | 'access_ended';
-
-/** The settings that a request names; others are absent. */
-export type WebhookInput = Partial<Settings> & { encryptionKey?: string | null };
-
-/** Settings whose name and format may be missing: the starting point of a new or replaced webhook. */
-export type Draft = Omit<Settings, 'name' | 'format'> & Partial<Pick<Settings, 'name' | 'format'>>;
-
-export const defaults: Draft = {
-  version: '2',
-  url: null,
-  query: null,
-  filter: null,
-  eventResource: null,
-  events: [],
-  isActive: true,
-  isHeld: false,
-  headers: {},
-  ratePerSecond: null,
-  retryProfile: 'hour',
-  ordering: null,
-};
-
-/** Returns the members of a body as settings. Empty values become `null` or the default, flags become booleans. */
-export function parseInput(body: WebhookPart): WebhookInput {
-  const input: WebhookInput = {};
-  if (body.name !== undefined) input.name = body.name;
-  if (body.format !== undefined) input.format = body.format;
-  if (body.version !== undefined) input.version = String(body.version ?? '') || defaults.version;
-  if (body.url !== undefined) input.url = body.url || null;
-  if (body.query !== undefined) input.query = body.query || null;
-  if (body.filter !== undefined) input.filter = body.filter || null;
-  if (body.encryption_key !== undefined) input.encryptionKey = body.encryption_key || null;
-  if (body.event_resource !== undefined) input.eventResource = body.event_resource || null;
-  if (body.events !== undefined) input.events = body.events;
-  if (body.is_active !== undefined) input.isActive = isSet(body.is_active);
-  if (body.is_held !== undefined) input.isHeld = isSet(body.is_held);
-  if (body.headers !== undefined) input.headers = body.headers ?? {};
-  if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
-  if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
-  if (body.ordering !== undefined) input.ordering = body.ordering || null;
-  return input;
-}
 
 const unknownEvent = (event: string): Fault => ({
   code: 'unknown_event',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { STORE_PROPERTIES } from '#stores/document.ts';
-import { WEBHOOK_PROPERTIES } from '#webhooks/document.ts';
+import { WEBHOOK_PROPERTIES } from '#webhooks/webhook-fields.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a, b, clock } = await startWebhookApi();

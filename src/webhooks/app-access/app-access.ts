@@ -9,7 +9,7 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
-import type { InactiveReason } from '../webhook.ts';
+import type { InactiveReason } from '../webhook-fields.ts';
 import { listWithAccess, lockAccess, type Reach, type Scope } from './app-access-sql.ts';
 import { countStopped, disable, lockActive, resumeStopped, type WebhookRef } from './app-webhooks-sql.ts';
 import { announceAccess, announceWebhooks, pagesOf, readReach } from './announce-access.ts';

@@ -3,7 +3,7 @@ import { filterIdOf } from '#catalog/payload-filter.ts';
 import { eventsOf } from '#catalog/catalog.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
-import { defaults } from '../webhook.ts';
+import { defaults } from '../webhook-fields.ts';
 import type { Access, DeclaringApp, Scope } from './app-access-sql.ts';
 
 export type WebhookRef = { shard: number; id: number; storeId: number };

@@ -9,7 +9,7 @@ import { keysAt } from '#core/rotation.ts';
 import type { WebhookDeps } from '../access.ts';
 import { addressFault } from '../address.ts';
 import { consentFaults, type HandshakeDeps } from '../handshake.ts';
-import { URL_LENGTH_MAX } from '../schema.ts';
+import { URL_LENGTH_MAX } from '../webhook-fields.ts';
 import { announceAccess, announceWebhooks } from './announce-access.ts';
 import { deleteForApp, raiseRevisions, updateUrls } from './app-webhooks-sql.ts';
 import {

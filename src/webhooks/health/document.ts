@@ -18,8 +18,8 @@ import {
   lackReason,
   breadcrumbLinks,
   stateOf,
-  type WebhookState,
 } from '../document.ts';
+import type { WebhookState } from '../webhook-fields.ts';
 import { reasonOf } from '../history/reason.ts';
 import { DEFAULT_PERIOD, p50, p95, successRate, type Failure, type Figures, type Period } from './figures.ts';
 import type { Health, Healths } from './read.ts';

@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
 import { seenBy } from '../visibility-sql.ts';
 import type { Key } from '../webhook-sql.ts';
-import type { InactiveReason } from '../webhook.ts';
+import type { InactiveReason } from '../webhook-fields.ts';
 
 /** The setting without which a webhook is sent nothing. */
 export type Lack = 'events' | 'url';
