@@ -6,7 +6,7 @@ import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
 import type { Role } from '#stores/stores-sql.ts';
 import type { By } from '#stores/audit.ts';
 import { addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
-import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
+import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-fields.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError } from './explain.ts';
 import { withContext, type CommandContext } from './command-context.ts';

@@ -107,6 +107,7 @@ test('a body is parsed: cleared members have their initial values, and nothing e
   });
   assert.deepEqual(parse({ version: '', more: null, api_key: null }), { version: '2', more: {}, apiKey: null });
   assert.deepEqual(parse({ api_key: 'key', is_old: true }), { apiKey: 'key', isOld: true });
+  assert.deepEqual(parse({ name: '' }), { name: '' });
 });
 
 test('defaults and settings have what requests can write, without required properties or secrets', () => {

@@ -228,6 +228,7 @@ function readerOf(field: Field): (sent: unknown) => unknown {
   const initial = initialOf(field);
   if (field.kind === 'boolean' || field.kind === 'flag') return (sent) => isSet(sent as Flag);
   if (field.input?.choices === 'given') return (sent) => (typeof sent === 'number' ? String(sent) : sent || initial);
+  if (field.input?.isClearable !== true) return (sent) => sent;
   return (sent) => (sent === null || sent === '' ? initial : sent);
 }
 

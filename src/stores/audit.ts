@@ -1,28 +1,15 @@
 /** Changelog entries about stores and members. */
 import { actionOf, type Actor, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
-import type { STORE_PROPERTIES } from './document.ts';
+import { factsOf } from '#http/field-table.ts';
+import { storeFields, type StoreDetails } from './store-fields.ts';
 import type { Role } from './stores-sql.ts';
-import type { StoreDetails } from './rules.ts';
 
 /** The actor of a change, its time, and the changelog. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };
 
-/**
- * Properties that the changelog compares; a new property of a store is a type error here until it is added, unless it never
- * changes.
- */
-type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'is_sandbox' | 'date_created' | 'date_modified'>;
-
-const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Facts =>
-  ({
-    name,
-    domain,
-    email,
-    time_zone: timeZone,
-    subscription_events: subscriptionEvents,
-    second_factor: secondFactor,
-  }) satisfies Record<AuditedProperty, string>;
+const factsOfStore = factsOf(storeFields);
+const storeFacts = (store: StoreDetails): Facts => factsOfStore(store, store.timeZone, {});
 
 type BeforeAfter<T> = { before: T | null; after: T | null };
 

@@ -1,30 +1,18 @@
-import { formatDate } from '#hypermedia/date.ts';
-import { boolean, date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+import { propertiesOf } from '#http/field-table.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { storeFields } from './store-fields.ts';
 import type { StoreRow } from './stores-sql.ts';
 
 export function addressOfStore(storeId: number, baseUrl: string): string {
   return `${baseUrl}/stores/${storeId}`;
 }
 
-/** Properties of a store that lists can filter and order by, with the type of comparison. */
-export const STORE_PROPERTIES = {
-  id: 'number',
-  name: 'text',
-  domain: 'text',
-  email: 'text',
-  time_zone: 'text',
-  date_created: 'date',
-  date_modified: 'date',
-  subscription_events: 'text',
-  second_factor: 'text',
-  is_sandbox: 'boolean',
-} as const satisfies Comparisons;
-
 /** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
 export type PublishedCollection = { name: string; words: string };
 
 const ownCollections = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
+
+const describe = propertiesOf(storeFields);
 
 /** Returns the Document of a store, with dates in its time zone. */
 export function storeDocument(
@@ -51,18 +39,6 @@ export function storeDocument(
         : []),
     ],
     embedded: [],
-    properties: [
-      number('id', store.id),
-      text('name', store.name),
-      text('domain', store.domain),
-      text('email', store.email),
-      text('time_zone', store.timeZone),
-      date('date_created', formatDate(store.dateCreated, store.timeZone)),
-      date('date_modified', formatDate(store.dateModified, store.timeZone)),
-      // Last, because tables of stores show only the first columns.
-      enumeration('subscription_events', store.subscriptionEvents),
-      enumeration('second_factor', store.secondFactor),
-      boolean('is_sandbox', store.isSandbox),
-    ],
+    properties: describe(store, store.timeZone, {}),
   };
 }

@@ -11,13 +11,20 @@ import { invalid, notFound, Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import { requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
-import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
+import { addressOfStore, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type Eraser } from './erase.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
 import { recordStore } from './audit.ts';
 import { createStoreWithEntry } from './audited-changes.ts';
-import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
-import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
+import {
+  STORE_PROPERTIES,
+  detailsOf,
+  readTimeZone,
+  storeFaults,
+  storeSchemas,
+  type StoreDetails,
+  type StorePart,
+} from './store-fields.ts';
 
 export type StoreDeps = {
   sql: Sql;
@@ -135,7 +142,7 @@ export function createStoreOperations(
       title: 'Create a store',
       summary: 'Creates a store without members; needs the scope platform',
       access: 'platform',
-      input: wholeStore,
+      input: storeSchemas.whole,
       review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
       prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
       make: async (tx, { principal, now }, details) => {
@@ -160,7 +167,7 @@ export function createStoreOperations(
       title: 'Change the store',
       isConditional: true,
       summary: 'Changes the properties that are sent and keeps the others',
-      input: partOfStore,
+      input: storeSchemas.part,
       review: async (request) => storeFaults(detailsOf(await storeOf(sql.reads, request), request.body)),
       handle: async (request) => ({ status: 200, document: storeDocument(await change(deps, request), deps) }),
     }),

@@ -1,26 +1,18 @@
 /** SQL of stores and memberships. */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import type { STORE_PROPERTIES } from './document.ts';
-import type { SecondFactorRule, StoreDetails, SubscriptionEvents } from './rules.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import { storeFields, type StoreDetails } from './store-fields.ts';
+
+const fields = columnsOf(storeFields, 'store');
 
 export type Role = 'owner' | 'member';
 
-export type StoreRow = {
-  id: number;
-  name: string;
-  domain: string;
-  email: string;
-  timeZone: string;
-  subscriptionEvents: SubscriptionEvents;
-  secondFactor: SecondFactorRule;
-  /** Belongs to a developer, who makes sample events in it. */
-  isSandbox: boolean;
+export type StoreRow = RowOf<typeof storeFields> & {
   /** Increases with each change. */
   revision: number;
-  dateCreated: Date;
-  dateModified: Date;
 };
 
 export async function nextNumber(sql: Queryable): Promise<number> {
@@ -34,10 +26,8 @@ export async function insertStore(
   store: StoreDetails & { shard: number; id: number; sandboxOf: number | null; now: Date },
 ): Promise<void> {
   await sql`
-    insert into store (shard, id, name, domain, email, time_zone, subscription_events, second_factor, sandbox_of,
-      date_created, date_modified)
-    values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone},
-      ${store.subscriptionEvents}, ${store.secondFactor}, ${store.sandboxOf}, ${store.now}, ${store.now})`;
+    insert into store (shard, id, sandbox_of, date_created, date_modified, ${fields.names(sql)})
+    values (${store.shard}, ${store.id}, ${store.sandboxOf}, ${store.now}, ${store.now}, ${fields.parameters(sql, store)})`;
 }
 
 /** Removes a member and returns the role; undefined if the user is not a member of the store. */
@@ -52,9 +42,9 @@ export async function deleteMember(
   return row?.role;
 }
 
-const columns = (sql: Queryable) =>
-  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", second_factor as "secondFactor", sandbox_of is not null as "isSandbox", revision,
-    date_created as "dateCreated", date_modified as "dateModified"`;
+const isSandbox = (sql: Queryable) => sql`(sandbox_of is not null)`;
+
+const columns = (sql: Queryable) => sql`${fields.selected(sql, { is_sandbox: isSandbox(sql) })}, revision`;
 
 export async function findStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
@@ -87,15 +77,8 @@ export async function updateStore(
   store: StoreDetails & { shard: number; id: number; now: Date },
 ): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
-    update store set
-      name                = ${store.name},
-      domain              = ${store.domain},
-      email               = ${store.email},
-      time_zone           = ${store.timeZone},
-      subscription_events = ${store.subscriptionEvents},
-      second_factor       = ${store.secondFactor},
-      revision            = revision + 1,
-      date_modified       = ${store.now}
+    update store set ${fields.assigned(sql, store)},
+      revision = revision + 1, date_modified = ${store.now}
     where shard = ${store.shard} and id = ${store.id}
     returning ${columns(sql)}`;
   return row;
@@ -107,24 +90,13 @@ export type Reach = { shards: readonly number[]; ids: readonly number[] } | null
 const inReach = (sql: Queryable, reach: Reach) =>
   reach === null ? sql`true` : sql`shard = any (${reach.shards}::smallint[]) and id = any (${reach.ids}::bigint[])`;
 
-const filterColumns = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
-  id: sql`id`,
-  name: sql`name`,
-  domain: sql`domain`,
-  email: sql`email`,
-  time_zone: sql`time_zone`,
-  subscription_events: sql`subscription_events`,
-  second_factor: sql`second_factor`,
-  is_sandbox: sql`(sandbox_of is not null)`,
-  date_created: sql`date_created`,
-  date_modified: sql`date_modified`,
-});
+const compared = (sql: Queryable) => fields.compared(sql, { is_sandbox: isSandbox(sql) });
 
 /** Returns a page of stores, ordered by id by default. */
 export async function listStores(sql: Queryable, reach: Reach, listing: Listing): Promise<StoreRow[]> {
   return sql<StoreRow[]>`
-  select ${columns(sql)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, filterColumns(sql))}
-  order by ${ordered(sql, listing.order, filterColumns(sql), [sql`id`])} ${paged(sql, listing)}`;
+  select ${columns(sql)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, compared(sql))}
+  order by ${ordered(sql, listing.order, compared(sql), [sql`id`])} ${paged(sql, listing)}`;
 }
 
 export async function countStores(
@@ -133,7 +105,7 @@ export async function countStores(
   { filters }: Pick<Listing, 'filters'>,
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, filterColumns(sql))}`;
+    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, compared(sql))}`;
   return row?.total ?? 0;
 }
 

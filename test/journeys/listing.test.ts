@@ -1,7 +1,7 @@
 /** The queries on any collection, shown on webhooks and stores: filters, order, fields, and links to pages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { STORE_PROPERTIES } from '#stores/document.ts';
+import { STORE_PROPERTIES } from '#stores/store-fields.ts';
 import { WEBHOOK_PROPERTIES } from '#webhooks/webhook-fields.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 

@@ -1,27 +1,87 @@
-/** Validation rules of stores. Pure; all faults are reported at once. */
+/** The properties of a store, and their validation beyond the schema. */
 import { isBlank, isLonger } from '#core/text.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
+import {
+  comparisonsOf,
+  parserOf,
+  schemasOf,
+  settingsOf,
+  type Fields,
+  type PartOf,
+  type SettingsOf,
+} from '#http/field-table.ts';
+
+const NAME_LENGTH_MAX = 255;
+const DOMAIN_LENGTH_MAX = 253;
 
 /** Whether Halcyon derives the lifecycle events of subscriptions or the platform publishes them. */
 export const SUBSCRIPTION_EVENTS = ['derived', 'published'] as const;
-export type SubscriptionEvents = (typeof SUBSCRIPTION_EVENTS)[number];
-
 /** Whether every member of the store needs a second factor. */
-export const SECOND_FACTOR = ['optional', 'required'] as const;
-export type SecondFactorRule = (typeof SECOND_FACTOR)[number];
+const SECOND_FACTOR = ['optional', 'required'] as const;
 
-export type StoreDetails = {
-  name: string;
-  domain: string;
-  email: string;
-  timeZone: string;
-  subscriptionEvents: SubscriptionEvents;
-  secondFactor: SecondFactorRule;
-};
+export const storeFields = {
+  id: { kind: 'number' },
+  name: {
+    kind: 'text',
+    input: { isRequired: true, minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'The name of the store.' },
+  },
+  domain: {
+    kind: 'text',
+    input: {
+      isRequired: true,
+      minLength: 1,
+      maxLength: DOMAIN_LENGTH_MAX,
+      description: 'The host name of the shop, such as shop.example.com.',
+    },
+  },
+  email: {
+    kind: 'text',
+    input: { isRequired: true, maxLength: EMAIL_LENGTH_MAX, description: 'The address for mails about the store.' },
+  },
+  time_zone: {
+    kind: 'text',
+    input: {
+      isRequired: true,
+      minLength: 1,
+      description: 'The IANA time zone, such as Europe/Berlin, in which the dates of the store are shown.',
+    },
+  },
+  date_created: { kind: 'date' },
+  date_modified: { kind: 'date' },
+  // Last, because tables of stores show only the first columns.
+  subscription_events: {
+    kind: 'enumeration',
+    choices: SUBSCRIPTION_EVENTS,
+    input: {
+      description: 'Whether Halcyon derives subscription events or the platform publishes them; set by the platform.',
+      isOfPlatform: true,
+    },
+  },
+  second_factor: {
+    kind: 'enumeration',
+    choices: SECOND_FACTOR,
+    input: {
+      description: 'Whether every member needs a second factor to sign in; set by owners.',
+      isSensitive: true,
+    },
+  },
+  /** Belongs to a developer, who makes sample events in it. */
+  is_sandbox: { kind: 'boolean', from: 'sql' },
+} as const satisfies Fields;
 
-export const NAME_LENGTH_MAX = 255;
-export const DOMAIN_LENGTH_MAX = 253;
+export type StoreDetails = SettingsOf<typeof storeFields>;
+export type StorePart = PartOf<typeof storeFields>;
+
+export const STORE_PROPERTIES = comparisonsOf(storeFields);
+export const storeSchemas = schemasOf(storeFields, {});
+const parseStore = parserOf(storeFields);
+const pickDetails = settingsOf(storeFields);
+
+/** Returns the details after applying the members of the body. */
+export function detailsOf(present: StoreDetails, body: StorePart): StoreDetails {
+  return { ...pickDetails(present), ...parseStore(body) };
+}
 
 /** Labels of letters, digits and inner hyphens, at most 63 characters each (RFC 1123 §2.1). */
 const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/i;
