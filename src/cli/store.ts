@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
-import type { Role } from '#stores/stores-sql.ts';
+import type { Role } from '#stores/members/member.ts';
 import type { By } from '#stores/audit.ts';
 import { addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-fields.ts';

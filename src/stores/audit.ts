@@ -3,7 +3,7 @@ import { actionOf, type Actor, type Change, type Changelog, type Facts } from '#
 import type { Queryable } from '#db/pool.ts';
 import { factsOf } from '#http/field-table.ts';
 import { storeFields, type StoreDetails } from './store-fields.ts';
-import type { Role } from './stores-sql.ts';
+import type { Role } from './members/member.ts';
 
 /** The actor of a change, its time, and the changelog. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };

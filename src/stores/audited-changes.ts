@@ -5,7 +5,8 @@ import { shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { recordMember, recordStore, type By } from './audit.ts';
 import { addMember, createStore, type NewStore } from './store.ts';
-import { deleteMember, findStore, type Role, type StoreRow } from './stores-sql.ts';
+import { deleteMember, findStore, type StoreRow } from './stores-sql.ts';
+import type { Role } from './members/member.ts';
 
 /** Creates a store and the first entry of its changelog. */
 export async function createStoreWithEntry(tx: Tx, details: NewStore, by: By): Promise<StoreRow> {

@@ -3,7 +3,8 @@ import type { Queryable } from '#db/pool.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
-import { insertStore, listMemberships, nextNumber, type Role } from './stores-sql.ts';
+import { insertStore, listMemberships, nextNumber } from './stores-sql.ts';
+import type { Role } from './members/member.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
 
 /** Details of a new store; subscriptionEvents and secondFactor have defaults. `sandboxOf`: its developer, if it is a sandbox. */

@@ -4,11 +4,10 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
+import type { Role } from './members/member.ts';
 import { storeFields, type StoreDetails } from './store-fields.ts';
 
 const fields = columnsOf(storeFields, 'store');
-
-export type Role = 'owner' | 'member';
 
 export type StoreRow = RowOf<typeof storeFields> & {
   /** Increases with each change. */

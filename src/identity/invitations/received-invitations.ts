@@ -1,7 +1,7 @@
 /** The invitations to a signed-in person: {base_url}/users/<id>/invitations, where they accept and decline. */
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { acceptInvitation, NotAccepted, type Refusal } from '#stores/invitations/accept.ts';
-import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#stores/invitations/received-document.ts';
+import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#stores/invitations/received-invitation.ts';
 import { countReceived, deleteInvitation, findReceived, listReceived } from '#stores/invitations/invitations-sql.ts';
 import { recordInvitation } from '#stores/audit.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';

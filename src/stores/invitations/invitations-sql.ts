@@ -1,22 +1,18 @@
 /** SQL of invitations. Writes the table invitation. */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import type { Role } from '../stores-sql.ts';
-import type { INVITATION_PROPERTIES } from './document.ts';
-import type { RECEIVED_PROPERTIES } from './received-document.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import type { Role } from '../members/member.ts';
+import { invitationFields } from './invitation.ts';
+import { receivedFields } from './received-invitation.ts';
 
-export type InvitationRow = {
-  id: number;
+const fields = columnsOf(invitationFields, 'i');
+const receivedColumns = columnsOf(receivedFields, 'i');
+
+export type InvitationRow = RowOf<typeof invitationFields> & {
   storeId: number;
-  /** Null if any account may accept. */
-  email: string | null;
-  role: Role;
-  isMailed: boolean;
-  /** The owner who made it; null for the platform. */
-  createdBy: number | null;
-  dateCreated: Date;
-  dateExpires: Date;
   /** Time zone of the store. */
   timeZone: string;
 };
@@ -24,22 +20,15 @@ export type InvitationRow = {
 type Store = { shard: number; storeId: number };
 type Key = Store & { id: number };
 
+const isMailed = (sql: Queryable) => sql`(i.mailed_hash is not null)`;
+
 /** Selects the invitations of a store that have not expired. */
 const pending = (sql: Queryable, { shard, storeId }: Store, now: Date) => sql`
-  select i.id, i.store_id as "storeId", i.email, i.role, i.mailed_hash is not null as "isMailed", i.created_by as "createdBy",
-    i.date_created as "dateCreated", i.date_expires as "dateExpires", s.time_zone as "timeZone"
+  select ${fields.selected(sql, { is_mailed: isMailed(sql) })}, i.store_id as "storeId", s.time_zone as "timeZone"
   from invitation i join store s on s.shard = i.shard and s.id = i.store_id
   where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}`;
 
-const columns = (sql: Queryable): Columns<typeof INVITATION_PROPERTIES> => ({
-  id: sql`i.id`,
-  email: sql`i.email`,
-  role: sql`i.role`,
-  is_mailed: sql`(i.mailed_hash is not null)`,
-  created_by: sql`i.created_by`,
-  date_created: sql`i.date_created`,
-  date_expires: sql`i.date_expires`,
-});
+const compared = (sql: Queryable) => fields.compared(sql, { is_mailed: isMailed(sql) });
 
 /** Returns a page of a store's pending invitations, ordered by id by default. */
 export function listInvitations(
@@ -48,8 +37,8 @@ export function listInvitations(
   listing: Listing,
 ): Promise<InvitationRow[]> {
   return sql<InvitationRow[]>`
-  ${pending(sql, { shard, storeId }, now)}${narrowed(sql, listing.filters, columns(sql))}
-  order by ${ordered(sql, listing.order, columns(sql), [sql`i.id`])} ${paged(sql, listing)}`;
+  ${pending(sql, { shard, storeId }, now)}${narrowed(sql, listing.filters, compared(sql))}
+  order by ${ordered(sql, listing.order, compared(sql), [sql`i.id`])} ${paged(sql, listing)}`;
 }
 
 export async function countInvitations(
@@ -60,7 +49,7 @@ export async function countInvitations(
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from invitation i
     where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}
-      ${narrowed(sql, filters, columns(sql))}`;
+      ${narrowed(sql, filters, compared(sql))}`;
   return row?.total ?? 0;
 }
 
@@ -141,7 +130,7 @@ export async function findOffered(sql: Queryable, hash: Buffer, now: Date): Prom
 }
 
 /** An invitation as its person reads it. `email`: that of the person. */
-export type ReceivedInvitation = OfferedInvitation & { email: string; dateCreated: Date; dateExpires: Date };
+export type ReceivedInvitation = OfferedInvitation & RowOf<typeof receivedFields> & { email: string };
 
 type Receiver = { userId: number; now: Date };
 
@@ -152,25 +141,18 @@ const received = (sql: Queryable, { userId, now }: Receiver) => sql`
     join store s on s.shard = i.shard and s.id = i.store_id
   where i.date_expires > ${now}`;
 
-const receivedColumns = (sql: Queryable): Columns<typeof RECEIVED_PROPERTIES> => ({
-  id: sql`i.id`,
-  store_id: sql`i.store_id`,
-  store_name: sql`s.name`,
-  role: sql`i.role`,
-  date_created: sql`i.date_created`,
-  date_expires: sql`i.date_expires`,
-});
+const comparedReceived = (sql: Queryable) => receivedColumns.compared(sql, { store_name: sql`s.name` });
 
 const selectReceived = (sql: Queryable, of: Receiver) => sql`
-  select i.shard, i.id, i.store_id as "storeId", u.email, i.role, i.mailed_hash is not null as "isMailed",
-    i.created_by as "createdBy", s.name as "storeName", i.date_created as "dateCreated", i.date_expires as "dateExpires"
+  select ${receivedColumns.selected(sql, { store_name: sql`s.name` })}, i.shard, u.email, ${isMailed(sql)} as "isMailed",
+    i.created_by as "createdBy"
   ${received(sql, of)}`;
 
 /** Returns a page of the pending invitations to a user, ordered by id by default. */
 export function listReceived(sql: Queryable, of: Receiver, listing: Listing): Promise<ReceivedInvitation[]> {
   return sql<ReceivedInvitation[]>`
-  ${selectReceived(sql, of)}${narrowed(sql, listing.filters, receivedColumns(sql))}
-  order by ${ordered(sql, listing.order, receivedColumns(sql), [sql`i.id`])} ${paged(sql, listing)}`;
+  ${selectReceived(sql, of)}${narrowed(sql, listing.filters, comparedReceived(sql))}
+  order by ${ordered(sql, listing.order, comparedReceived(sql), [sql`i.id`])} ${paged(sql, listing)}`;
 }
 
 export async function countReceived(
@@ -179,7 +161,7 @@ export async function countReceived(
   { filters }: Pick<Listing, 'filters'>,
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${received(sql, of)}${narrowed(sql, filters, receivedColumns(sql))}`;
+    select count(*) as total ${received(sql, of)}${narrowed(sql, filters, comparedReceived(sql))}`;
   return row?.total ?? 0;
 }
 

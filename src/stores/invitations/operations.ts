@@ -2,8 +2,7 @@
  * API operations on the invitations to a store: {base_url}/stores/<id>/invitations. Only the platform and signed-in owners read and
  * change them: an app that could invite could give others access to the store.
  */
-import type { Sql, Tx } from '#db/pool.ts';
-import { transaction } from '#db/pool.ts';
+import { type Sql, type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -18,11 +17,18 @@ import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { recordInvitation, type By } from '../audit.ts';
 import { addressOfStore } from '../document.ts';
-import { addressOfMembers } from '../members/document.ts';
+import { addressOfMembers } from '../members/member.ts';
 import { lockStoreRow } from '../members/members-sql.ts';
 import type { Inviting, PreparedInvitation as Prepared } from '../members/new-member.ts';
-import { nextNumber, type Role } from '../stores-sql.ts';
-import { addressOfInvitations, INVITATION_PROPERTIES, invitationDocument } from './document.ts';
+import { nextNumber } from '../stores-sql.ts';
+import {
+  addressOfInvitations,
+  INVITATION_PROPERTIES,
+  invitationDocument,
+  DEFAULT_ROLE,
+  newInvitation,
+  type NewInvitation,
+} from './invitation.ts';
 import {
   countInvitations,
   deleteInvitation,
@@ -32,7 +38,6 @@ import {
   listInvitations,
   lockOwner,
 } from './invitations-sql.ts';
-import { DEFAULT_ROLE, newInvitation } from './schema.ts';
 import { newToken } from './token.ts';
 
 /** What the mail of an invitation says. */
@@ -58,8 +63,6 @@ export type InvitationDeps = {
 const LIST = { rel: 'invitations', title: 'Invitations to this store' } as const;
 const CREATE = { title: 'Invite a person' } as const;
 
-type Body = { email?: string; role?: Role };
-
 const HOUR_MS = 3_600_000;
 
 const byOf = ({ changelog }: InvitationDeps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
@@ -68,7 +71,7 @@ const byOf = ({ changelog }: InvitationDeps, { principal, now }: Pick<ApiRequest
   now,
 });
 
-function emailFaults({ email }: Partial<Body>): Fault[] {
+function emailFaults({ email }: Partial<NewInvitation>): Fault[] {
   if (email === undefined || readEmail(email) !== undefined) return [];
   return [{ code: 'invalid_value', message: 'email must be an address such as ada@example.com', field: 'email' }];
 }
@@ -80,7 +83,7 @@ const ALREADY_MEMBER = {
 };
 
 /** Validates the invitation, and counts its mail. */
-async function prepare(deps: InvitationDeps, request: ApiRequest<Body>): Promise<Prepared> {
+async function prepare(deps: InvitationDeps, request: ApiRequest<NewInvitation>): Promise<Prepared> {
   const { body } = request;
   const faults = emailFaults(body);
   if (faults.length > 0) throw invalid(...faults);
@@ -97,7 +100,7 @@ async function prepare(deps: InvitationDeps, request: ApiRequest<Body>): Promise
 async function insert(
   deps: InvitationDeps,
   tx: Tx,
-  { request, prepared: { email, storeName } }: { request: ApiRequest<Body>; prepared: Prepared },
+  { request, prepared: { email, storeName } }: { request: ApiRequest<NewInvitation>; prepared: Prepared },
 ): Promise<CreatedResult & { made: () => Promise<void> }> {
   const { principal, now, body } = request;
   const store = storeOfAddress(request);

@@ -1,17 +1,16 @@
 /** SQL of the members of a store. */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import type { Role } from '../stores-sql.ts';
-import type { MEMBER_PROPERTIES } from './document.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import { memberFields, type Role } from './member.ts';
 
-export type MemberRow = {
+const fields = columnsOf(memberFields, 'm');
+
+export type MemberRow = RowOf<typeof memberFields> & {
   storeId: number;
-  userId: number;
   email: string;
-  isEmailVerified: boolean;
-  role: Role;
-  dateCreated: Date;
   /** Time zone of the store. */
   timeZone: string;
 };
@@ -20,8 +19,8 @@ type Store = { shard: number; storeId: number };
 type Key = Store & { userId: number };
 
 const members = (sql: Queryable, { shard, storeId }: Store) => sql`
-  select m.store_id as "storeId", m.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", m.role,
-    m.date_created as "dateCreated", s.time_zone as "timeZone"
+  select ${fields.selected(sql, { is_email_verified: sql`u.is_email_verified` })}, m.store_id as "storeId", u.email,
+    s.time_zone as "timeZone"
   from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
   where m.shard = ${shard} and m.store_id = ${storeId}`;
 
@@ -36,16 +35,10 @@ export async function lockMember(sql: Queryable, key: Key): Promise<MemberRow | 
   return row;
 }
 
-const columns = (sql: Queryable): Columns<typeof MEMBER_PROPERTIES> => ({
-  user_id: sql`m.user_id`,
-  role: sql`m.role`,
-  date_created: sql`m.date_created`,
-});
-
 export function listMembers(sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> {
   return sql<MemberRow[]>`
-  ${members(sql, store)}${narrowed(sql, listing.filters, columns(sql))}
-  order by ${ordered(sql, listing.order, columns(sql), [sql`m.user_id`])} ${paged(sql, listing)}`;
+  ${members(sql, store)}${narrowed(sql, listing.filters, fields.compared(sql, {}))}
+  order by ${ordered(sql, listing.order, fields.compared(sql, {}), [sql`m.user_id`])} ${paged(sql, listing)}`;
 }
 
 export async function countMembers(
@@ -55,7 +48,7 @@ export async function countMembers(
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from membership m
-    where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, columns(sql))}`;
+    where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, fields.compared(sql, {}))}`;
   return row?.total ?? 0;
 }
 

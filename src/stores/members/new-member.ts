@@ -3,7 +3,7 @@ import type { Sql, Tx } from '#db/pool.ts';
 import type { ApiRequest, CreatedResult } from '#http/operation.ts';
 import { readEmail } from '#core/email.ts';
 import { invalid, type Problem } from '#core/problem.ts';
-import type { Role } from '../stores-sql.ts';
+import type { Role } from './member.ts';
 import { findVerifiedUser } from './members-sql.ts';
 
 /** What is checked before an invitation is made. */

@@ -2,7 +2,6 @@
  * API operations on the members of a store: {base_url}/stores/<id>/members. All callers with access to the store can read them;
  * the platform and signed-in owners can change them, and every member can leave. One owner always remains.
  */
-import type { Static } from 'typebox';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
@@ -16,7 +15,14 @@ import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { recordMember, type By } from '../audit.ts';
 import { removeMemberWithEntry, type MemberAccess } from '../audited-changes.ts';
-import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
+import {
+  addressOfMembers,
+  MEMBER_PROPERTIES,
+  memberDocument,
+  changedMember,
+  newMember,
+  type NewMember,
+} from './member.ts';
 import {
   countMembers,
   findMember,
@@ -30,7 +36,6 @@ import {
   updateRole,
   type MemberRow,
 } from './members-sql.ts';
-import { changedMember, newMember } from './schema.ts';
 import { unknownUser, findNewMember, type Inviting } from './new-member.ts';
 
 type Deps = {
@@ -44,7 +49,6 @@ type Deps = {
   /** Returns the pending invitations, for pages. */
   pendingInvitations: (store: { storeId: number; now: Date }) => Promise<Document>;
 };
-type NewMember = Static<typeof newMember>;
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 function memberKeyOf(request: AddressedRequest) {

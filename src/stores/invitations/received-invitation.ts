@@ -1,17 +1,20 @@
-import { formatDate } from '#hypermedia/date.ts';
-import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+/** An invitation as its person reads it: its properties, and the Document. */
+import { comparisonsOf, propertiesOf, type Fields } from '#http/field-table.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { memberFields } from '../members/member.ts';
 import type { ReceivedInvitation } from './invitations-sql.ts';
 
-/** Properties of an invitation that lists of its person can filter and order by, with the type of comparison. */
-export const RECEIVED_PROPERTIES = {
-  id: 'number',
-  store_id: 'number',
-  store_name: 'text',
-  role: 'text',
-  date_created: 'date',
-  date_expires: 'date',
-} as const satisfies Comparisons;
+export const receivedFields = {
+  id: { kind: 'number' },
+  store_id: { kind: 'number' },
+  store_name: { kind: 'text', from: 'sql' },
+  role: { kind: 'enumeration', choices: memberFields.role.choices },
+  date_created: { kind: 'date' },
+  date_expires: { kind: 'date' },
+} as const satisfies Fields;
+
+export const RECEIVED_PROPERTIES = comparisonsOf(receivedFields);
+const describe = propertiesOf(receivedFields);
 
 export function addressOfReceived(userId: number, baseUrl: string): string {
   return `${baseUrl}/users/${userId}/invitations`;
@@ -19,9 +22,10 @@ export function addressOfReceived(userId: number, baseUrl: string): string {
 
 /** Returns the Document of an invitation for its person, who has no access to the store yet. */
 export function receivedDocument(
-  { id, storeId, storeName, role, dateCreated, dateExpires }: ReceivedInvitation,
+  invitation: ReceivedInvitation,
   { userId, baseUrl }: { userId: number; baseUrl: string },
 ): Document {
+  const { id, storeName, dateCreated } = invitation;
   const list = addressOfReceived(userId, baseUrl);
   const self = `${list}/${id}`;
   return {
@@ -36,13 +40,6 @@ export function receivedDocument(
       { rel: 'accept', href: `${self}/accept`, title: 'Join the store' },
     ],
     embedded: [],
-    properties: [
-      number('id', id),
-      number('store_id', storeId),
-      text('store_name', storeName),
-      enumeration('role', role),
-      date('date_created', formatDate(dateCreated, 'UTC')),
-      date('date_expires', formatDate(dateExpires, 'UTC')),
-    ],
+    properties: describe(invitation, 'UTC', {}),
   };
 }

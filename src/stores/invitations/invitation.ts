@@ -1,0 +1,71 @@
+/** An invitation to a store: its properties, the schema of a body, and the Document. */
+import { EMAIL_LENGTH_MAX } from '#core/email.ts';
+import { comparisonsOf, propertiesOf, schemasOf, type Fields, type PartOf } from '#http/field-table.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { addressOfStore } from '../document.ts';
+import { addressOfMembers, memberFields, type Role } from '../members/member.ts';
+import type { InvitationRow } from './invitations-sql.ts';
+
+/** The role of an invitation that names none: the one with fewer rights. */
+export const DEFAULT_ROLE = 'member' satisfies Role;
+
+export const invitationFields = {
+  id: { kind: 'number' },
+  /** Null if any account may accept. */
+  email: {
+    kind: 'text',
+    isNullable: true,
+    input: {
+      maxLength: EMAIL_LENGTH_MAX,
+      description:
+        'Only an account with this e-mail address can accept. If omitted, the first person with the link can.',
+    },
+  },
+  role: {
+    kind: 'enumeration',
+    choices: memberFields.role.choices,
+    initial: DEFAULT_ROLE,
+    input: { description: memberFields.role.input.description },
+  },
+  // An accepted, declined or revoked invitation is deleted.
+  state: { kind: 'enumeration', choices: ['pending'], from: 'code', comparison: 'none' },
+  is_mailed: { kind: 'boolean', from: 'sql' },
+  link: { kind: 'url', isNullable: true, from: 'code', comparison: 'none' },
+  /** The owner who made it; null for the platform. */
+  created_by: { kind: 'number', isNullable: true },
+  date_created: { kind: 'date' },
+  date_expires: { kind: 'date' },
+} as const satisfies Fields;
+
+export const INVITATION_PROPERTIES = comparisonsOf(invitationFields);
+export const newInvitation = schemasOf(invitationFields, {}).whole;
+export type NewInvitation = PartOf<typeof invitationFields>;
+
+const describe = propertiesOf(invitationFields);
+
+export function addressOfInvitations(storeId: number, baseUrl: string): string {
+  return `${addressOfStore(storeId, baseUrl)}/invitations`;
+}
+
+/** Returns the Document of an invitation. `link` is not null only in the response that creates the invitation. */
+export function invitationDocument(
+  invitation: InvitationRow,
+  { baseUrl, link }: { baseUrl: string; link: string | null },
+): Document {
+  const { id, storeId, email, dateCreated, timeZone } = invitation;
+  const invitations = addressOfInvitations(storeId, baseUrl);
+  return {
+    name: 'invitation',
+    title: email ?? 'Anyone with the link',
+    // An invitation never changes.
+    version: dateCreated.getTime(),
+    links: [
+      { rel: 'self', href: `${invitations}/${id}`, title: 'This invitation' },
+      { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store of this invitation', crumb: 'Store' },
+      { rel: 'members', href: addressOfMembers(storeId, baseUrl), title: 'The members of the store', crumb: 'Members' },
+      { rel: 'invitations', href: invitations, title: 'All invitations to the store', crumb: 'Invitations' },
+    ],
+    embedded: [],
+    properties: describe(invitation, timeZone, { state: 'pending', link }),
+  };
+}

@@ -1,0 +1,81 @@
+/** A member of a store: its properties, the schemas of bodies, and the Document. */
+import { EMAIL_LENGTH_MAX } from '#core/email.ts';
+import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
+import { comparisonsOf, propertiesOf, schemasOf, type Fields, type ValueOf, type WholeOf } from '#http/field-table.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { addressOfStore } from '../document.ts';
+import type { MemberRow } from './members-sql.ts';
+
+export const memberFields = {
+  user_id: { kind: 'number' },
+  // Filters would reveal e-mail addresses to apps, which see none.
+  email: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
+  is_email_verified: { kind: 'boolean', from: 'sql', comparison: 'none' },
+  role: {
+    kind: 'enumeration',
+    choices: ['owner', 'member'],
+    input: {
+      isRequired: true,
+      description: 'Owners see the keys of webhooks and manage members; members can do everything else.',
+    },
+  },
+  date_created: { kind: 'date' },
+} as const satisfies Fields;
+export type Role = ValueOf<typeof memberFields.role>;
+
+export const MEMBER_PROPERTIES = comparisonsOf(memberFields);
+/** The body of a PATCH: the role is all that changes. */
+export const changedMember = schemasOf(memberFields, {}).whole;
+
+const newMemberFields = {
+  email: {
+    kind: 'text',
+    input: {
+      maxLength: EMAIL_LENGTH_MAX,
+      description:
+        'The e-mail address that the new member signs in with. Without an account that has verified it, the person is invited.',
+    },
+  },
+  role: memberFields.role,
+  user: {
+    kind: 'number',
+    input: {
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'The id of the user, instead of the e-mail address.',
+    },
+  },
+} as const satisfies Fields;
+export const newMember = schemasOf(newMemberFields, {}).whole;
+export type NewMember = WholeOf<typeof newMemberFields>;
+
+const describe = propertiesOf(memberFields);
+
+export function addressOfMembers(storeId: number, baseUrl: string): string {
+  return `${addressOfStore(storeId, baseUrl)}/members`;
+}
+
+/** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
+export function memberDocument(
+  member: MemberRow,
+  { principal, baseUrl }: { principal: Principal; baseUrl: string },
+): Document {
+  const { storeId, userId, email, role } = member;
+  const members = addressOfMembers(storeId, baseUrl);
+  const visibleEmail = principal.scope === 'platform' || isInPerson(principal) ? email : null;
+  return {
+    name: 'member',
+    title: visibleEmail ?? `User ${userId}`,
+    version: role,
+    links: [
+      { rel: 'self', href: `${members}/${userId}`, title: 'This member' },
+      { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store of this member', crumb: 'Store' },
+      { rel: 'members', href: members, title: 'All members of the store', crumb: 'Members' },
+      ...(reachesUser(principal, userId)
+        ? [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The person' }]
+        : []),
+    ],
+    embedded: [],
+    properties: describe(member, member.timeZone, { email: visibleEmail }),
+  };
+}
