@@ -44,15 +44,12 @@ type Input = Omit<Hints, 'default' | 'choices'> & {
   patternProperties?: object;
 };
 
-export type Field = {
-  kind: FieldKind;
+type Description = {
   isNullable?: true;
   /** The possible values; of a list those that forms offer. A function, if they depend on the configuration. */
   choices?: readonly string[] | (() => readonly string[]);
   /** The value if a POST or PUT has none; by default null, or false for a boolean. For `json` also its type. */
   initial?: string | boolean | readonly string[] | { readonly [name: string]: Value };
-  /** Absent for a property that requests cannot write: bodies may contain it, and it is ignored. */
-  input?: Input;
   /** The name of the column, if it differs from that of the property. The row has it in camel case. */
   column?: string;
   /** `sql`: an expression of the statement in place of a column. `code`: the row does not have it. */
@@ -65,7 +62,11 @@ export type Field = {
   isAudited?: true;
 };
 
-/** The properties by name, in the order of representations and forms. */
+/** The code of an operation reads dates, whose texts may be invalid. */
+export type Field = Description &
+  ({ kind: 'date'; input?: never } | { kind: Exclude<FieldKind, 'date'>; input?: Input });
+
+/** The properties by name: those without `input` may be in bodies, and are ignored there. In the order of representations and forms. */
 export type Fields = Readonly<Record<string, Field>>;
 
 type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
@@ -122,7 +123,7 @@ type Sent<F extends Field> = F extends { input: { choices: 'given' } }
     ? Flag
     : F extends { kind: 'list' }
       ? string[]
-      : F extends { kind: 'secret' | 'date' }
+      : F extends { kind: 'secret' }
         ? string | Cleared<F>
         : Present<F> | Cleared<F>;
 
@@ -177,7 +178,7 @@ type GivenChoices<T extends Fields> = {
 };
 
 /** Kinds that the type of a schema does not say. */
-const HINTED: ReadonlySet<FieldKind> = new Set(['url', 'code', 'secret', 'date']);
+const HINTED: ReadonlySet<FieldKind> = new Set(['url', 'code', 'secret']);
 
 function schemaOf({ kind, choices }: Field, input: Input, given: Choices | undefined): TSchema {
   const { isRequired: _, isClearable, isFixed: __, choices: ___, minLength, maxLength, ...keywords } = input;

@@ -9,7 +9,6 @@ import { REFEED } from './refeed-input.ts';
 
 /** `stopped`: the webhook was disabled or lost its url. */
 export type End = 'finished' | 'cancelled' | 'stopped';
-export type RecoveryState = 'waiting' | 'running' | End;
 
 export type RecoveryKey = { shard: number; id: number };
 

@@ -30,7 +30,7 @@ import {
   RECOVERY_PROPERTIES,
   recoveryDocument,
   versionOf,
-} from './document.ts';
+} from './recovery.ts';
 import { countRecoveries, findRecovery, listRecoveries, type RecoveryRow } from './recovery-sql.ts';
 
 const DATE_LENGTH_MAX = 40;

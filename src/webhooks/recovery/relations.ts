@@ -1,7 +1,7 @@
 /** Documentation of the relations of recoveries, with an example rendered by the real code. */
 import { listExample, type Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { recoveryDocument } from './document.ts';
+import { recoveryDocument } from './recovery.ts';
 import type { RecoveryRow } from './recovery-sql.ts';
 
 const recovery: RecoveryRow = {

@@ -1,30 +1,35 @@
-/** The Document of a recovery. */
-import { formatDate } from '#hypermedia/date.ts';
-import { boolean, date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+/** A recovery of what a webhook missed: its properties and its Document. */
+import { comparisonsOf, propertiesOf, type Fields } from '#http/field-table.ts';
+import type { Document } from '#hypermedia/document.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { RecoveryRow } from './recovery-sql.ts';
 
-/** The comparison type of each property in filters and orders. */
-export const RECOVERY_PROPERTIES = {
-  id: 'number',
-  webhook_id: 'number',
-  state: 'text',
-  since: 'date',
-  until: 'date',
-  event: 'text',
-  only_failed: 'boolean',
-  resource_id: 'text',
-  response_code: 'number',
-  response_body: 'text',
-  events_total: 'number',
-  events_seen: 'number',
-  events_recovered: 'number',
-  date_created: 'date',
-  date_modified: 'date',
-  date_ended: 'date',
-} as const satisfies Comparisons;
+export const recoveryFields = {
+  id: { kind: 'number' },
+  webhook_id: { kind: 'number' },
+  state: {
+    kind: 'enumeration',
+    choices: ['waiting', 'running', 'finished', 'cancelled', 'stopped'],
+    from: 'sql',
+  },
+  since: { kind: 'date' },
+  until: { kind: 'date', isNullable: true },
+  event: { kind: 'enumeration', isNullable: true },
+  only_failed: { kind: 'flag' },
+  resource_id: { kind: 'text', isNullable: true },
+  response_code: { kind: 'number', isNullable: true },
+  response_body: { kind: 'text', isNullable: true },
+  events_total: { kind: 'number' },
+  events_seen: { kind: 'number' },
+  events_recovered: { kind: 'number' },
+  date_created: { kind: 'date' },
+  date_modified: { kind: 'date' },
+  date_ended: { kind: 'date', isNullable: true },
+} as const satisfies Fields;
+
+export const RECOVERY_PROPERTIES = comparisonsOf(recoveryFields);
+const describe = propertiesOf(recoveryFields);
 
 /** The reload interval of the page while the recovery is open. */
 const REFRESH_SECONDS = 3;
@@ -73,23 +78,8 @@ export function recoveryDocument(
     ],
     embedded: [],
     ...(isOpen(row) && { refreshSeconds: REFRESH_SECONDS }),
-    properties: [
-      number('id', row.id),
-      number('webhook_id', row.webhookId),
-      enumeration('state', row.state),
-      date('since', formatDate(row.since, timeZone)),
-      date.orNull('until', row.until === null ? null : formatDate(row.until, timeZone)),
-      enumeration.orNull('event', row.event),
-      boolean('only_failed', row.onlyFailed ? '1' : '0'),
-      text.orNull('resource_id', row.resourceId),
-      number.orNull('response_code', row.responseCode),
-      text.orNull('response_body', row.responseBody),
-      number('events_total', row.eventsTotal),
-      { name: 'events_seen', value: row.eventsSeen, kind: 'progress', of: row.eventsTotal },
-      number('events_recovered', row.eventsRecovered),
-      date('date_created', formatDate(row.dateCreated, timeZone)),
-      date('date_modified', formatDate(row.dateModified, timeZone)),
-      date.orNull('date_ended', row.dateEnded === null ? null : formatDate(row.dateEnded, timeZone)),
-    ],
+    properties: describe(row, timeZone, {}).map((property) =>
+      property.name === 'events_seen' ? Object.assign(property, { kind: 'progress', of: row.eventsTotal }) : property,
+    ),
   };
 }
