@@ -6,7 +6,7 @@ import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/page.ts';
 import { plainText } from '#hypermedia/html/structured.ts';
 import { badge, isTrue, isUnset, shownValue, stateBadge } from '#hypermedia/html/values.ts';
-import { phraseOf } from '#hypermedia/html/words.ts';
+import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
@@ -238,6 +238,14 @@ function filterOf(document: Document, filter: Markup | string | false, naming: N
   return filter !== false && href !== undefined ? html`${filter} <a href="${href}">Show what passes</a>` : filter;
 }
 
+/** Properties with a place of their own on the page, or not shown; `settings` lists all others by their names. */
+const PLACED = new Set(
+  (
+    'id name format version url query filter encryption_key next_encryption_key rotation_ends event_resource events is_active ' +
+    'inactive_reason is_held headers rate_per_second retry_profile ordering state reason date_created date_modified'
+  ).split(' '),
+);
+
 /** Renders the settings without those that are not set. */
 function settings(document: Document, naming: Naming): Markup {
   const properties = new Map(document.properties.map((property) => [property.name, property]));
@@ -254,6 +262,7 @@ function settings(document: Document, naming: Naming): Markup {
   const hasHeaders = typeof headers === 'object' && headers !== null && Object.keys(headers).length > 0;
   const canSee = linkTo(document, 'rotate_key') !== undefined;
   const isHeld = isTrue(properties.get('is_held')?.value ?? null);
+  const others = document.properties.map(({ name }) => !PLACED.has(name) && setting(labelOf(name), shown(name)));
   return html`<dl>
     ${setting('URL', isHeld ? 'None: a listener fetches the deliveries' : shown('url') || html`<span class="soft">None yet</span>`)}
     ${setting('Events', eventList(properties.get('events')?.value))}
@@ -264,7 +273,7 @@ function settings(document: Document, naming: Naming): Markup {
     ${setting('Next encryption key', shown('next_encryption_key'))} ${setting('Rotation ends', shown('rotation_ends'))}
     ${setting('Rate limit', rate === undefined ? 'None' : `${rate} per second`)}
     ${setting('Retries', profile !== undefined && (Object.hasOwn(RETRIES, profile) ? (RETRIES[profile] ?? '') : profile))}
-    ${setting('Order', properties.get('ordering')?.value === 'resource' && 'Events of a resource one after the other')}
+    ${setting('Order', properties.get('ordering')?.value === 'resource' && 'Events of a resource one after the other')}${others}
     ${setting('Created', shown('date_created'))} ${setting('Last changed', shown('date_modified'))}
     ${setting('ID', shown('id'))}
   </dl>`;
