@@ -2,6 +2,7 @@
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
 import { webhookDocument } from '#webhooks/document.ts';
+import { defaults } from '#webhooks/webhook-fields.ts';
 
 export const naming: Naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 
@@ -17,27 +18,20 @@ const webhookAt = (n: number): Document =>
       isForApp: false,
       client: 1,
       user: 7,
+      ...defaults,
       name: `Orders to warehouse ${n}`,
       format: 'json',
-      version: '2',
       url: `https://warehouse${n}.example.com/orders`,
       query: 'zoom=items,items:item_options,customer',
-      filter: null,
       encryptionKey: null,
       nextEncryptionKey: null,
       rotationEndsAt: null,
       requestSecrets: null,
       eventResource: 'transaction',
       events: ['transaction/created', 'transaction/modified', 'transaction/refunded'],
-      isActive: true,
       inactiveReason: null,
-      isHeld: false,
       epoch: 0,
       revision: 1,
-      headers: {},
-      ratePerSecond: null,
-      retryProfile: 'hour',
-      ordering: null,
       dateCreated: now,
       dateModified: now,
       timeZone: 'Europe/Berlin',

@@ -10,6 +10,7 @@ import { renderHal } from '#hypermedia/hal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';
 import { insertWebhook, nextNumber } from '#webhooks/webhook-sql.ts';
+import { defaults } from '#webhooks/webhook-fields.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
 
 export const RELATION_PREFIX = 'svc';
@@ -64,22 +65,14 @@ export async function addWebhook(
     storeId,
     client: null,
     user: null,
+    ...defaults,
     name,
     format: 'json',
-    version: '2',
     url,
-    query: null,
-    filter: null,
     encryptionKey: createSealer(secretKey).seal(KEY, `webhook:${id}`),
     requestSecrets: null,
     eventResource: resource as ResourceType,
     events: [event],
-    isActive: true,
-    isHeld: false,
-    headers: {},
-    ratePerSecond: null,
-    retryProfile: 'hour',
-    ordering: null,
     now,
   });
   return id;
