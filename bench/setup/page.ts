@@ -1,7 +1,7 @@
 /** A page of webhooks as a request makes it, but for the database: every page is built from new strings. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
-import { webhookDocument } from '#webhooks/document.ts';
+import { webhookDocument } from '#webhooks/webhook-document.ts';
 import { defaults } from '#webhooks/webhook-fields.ts';
 
 export const naming: Naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };

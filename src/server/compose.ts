@@ -57,10 +57,14 @@ import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { setBrand } from '#hypermedia/shell.ts';
 import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
-import { createInvitationOperations, createInviting, pendingInvitations } from '#stores/invitations/operations.ts';
-import { createMemberOperations } from '#stores/members/operations.ts';
+import {
+  createInvitationOperations,
+  createInviting,
+  pendingInvitations,
+} from '#stores/invitations/invitation-operations.ts';
+import { createMemberOperations } from '#stores/members/member-operations.ts';
 import type { Eraser } from '#stores/erase.ts';
-import { createStoreOperations, type StoreDeps } from '#stores/operations.ts';
+import { createStoreOperations, type StoreDeps } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox, eraseSandboxOf, lockSandboxOf } from '#stores/sandbox.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';

@@ -13,8 +13,8 @@ import { oauthChapter } from '#identity/oauth/oauth-relations.ts';
 import { openPackages, type InstallCommands } from '#reference/packages.ts';
 import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
 import type { Setting } from '#reference/setting.ts';
-import { storeChapter } from '#stores/relations.ts';
-import { webhookChapter } from '#webhooks/relations.ts';
+import { storeChapter } from '#stores/store-relations.ts';
+import { webhookChapter } from '#webhooks/webhook-relations.ts';
 import { VERSION } from './version.ts';
 
 type Settings = {

@@ -6,7 +6,7 @@ import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { reachesAccount } from '#core/principal.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberAccess } from './audited-changes.ts';
-import { addressOfStore, storeDocument, type PublishedCollection } from './document.ts';
+import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { lockForErasure } from './erase-sql.ts';
 import { eraseStoreIn, type Eraser } from './erase.ts';
 import { lockMember } from './members/members-sql.ts';

@@ -1,11 +1,13 @@
-/** Creates stores and memberships. */
-import type { Queryable } from '#db/pool.ts';
+/** Creates stores and memberships, and reads the store of a request. */
 import { idOf, shardOf } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
-import { insertStore, listMemberships, nextNumber } from './stores-sql.ts';
+import { insertStore, listMemberships, nextNumber, findStore, type StoreRow } from './stores-sql.ts';
 import type { Role } from './members/member.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { ApiRequest } from '#http/operation.ts';
+import { storeOfAddress } from '#core/principal.ts';
 
 /** Details of a new store; subscriptionEvents and secondFactor have defaults. `sandboxOf`: its developer, if it is a sandbox. */
 export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor'> &
@@ -64,4 +66,14 @@ export function exportedMemberships({ stores, owned, names }: Memberships) {
     is_sandbox: names.get(id)?.isSandbox,
     role: owned.includes(id) ? 'owner' : 'member',
   }));
+}
+
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
+
+/** Returns the store of the address. Throws a 404 if it does not exist or the caller has no access to it. */
+export async function storeOf(sql: Queryable, request: AddressedRequest): Promise<StoreRow> {
+  const { shard, storeId } = storeOfAddress(request);
+  const store = await findStore(sql, shard, storeId);
+  if (store === undefined) throw notFound('store');
+  return store;
 }

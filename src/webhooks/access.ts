@@ -27,7 +27,7 @@ import {
 } from '#core/request-secrets.ts';
 import { callingApp, type Principal, type SufficientScopes } from '#core/principal.ts';
 import { addressFault } from './address.ts';
-import { webhookDocument } from './document.ts';
+import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery } from './pull/answer.ts';

@@ -21,7 +21,7 @@ import {
   type WebhookDeps,
   valueFaults,
 } from './access.ts';
-import { addressOfStore, addressOfWebhook, addressOfWebhooks } from './document.ts';
+import { addressOfStore, addressOfWebhook, addressOfWebhooks } from './webhook-document.ts';
 import {
   WEBHOOK_PROPERTIES,
   WEBHOOK_STATES,
@@ -35,9 +35,9 @@ import {
 import { createAnswer } from './pull/answer.ts';
 import { requireConsent } from './handshake.ts';
 import { createListen } from './pull/listen.ts';
-import { createHistory } from './history/operations.ts';
+import { createHistory } from './history/history-operations.ts';
 import { createRetries } from './retry.ts';
-import { createHealth } from './health/operations.ts';
+import { createHealth } from './health/health-operations.ts';
 import { createItem } from './item.ts';
 import {
   countOwnWebhooks,

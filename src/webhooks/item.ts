@@ -5,7 +5,7 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { readFieldsOf } from '#hypermedia/listing.ts';
 import { withFields } from '#hypermedia/page.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import { addressOfWebhooks, versionOf } from './document.ts';
+import { addressOfWebhooks, versionOf } from './webhook-document.ts';
 import {
   WEBHOOK_PROPERTIES,
   defaults,
@@ -44,7 +44,7 @@ import {
 import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { retryOf } from './retry.ts';
-import { statisticsOfWebhook } from './health/operations.ts';
+import { statisticsOfWebhook } from './health/health-operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import { keysAfterUpdate, withCurrentKeys, mergeInput, stopsDeliveries } from './webhook.ts';

@@ -13,9 +13,9 @@ import {
   type Retry,
   type WebhookDeps,
 } from './access.ts';
-import { addressOfWebhook } from './document.ts';
+import { addressOfWebhook } from './webhook-document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery.ts';
-import { addressOfDelivery, deliveryDocument } from './history/document.ts';
+import { addressOfDelivery, deliveryDocument } from './history/history-documents.ts';
 import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 
 const emptySchema = Type.Object({}, { additionalProperties: false });

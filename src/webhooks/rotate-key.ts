@@ -22,7 +22,7 @@ import {
   webhookOf,
   type WebhookDeps,
 } from './access.ts';
-import { addressOfWebhook, versionOf } from './document.ts';
+import { addressOfWebhook, versionOf } from './webhook-document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import { checkCanRotate, finishRotation, withCurrentKeys, type Keys } from './webhook.ts';

@@ -7,7 +7,7 @@ import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
 import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './access.ts';
-import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/document.ts';
+import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';
 import { lockWebhook, type WebhookRow } from './webhook-sql.ts';

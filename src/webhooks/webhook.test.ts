@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mergeInput, stopsDeliveries, resolveSubscription, headerFaults } from './webhook.ts';
 import { defaults, parseInput, type Settings, type Subscription } from './webhook-fields.ts';
-import { stateOf } from './document.ts';
+import { stateOf } from './webhook-document.ts';
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 
 const settings: Settings = {

@@ -1,7 +1,7 @@
 /** The queries on statuses and logs: each list is composed of two tables and of the events beside them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LOG_PROPERTIES, STATUS_PROPERTIES } from '#webhooks/history/document.ts';
+import { LOG_PROPERTIES, STATUS_PROPERTIES } from '#webhooks/history/history-documents.ts';
 import { createHistory } from '../setup/history.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 

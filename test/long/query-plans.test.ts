@@ -20,7 +20,7 @@ import { loadTargets } from '#delivery/attempt/target-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
 import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
-import { attemptsAt } from '#webhooks/history/delivery-sql.ts';
+import { attemptsAt } from '#webhooks/history/history-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';

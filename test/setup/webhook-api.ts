@@ -24,7 +24,7 @@ import { createLog } from '#core/log.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import { createHome } from '#stores/home.ts';
-import { createStoreOperations } from '#stores/operations.ts';
+import { createStoreOperations } from '#stores/store-operations.ts';
 import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { testDatabase } from './database.ts';

@@ -1,8 +1,7 @@
 /** Accepts an invitation: the user becomes a member with the role of the invitation, which ends. */
 import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
-import { recordInvitation, recordMember } from '../audit.ts';
-import type { MemberAccess } from '../audited-changes.ts';
+import { recordInvitation, recordMember, type MemberAccess } from '../audited-changes.ts';
 import { countMembers, insertMember, lockStoreRow, lockUserRow } from '../members/members-sql.ts';
 import { deleteInvitation, type OfferedInvitation } from './invitations-sql.ts';
 

@@ -1,10 +1,11 @@
-/** An invitation to a store: its properties, the schema of a body, and the Document. */
+/** An invitation to a store: its properties, the schema of a body, the Document, and the tokens of its links. */
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type PartOf } from '#http/field-table.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { addressOfStore } from '../document.ts';
+import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers, memberFields, type Role } from '../members/member.ts';
 import type { InvitationRow } from './invitations-sql.ts';
+import { createHash, randomBytes } from 'node:crypto';
 
 /** The role of an invitation that names none: the one with fewer rights. */
 export const DEFAULT_ROLE = 'member' satisfies Role;
@@ -68,4 +69,22 @@ export function invitationDocument(
     embedded: [],
     properties: describe(invitation, timeZone, { state: 'pending', link }),
   };
+}
+
+/** The prefix lets a secret scanner, or a reader of a log, identify a leaked secret. */
+const PREFIX = 'hal_in_';
+const TOKEN_BYTES = 32;
+
+const hash = (token: string): Buffer => createHash('sha256').update(token).digest();
+
+/** Returns a new token and its hash. */
+export function newToken(): { token: string; hash: Buffer } {
+  const token = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
+  return { token, hash: hash(token) };
+}
+
+/** Returns the hash by which a token is looked up; undefined if the text cannot be a token. */
+export function hashOfToken(token: string): Buffer | undefined {
+  const isToken = token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length));
+  return isToken ? hash(token) : undefined;
 }

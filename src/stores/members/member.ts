@@ -3,7 +3,7 @@ import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type ValueOf, type WholeOf } from '#http/field-table.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { addressOfStore } from '../document.ts';
+import { addressOfStore } from '../store-document.ts';
 import type { MemberRow } from './members-sql.ts';
 
 export const memberFields = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { emptyHistogram } from '#core/histogram.ts';
-import { chartsOfFigures } from './charts.ts';
+import { chartsOfFigures } from './health-operations.ts';
 import { figuresOf, p50, successRate } from './figures.ts';
 import type { HourRow } from './health-sql.ts';
 

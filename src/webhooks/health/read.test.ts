@@ -4,7 +4,7 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
-import { overviewDocument } from './document.ts';
+import { overviewDocument } from './health-document.ts';
 import { PERIODS, type Period } from './figures.ts';
 import { listHealths } from './health-sql.ts';
 import { readHealths } from './read.ts';

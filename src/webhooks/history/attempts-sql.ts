@@ -6,7 +6,7 @@ import { withTypeAndAction } from '#events/dated-events-sql.ts';
 import { findEventsOfResource } from '#events/resource-events-sql.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import { findDeliveriesOfEvents } from './deliveries-sql.ts';
-import type { LOG_PROPERTIES } from './document.ts';
+import type { LOG_PROPERTIES } from './history-documents.ts';
 import {
   attemptSelection,
   eventColumns,

@@ -7,7 +7,7 @@ import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } 
 import { findEventsOfResource } from '#events/resource-events-sql.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
-import type { STATUS_PROPERTIES } from './document.ts';
+import type { STATUS_PROPERTIES } from './history-documents.ts';
 import {
   eventColumns,
   needs,

@@ -4,7 +4,7 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { detailedDelivery } from './delivery.ts';
-import { deliveryDocument } from './document.ts';
+import { deliveryDocument } from './history-documents.ts';
 import { requestDocument, type Previewed } from './delivery-request.ts';
 
 type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };

@@ -1,7 +1,15 @@
 /** The resource of one delivery, with its attempts, its request and what it waits for. */
 import type { WebhookRow } from '../webhook-sql.ts';
 import { findDelivery } from './deliveries-sql.ts';
-import type { DeliveryRow, AttemptRow, Owner } from './history-sql.ts';
+import {
+  type DeliveryRow,
+  type AttemptRow,
+  type Owner,
+  attemptsAt,
+  newestAttemptOf,
+  precedingOf,
+  storeChangedAt,
+} from './history-sql.ts';
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -17,9 +25,8 @@ import {
   webhookOf,
   type WebhookDeps,
 } from '../access.ts';
-import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
-import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
-import { attemptsAt, newestAttemptOf, precedingOf, storeChangedAt } from './delivery-sql.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
+import { addressOfDelivery, attemptDocument, deliveryDocument } from './history-documents.ts';
 import { reasonOf } from './reason.ts';
 import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
 

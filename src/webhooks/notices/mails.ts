@@ -5,7 +5,7 @@
 import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
 import { shownName } from '#core/legible.ts';
-import { addressOfWebhook } from '../document.ts';
+import { addressOfWebhook } from '../webhook-document.ts';
 import { reasonOf } from '../history/reason.ts';
 import type { App } from './developer-sql.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';

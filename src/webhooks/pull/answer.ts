@@ -5,7 +5,7 @@ import { accepting, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { conflict, type Fault, invalid, notFound, type Problem } from '#core/problem.ts';
 import { CHANGE_SCOPES, type WebhookDeps } from '../access.ts';
-import { attemptDocument } from '../history/document.ts';
+import { attemptDocument } from '../history/history-documents.ts';
 import type { AttemptRow } from '../history/history-sql.ts';
 import { createdWebhookOf, pullWebhookOf } from './listener.ts';
 

@@ -1,7 +1,7 @@
 /** A recovery of what a webhook missed: its properties and its Document. */
 import { comparisonsOf, propertiesOf, type Fields } from '#http/field-table.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { RecoveryRow } from './recovery-sql.ts';
 

@@ -13,7 +13,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { shardOf } from '#core/ids.ts';
-import { addressOfStore } from '#stores/document.ts';
+import { addressOfStore } from '#stores/store-document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';

@@ -18,7 +18,7 @@ import {
   lackReason,
   breadcrumbLinks,
   stateOf,
-} from '../document.ts';
+} from '../webhook-document.ts';
 import type { WebhookState } from '../webhook-fields.ts';
 import { reasonOf } from '../history/reason.ts';
 import { DEFAULT_PERIOD, p50, p95, successRate, type Failure, type Figures, type Period } from './figures.ts';

@@ -1,6 +1,5 @@
 /** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql } from '#db/pool.ts';
-import type { Charts } from '#hypermedia/chart.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
@@ -8,11 +7,24 @@ import { notFound } from '#core/problem.ts';
 import { appOf, READ_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
 import { adviceOfWebhook } from './advice.ts';
-import { chartsOfFigures } from './charts.ts';
-import { healthDocument, overviewDocument } from './document.ts';
-import { DEFAULT_PERIOD, figuresOf, readPeriod, type Period } from './figures.ts';
+import { healthDocument, overviewDocument, spanLabel } from './health-document.ts';
+import {
+  DEFAULT_PERIOD,
+  figuresOf,
+  readPeriod,
+  type Period,
+  p50,
+  p95,
+  PERIODS,
+  range50,
+  range95,
+  successRate,
+  type Figures,
+} from './figures.ts';
 import { findHealth, listHealths } from './health-sql.ts';
 import { readHealths, readHours, type Health } from './read.ts';
+import type { Charts } from '#hypermedia/chart.ts';
+import { rangeText, type Range } from '#core/histogram.ts';
 
 /** Limits of counted pending deliveries per webhook; lower in the overview, which counts up to a hundred webhooks. */
 const PENDING_COUNTED_MAX = 10_000;
@@ -111,4 +123,48 @@ export function createHealth({
       },
     }),
   };
+}
+
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+const durationsTitle = 'Response time of your endpoint';
+
+type Span = Figures['spans'][number];
+
+const failedIn = ({ attempts, delivered }: Span): number => attempts - delivered;
+
+function countsSummary(figures: Figures, timeZone: string): string {
+  const failed = figures.attempts - figures.delivered;
+  const delivered = `${whole.format(figures.delivered)} delivered (${whole.format(successRate(figures) ?? 0)} %)`;
+  if (failed === 0) return `${delivered}, none failed`;
+  const worst = figures.spans.reduce((most, span) => (failedIn(span) > failedIn(most) ? span : most));
+  const inOne = failedIn(worst) === failed ? 'all' : whole.format(failedIn(worst));
+  return `${delivered}, ${whole.format(failed)} failed, ${inOne} of them in the ${PERIODS[figures.period].span} from ${spanLabel(worst.at, timeZone, figures.period)}`;
+}
+
+const durationsSummary = (median: Range, slow: Range): string =>
+  `Response time: median ${rangeText(median)}, 95th percentile ${rangeText(slow)}`;
+
+/** Returns the charts of one webhook, or of several together. */
+export function chartsOfFigures(figures: Figures, timeZone: string): Charts {
+  if (figures.attempts === 0) return { note: `Nothing was sent in ${PERIODS[figures.period].words}.` };
+  const hours = figures.spans.map(({ at }) => spanLabel(at, timeZone, figures.period));
+  const bars = {
+    title: `Attempts in ${PERIODS[figures.period].words}`,
+    summary: countsSummary(figures, timeZone),
+    hours,
+    good: { name: 'Delivered', counts: figures.spans.map(({ delivered }) => delivered) },
+    bad: { name: 'Failed', counts: figures.spans.map(failedIn) },
+  };
+  const [median, slow] = [range50(figures), range95(figures)];
+  if (median === null || slow === null) return { bars: [bars], note: 'No responses in this period.' };
+  const lines = {
+    title: durationsTitle,
+    summary: durationsSummary(median, slow),
+    hours,
+    unit: 'ms',
+    main: { name: 'Half within', values: figures.spans.map(p50) },
+    beside: { name: '95 % within', values: figures.spans.map(p95) },
+  };
+  return { bars: [bars], lines: [lines] };
 }

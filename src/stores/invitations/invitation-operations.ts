@@ -14,12 +14,12 @@ import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
-import { storeOf } from '../access.ts';
-import { recordInvitation, type By } from '../audit.ts';
-import { addressOfStore } from '../document.ts';
+import { storeOf } from '../store.ts';
+import { recordInvitation, type By } from '../audited-changes.ts';
+import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers } from '../members/member.ts';
 import { lockStoreRow } from '../members/members-sql.ts';
-import type { Inviting, PreparedInvitation as Prepared } from '../members/new-member.ts';
+import type { Inviting, PreparedInvitation as Prepared } from '../members/member-operations.ts';
 import { nextNumber } from '../stores-sql.ts';
 import {
   addressOfInvitations,
@@ -28,6 +28,7 @@ import {
   DEFAULT_ROLE,
   newInvitation,
   type NewInvitation,
+  newToken,
 } from './invitation.ts';
 import {
   countInvitations,
@@ -38,7 +39,6 @@ import {
   listInvitations,
   lockOwner,
 } from './invitations-sql.ts';
-import { newToken } from './token.ts';
 
 /** What the mail of an invitation says. */
 type InvitationMail = { to: string; storeName: string; token: string; expires: Date };

@@ -1,19 +1,109 @@
-/** Resend: sends the event of a delivery to its webhook again, as a new delivery with its own attempts. */
+/** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
+import { allEvents } from '#catalog/catalog.ts';
+import { listing, type SearchedBy } from '#http/listing.ts';
+import type { Operation, ApiRequest } from '#http/operation.ts';
+import type { Document } from '#hypermedia/document.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
+import {
+  READ_SCOPES,
+  seesHistory,
+  webhookOf,
+  type WebhookDeps,
+  CHANGE_SCOPES,
+  keyOf,
+  sendingWebhookOf,
+} from '../access.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
+import { type WebhookRow, lockWebhook } from '../webhook-sql.ts';
+import {
+  attemptDocument,
+  deliveryDocument,
+  DELIVERY_STATES,
+  LOG_PROPERTIES,
+  STATUS_PROPERTIES,
+  addressOfDelivery,
+} from './history-documents.ts';
+import { listAttempts } from './attempts-sql.ts';
+import { listDeliveries } from './deliveries-sql.ts';
+import type { Owner, DeliveryRow } from './history-sql.ts';
+import { OUTCOME_LABELS } from './reason.ts';
+import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery.ts';
 import { Type } from 'typebox';
 import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { findPending, insertResend } from '#events/replay/resend-sql.ts';
 import { beginning } from '#http/creating.ts';
-import type { ApiRequest, Operation } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { CHANGE_SCOPES, keyOf, sendingWebhookOf, type WebhookDeps } from '../access.ts';
-import { lockWebhook, type WebhookRow } from '../webhook-sql.ts';
-import { addressOfDelivery, deliveryDocument } from './document.ts';
-import type { DeliveryRow } from './history-sql.ts';
-import { deliveryOf, deliveryWith } from './delivery.ts';
+
+type History = {
+  rel: 'statuses' | 'logs';
+  title: string;
+  properties: Comparisons;
+  searchedBy: SearchedBy;
+  read: (tx: Tx, webhook: WebhookRow, owner: Owner, query: Listing) => Promise<{ items: Document[]; total: number }>;
+};
+
+const historyOf = (
+  { sql, search, baseUrl }: WebhookDeps,
+  { rel, title, properties, searchedBy, read }: History,
+): Operation =>
+  listing({
+    summary: `${title}, newest first, paged`,
+    scopes: READ_SCOPES,
+    rel,
+    title,
+    properties,
+    searchedBy,
+    zone: async (request) => (await webhookOf(sql, request)).timeZone,
+    handle: async (request) => {
+      const webhook = await webhookOf(sql, request);
+      const { id, storeId, timeZone } = webhook;
+      const owner = ownerOf(webhook);
+      const found = seesHistory(request.principal, webhook)
+        ? await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing))
+        : { items: [], total: 0 };
+      const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
+      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, ...found };
+    },
+  });
+
+export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' | 'resend' | 'logs', Operation> {
+  const { baseUrl } = deps;
+  return {
+    statuses: historyOf(deps, {
+      rel: 'statuses',
+      title: 'The deliveries of this webhook',
+      properties: STATUS_PROPERTIES,
+      searchedBy: {
+        status: DELIVERY_STATES,
+        event: allEvents(),
+        resource_id: null,
+        response_code: null,
+        response_body: 'contains',
+        date_created: null,
+      },
+      read: async (tx, webhook, owner, query) => {
+        const { rows, total } = await listDeliveries(tx, owner, query);
+        return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };
+      },
+    }),
+    status: createReadDelivery(deps),
+    resend: createResend(deps),
+    logs: historyOf(deps, {
+      rel: 'logs',
+      title: 'The attempts of this webhook',
+      properties: LOG_PROPERTIES,
+      searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: allEvents(), date_created: null },
+      read: async (tx, webhook, owner, query) => {
+        const { rows, total } = await listAttempts(tx, owner, query);
+        return { items: rows.map((row) => attemptDocument(row, webhook, baseUrl)), total };
+      },
+    }),
+  };
+}
 
 const emptySchema = Type.Object({}, { additionalProperties: false });
 
@@ -66,7 +156,7 @@ async function resend(
   return { webhook, made };
 }
 
-export function createResend({ sql, baseUrl, onResent }: WebhookDeps): Operation {
+function createResend({ sql, baseUrl, onResent }: WebhookDeps): Operation {
   return beginning({
     title: 'Send it again',
     summary:

@@ -1,7 +1,7 @@
 /** Documentation of the relations of home, stores and members; the examples are made by the same code as real documents. */
 import { listExample, type Chapter, type Example, type Relation } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
-import { storeDocument, type PublishedCollection } from './document.ts';
+import { storeDocument, type PublishedCollection } from './store-document.ts';
 import { homeDocument } from './home.ts';
 import { invitationDocument } from './invitations/invitation.ts';
 import type { InvitationRow } from './invitations/invitations-sql.ts';

@@ -1,11 +1,11 @@
-/** The read-only statement of an event's deliveries to all webhooks. */
+/** The read-only statements of deliveries to all webhooks: those of an event, and the webhooks of a store. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
-import type { STATUS_PROPERTIES } from './document.ts';
-import { historySeenBy } from '../visibility-sql.ts';
-import { withLastAttempt, type DeliveryRow } from './history-sql.ts';
+import type { STATUS_PROPERTIES } from './history-documents.ts';
+import { withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts';
+import { historySeenBy, type SeenStore } from '../visibility-sql.ts';
 
 /** `app`: the app that calls, or null. */
 export type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
@@ -77,4 +77,24 @@ export async function listDeliveriesOfEvent(
   if (first === undefined) return undefined;
   const { timeZone, total } = first;
   return { timeZone, total, rows: rows.flatMap((row) => (row.id === null ? [] : [row])) };
+}
+
+/** Returns the time zone of the store and its webhooks whose deliveries the caller sees, of which it has at most 100; undefined if the store does not exist. */
+export async function readOwners(
+  sql: Sql,
+  { shard, storeId, app }: SeenStore,
+): Promise<{ timeZone: string; owners: Owner[] } | undefined> {
+  const rows = await sql.reads<{ timeZone: string; id: number | null; epoch: number; heldUntil: Date | null }[]>`
+    select s.time_zone as "timeZone", w.id, w.epoch, greatest(t.paused_until, t.probe_at) as "heldUntil"
+    from store s
+    left join webhook w on w.shard = s.shard and w.store_id = s.id ${historySeenBy(sql, app)}
+    left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
+    where s.shard = ${shard} and s.id = ${storeId}
+    order by w.id`;
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const owners = rows.flatMap(({ id, epoch, heldUntil }) =>
+    id === null ? [] : [{ shard, storeId, id, epoch, heldUntil }],
+  );
+  return { timeZone: first.timeZone, owners };
 }

@@ -21,7 +21,7 @@ import {
   webhookOf,
   type WebhookDeps,
 } from '../access.ts';
-import { breadcrumbLinks } from '../document.ts';
+import { breadcrumbLinks } from '../webhook-document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
   addressOfRecoveries,

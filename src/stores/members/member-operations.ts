@@ -9,12 +9,11 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { notFound, Problem, invalid } from '#core/problem.ts';
 import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
-import { storeOf } from '../access.ts';
-import { addressOfStore } from '../document.ts';
-import { recordMember, type By } from '../audit.ts';
-import { removeMemberWithEntry, type MemberAccess } from '../audited-changes.ts';
+import { storeOf } from '../store.ts';
+import { addressOfStore } from '../store-document.ts';
+import { recordMember, type By, removeMemberWithEntry, type MemberAccess } from '../audited-changes.ts';
 import {
   addressOfMembers,
   MEMBER_PROPERTIES,
@@ -22,6 +21,7 @@ import {
   changedMember,
   newMember,
   type NewMember,
+  type Role,
 } from './member.ts';
 import {
   countMembers,
@@ -35,8 +35,9 @@ import {
   lockMember,
   updateRole,
   type MemberRow,
+  findVerifiedUser,
 } from './members-sql.ts';
-import { unknownUser, findNewMember, type Inviting } from './new-member.ts';
+import { readEmail } from '#core/email.ts';
 
 type Deps = {
   sql: Sql;
@@ -218,4 +219,39 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
     }),
     remove: createRemove(deps),
   };
+}
+
+/** What is checked before an invitation is made. */
+export type PreparedInvitation = { email: string | null; storeName: string };
+
+/** Invites a person in the operation that adds members. */
+export type Inviting = {
+  prepare: (request: ApiRequest<{ email?: string; role?: Role }>) => Promise<PreparedInvitation>;
+  make: (
+    tx: Tx,
+    request: ApiRequest<{ email?: string; role?: Role }>,
+    prepared: PreparedInvitation,
+  ) => Promise<CreatedResult & { made: () => Promise<void> }>;
+};
+
+type MemberInput = { user?: number; email?: string };
+
+const EMAIL_OR_USER = 'Send either email or user, not both';
+const UNKNOWN_USER = 'user must be the id of a user whose e-mail address is verified';
+
+/** Returns the 400 for a user that does not exist. */
+function unknownUser(): Problem {
+  return invalid({ code: 'invalid_value', message: UNKNOWN_USER, field: 'user' });
+}
+
+/**
+ * Returns the id of the user in the body; undefined if no account has verified the e-mail address: its person has to accept an invitation.
+ * Throws a 400 that says what to change.
+ */
+async function findNewMember(sql: Sql, { user, email }: MemberInput): Promise<number | undefined> {
+  if ((user === undefined) === (email === undefined))
+    throw invalid({ code: email === undefined ? 'required' : 'invalid_value', message: EMAIL_OR_USER, field: 'email' });
+  const userId = await findVerifiedUser(sql, { id: user ?? null, email: readEmail(email ?? '') ?? null });
+  if (userId === undefined && user !== undefined) throw unknownUser();
+  return userId;
 }

@@ -5,7 +5,7 @@ import { isTest } from '#catalog/sample.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
-import { addressOfWebhook } from '../document.ts';
+import { addressOfWebhook } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { reasonOf, reasonOfDelivery } from './reason.ts';

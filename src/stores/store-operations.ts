@@ -8,14 +8,12 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
-import type { Principal } from '#core/principal.ts';
-import { requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
-import { storeOf } from './access.ts';
-import { addressOfStore, storeDocument, type PublishedCollection } from './document.ts';
+import { type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
+import { storeOf } from './store.ts';
+import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { eraseStore, type Eraser } from './erase.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
-import { recordStore } from './audit.ts';
-import { createStoreWithEntry } from './audited-changes.ts';
+import { recordStore, createStoreWithEntry } from './audited-changes.ts';
 import {
   STORE_PROPERTIES,
   detailsOf,

@@ -2,7 +2,7 @@
 import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { emptyHistogram } from '#core/histogram.ts';
-import { healthDocument, overviewDocument } from './document.ts';
+import { healthDocument, overviewDocument } from './health-document.ts';
 import { figuresOf } from './figures.ts';
 import type { HealthRow, HourRow } from './health-sql.ts';
 import type { Health } from './read.ts';
