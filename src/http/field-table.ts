@@ -122,7 +122,7 @@ type Sent<F extends Field> = F extends { input: { choices: 'given' } }
   : F extends { kind: 'boolean' | 'flag' }
     ? Flag
     : F extends { kind: 'list' }
-      ? string[]
+      ? string[] | Cleared<F>
       : F extends { kind: 'secret' }
         ? string | Cleared<F>
         : Present<F> | Cleared<F>;
