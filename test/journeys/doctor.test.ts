@@ -113,13 +113,16 @@ test('two addresses of two databases', async (t) => {
 test('migrations that are missing, changed, or unknown to this version', async (t) => {
   const here = await place(t);
   assertFinding(await checkMigrations(here), /^ok all \d+ are applied/);
-  await here.sql`update schema_migration set hash = 'other' where version = 1`;
-  await here.sql`delete from schema_migration where version = 2`;
+  await here.sql`update schema_migration set hash = 'other' where version = 38`;
   await here.sql`insert into schema_migration values (9999, '9999-later.sql', '', now())`;
   const findings = await checkMigrations(here);
-  assertFinding(findings, /^fail changed .*: 0001/);
-  assertFinding(findings, /^fail not applied yet: 0002/);
+  assertFinding(findings, /^fail changed .*: 0038/);
   assertFinding(findings, /^fail .* newer .* 9999-later\.sql/);
+  await here.sql`update schema_migration set version = version - 1, name = 'last.sql' where version = 38`;
+  await here.sql`delete from schema_migration where version = 9999`;
+  assertFinding(await checkMigrations(here), /^fail not applied yet: 0038/);
+  await here.sql`update schema_migration set version = version - 1`;
+  assertFinding(await checkMigrations(here), /^fail .* older schema of last\.sql .*commit 5de66331/);
   await here.sql`drop table schema_migration`;
   assertFinding(await checkMigrations(here), /^fail .* no tables/);
 });
