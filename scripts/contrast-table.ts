@@ -1,7 +1,7 @@
 /** Writes the contrasts of the colours of hypermedia/style.ts into docs/design.md: `node scripts/contrast-table.ts`. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { contrastOf, TEXT_CONTRAST } from '#config/contrast.ts';
+import { contrastOf, TEXT_CONTRAST } from '#config/brand.ts';
 import { style } from '#hypermedia/style.ts';
 
 export const DESIGN_PAGE = join(import.meta.dirname, '../docs/design.md');

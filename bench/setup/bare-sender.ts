@@ -4,7 +4,7 @@
  */
 import { buildConnector, Pool } from 'undici';
 import { createGuard } from '#delivery/attempt/http/guard.ts';
-import { formats } from '#delivery/attempt/formats/formats.ts';
+import { formats } from '#delivery/attempt/formats.ts';
 import { headersOf, type Sending } from '#delivery/attempt/request.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';

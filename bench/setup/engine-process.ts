@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { Registry } from 'prom-client';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { createRecoveryMetrics } from '#events/replay/metrics.ts';
+import { createRecoveryMetrics } from '#events/event-metrics.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
 import { createLog } from '#core/log.ts';
 import { startEngine, type Engine } from '../../test/setup/engine.ts';

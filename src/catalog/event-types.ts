@@ -17,7 +17,7 @@ import {
 } from './catalog.ts';
 import { isObject, resourceDocument, resourceHead, type JsonObject } from './document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
-import { openedSchema } from './own/schema.ts';
+import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
 
 /** The store of the examples. */

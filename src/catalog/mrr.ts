@@ -6,10 +6,74 @@ import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from './document.ts';
 import { currencyOf } from './kinds.ts';
-import { readFlag } from './lifecycle/facts.ts';
-import { amountOf } from './revenue/amount.ts';
-import { millionthsOf, textOfMillionths } from './revenue/decimal.ts';
-import { periodsPerMonth } from './revenue/frequency.ts';
+import { readFlag } from './lifecycle/steps.ts';
+import { millionthsOf, textOfMillionths, plus, readDecimal, times, ZERO, type Decimal } from './revenue/decimal.ts';
+
+// Converts the billing frequency of a subscription to periods per month.
+
+type Fraction = { numerator: bigint; denominator: bigint };
+
+const FREQUENCY = /^(\d{1,4})([dwmy])$/;
+
+/**
+ * Returns the number of periods of `30d`, `2w`, `1m`, `1y` or `.5m` (twice a month) in a month; undefined for other values. A
+ * month is a twelfth of a year of 365 days, so a subscription has the same monthly revenue in February and in March.
+ */
+function periodsPerMonth(frequency: unknown): Fraction | undefined {
+  if (frequency === '.5m') return { numerator: 2n, denominator: 1n };
+  const [, count = '0', unit = ''] = typeof frequency === 'string' ? (FREQUENCY.exec(frequency) ?? []) : [];
+  const n = BigInt(count);
+  if (n === 0n) return undefined;
+  switch (unit) {
+    case 'd':
+      return { numerator: 365n, denominator: 12n * n };
+    case 'w':
+      return { numerator: 365n, denominator: 84n * n };
+    case 'm':
+      return { numerator: 1n, denominator: n };
+    default:
+      return { numerator: 1n, denominator: 12n * n };
+  }
+}
+
+// Computes the amount of one period of a subscription from its transaction template.
+
+const ONE: Decimal = { digits: 1n, places: 0 };
+
+function objectsUnder(resource: JsonObject, relation: string): JsonObject[] {
+  const value = embeddedUnder(resource, relation);
+  return Array.isArray(value) ? (value as readonly JsonObject[]).filter(isObject) : [];
+}
+
+function decimalOf(resource: JsonObject, name: string, absent: Decimal): Decimal | undefined {
+  const value = resource[name];
+  return value === undefined || value === null ? absent : readDecimal(value);
+}
+
+/** Returns (price + price changes of its options) × quantity; undefined if one of them is not a number. */
+function amountOfItem(item: JsonObject): Decimal | undefined {
+  let each = decimalOf(item, 'price', ZERO);
+  for (const option of objectsUnder(item, 'item_options')) {
+    const change = decimalOf(option, 'price_mod', ZERO);
+    each = each && change && plus(each, change);
+  }
+  const quantity = decimalOf(item, 'quantity', ONE);
+  return each && quantity && times(each, quantity);
+}
+
+/**
+ * Returns the sum of the template's items, because only these recur; if it embeds none, its total_item_price, else its
+ * total_order. Returns undefined if that is not a number.
+ */
+function amountOf(template: JsonObject): Decimal | undefined {
+  const items = objectsUnder(template, 'items');
+  if (items.length === 0) {
+    return readDecimal(template['total_item_price'] ?? template['total_order'] ?? 0);
+  }
+  return items
+    .map(amountOfItem)
+    .reduce((sum, amount) => sum && amount && plus(sum, amount), ZERO as Decimal | undefined);
+}
 
 /** `monthly`: a decimal number with at most six decimal places, as text. Active from `startDay` to the day before `endDay`. */
 export type Term = {

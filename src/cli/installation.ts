@@ -3,7 +3,7 @@ import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
-import { checkSealingKey } from '#db/sealing-key.ts';
+import { checkSealingKey } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import type { Keys } from '#core/keys.ts';

@@ -1,9 +1,8 @@
 /** Reseals all secrets of an installation with one key. */
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed } from '#db/reseal.ts';
-import { createSealer, keyIdOf } from '#db/seal.ts';
-import { adoptSealingKey } from '#db/sealing-key.ts';
-import { createAnswerVault } from '#http/idempotency/vault.ts';
+import { createSealer, keyIdOf, adoptSealingKey } from '#db/seal.ts';
+import { createAnswerVault } from '#http/idempotency-vault.ts';
 import type { Keys } from '#core/keys.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';

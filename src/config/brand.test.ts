@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { brandColor, brandName, PAPERS, readLogo } from './brand.ts';
-import { contrastOf, leastContrast, TEXT_CONTRAST } from './contrast.ts';
+import { brandColor, brandName, PAPERS, readLogo, contrastOf, leastContrast, TEXT_CONTRAST } from './brand.ts';
 import { ConfigError } from './env.ts';
 
 const NAME = 'BRAND_X';

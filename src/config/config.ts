@@ -1,12 +1,42 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { parseDatabaseUrl } from '#core/database-url.ts';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
-import { readEventsFile } from './events-file.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
+
+// The file in which the operator declares resources and events of their own. `catalog/own/` checks what is in it.
+
+type EventsFile = {
+  /** As in the setting. */
+  path: string;
+  text: string;
+};
+
+const FILE_BYTES_MAX = 1024 * 1024;
+
+/** Reads the file; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
+function readEventsFile(path: string | undefined, cwd: string): EventsFile | undefined {
+  if (path === undefined) return undefined;
+  const refuse = (why: string): never => {
+    throw new ConfigError(`EVENTS_FILE is "${path}": ${why}`);
+  };
+  let body: Buffer;
+  try {
+    body = readFileSync(resolve(cwd, path));
+  } catch {
+    return refuse('set it to the path of a file that this user can read');
+  }
+  if (body.length > FILE_BYTES_MAX) refuse(`the file has ${body.length} bytes; at most ${FILE_BYTES_MAX} are possible`);
+  try {
+    return { path, text: new TextDecoder('utf-8', { fatal: true }).decode(body) };
+  } catch {
+    return refuse('save the file as UTF-8');
+  }
+}
 
 /** Most processes that `PROCESSES=auto` starts: each needs memory and database connections of its own. */
 const AUTO_PROCESSES_MAX = 8;

@@ -8,13 +8,11 @@ import { parseAddress } from '#hypermedia/html/search.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
-import { countTabs } from './delivery-counts-sql.ts';
+import { countTabs, listWebhookNames, readActivity } from './deliveries-sql.ts';
 import { deliveryPage, detailsOf } from './delivery-page.ts';
 import { invitationPage } from './invitations-part.ts';
 import { membersOf, membersPage } from './members-page.ts';
-import { readActivity } from './live-sql.ts';
 import { findNames } from './names-sql.ts';
-import { listWebhookNames } from './webhook-names-sql.ts';
 import { overviewPage } from './overview-page.ts';
 import { isWholeWebhook, webhookPage } from './webhook-page.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inShort, nextAttempt, roughly, stateOf } from './deliveries-page.ts';
+import { inShort, nextAttempt, roughly, stateOf, recoveryFields } from './deliveries-page.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -58,3 +58,35 @@ test('a short reason is what happened, without the advice', () => {
   assert.equal(inShort('The response is not HTTP/1.1. Check that the url is right.'), 'The response is not HTTP/1.1');
   assert.equal(inShort('Timed out'), 'Timed out');
 });
+
+const context = { now: new Date('2026-11-24T10:00:00Z'), retentionDays: 30 };
+const OLDEST = '2026-10-25T00:00:00+0000';
+const of = (query: string) => recoveryFields([...new URLSearchParams(query)], context);
+
+test('a recovery has the filters of the list', () => {
+  assert.deepEqual(of('status=failed&webhook_id=7'), { only_failed: '1', since: OLDEST });
+  assert.deepEqual(of('event=transaction/created&resource_id=T*&response_code=500&response_body=*stock*'), {
+    only_failed: '1',
+    since: OLDEST,
+    event: 'transaction/created',
+    resource_id: 'T*',
+    response_code: '500',
+    response_body: '*stock*',
+  });
+});
+
+test('a range of dates is the same in both, after its first second', () => {
+  const range = 'date_created:greaterthan=2026-11-20T10:00:00%2B0100&date_created:lessthan=2026-11-21';
+  assert.deepEqual(of(range), { only_failed: '1', since: '2026-11-20T09:00:01+0000', until: '2026-11-21' });
+});
+
+for (const query of [
+  'attempts:greaterthan=3',
+  'event:not=transaction/created',
+  'event=transaction/*',
+  'response_code=',
+  'date_created=2026-11-20',
+  'date_created:greaterthan=yesterday',
+  'constructor=1',
+])
+  test(`a list of ${query} has no recovery of its own`, () => assert.equal(of(query), undefined));

@@ -6,7 +6,7 @@ import { listen } from '#db/listen.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { notify } from './delivery-sql.ts';
+import { notify, endBackoff, makeDue, type Retried } from './delivery-sql.ts';
 
 const WORK_CHANNEL = 'halcyon_work';
 const WEBHOOK_CHANNEL = 'halcyon_webhook';
@@ -85,7 +85,7 @@ export function announceChanged(tx: Queryable, webhooks: readonly LaneKey[]): Pr
  * Announces, when the transaction commits, that an attempt of the delivery was requested, or of all pending ones of the webhook
  * without an id. If the notification is missed, they are attempted at their due time and at the next probe.
  */
-export function announceRetry(tx: Queryable, { shard, webhookId, deliveryId }: AnnouncedWork): Promise<void> {
+function announceRetry(tx: Queryable, { shard, webhookId, deliveryId }: AnnouncedWork): Promise<void> {
   const key = deliveryId === undefined ? `${shard}:${webhookId}` : workKey({ shard, webhookId, deliveryId });
   return notifyAll(tx, RETRY_CHANNEL, [key]);
 }
@@ -123,4 +123,16 @@ export function createAnnouncer(deps: { sql: Sql; log: Log }): Announcer {
       await logFailure(flush());
     },
   };
+}
+
+// Attempts pending deliveries at once, because a request asked for it or has repaired the webhook.
+
+/**
+ * Makes a delivery of a locked webhook due, or all pending ones, ends the pause that its endpoint asked for, and lets the owner of
+ * the shard send a probe at once. The first success closes the breaker; a failure counts as always.
+ */
+export async function retryNow(tx: Queryable, retried: Retried): Promise<void> {
+  await makeDue(tx, retried);
+  await endBackoff(tx, retried);
+  await announceRetry(tx, retried);
 }

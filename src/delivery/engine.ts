@@ -15,16 +15,30 @@ import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Schedule } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
 import { Composer, type ComposerSettings } from './attempt/request.ts';
-import type { EngineMetrics } from './metrics/metrics.ts';
-import { observeRecorder } from './metrics/attempts.ts';
-import { Quarantine } from './quarantine/quarantine.ts';
-import { withWarnings, type Notify } from './record/notice.ts';
+import type { EngineMetrics } from './delivery-metrics.ts';
+import { observeRecorder } from './attempt-metrics.ts';
+import { Quarantine } from './quarantine.ts';
+import { withWarnings, type Notify, createRecorder } from './record/record.ts';
 import { PendingDisables, type DisableWebhook } from './record/pending-disable.ts';
-import { createRecorder } from './record/record.ts';
 import type { LeaseSettings } from './leases/heartbeat.ts';
 import { Ownership } from './leases/ownership.ts';
-import { Signal } from './signal.ts';
-import { HourlyStats, type HourlyStatsSettings } from './stats/hourly.ts';
+import { HourlyStats, type HourlyStatsSettings } from './hourly.ts';
+
+/** A recurring event that can be awaited. */
+export class Signal {
+  readonly #waiting = new Set<() => void>();
+
+  fire(): void {
+    if (this.#waiting.size === 0) return;
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+
+  /** Resolves at the next `fire`. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.add(resolve));
+  }
+}
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &

@@ -1,9 +1,9 @@
 /** The expired rows of deliveries. Their events and attempts are dropped by whole days: `db/partitions.ts`. */
 import type { Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { purgeOrder } from './queue/order-sql.ts';
+import { purgeOrder } from './queue/queue-sql.ts';
 import { purgeStates } from './record/record-sql.ts';
-import { purgeHours } from './stats/hourly-sql.ts';
+import { purgeHours } from './hourly-sql.ts';
 
 const DAY_MS = 86_400_000;
 

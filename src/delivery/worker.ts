@@ -6,7 +6,7 @@ import { listenForChanges, type LaneKey, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
-import type { EventRow } from './attempt/event-sql.ts';
+import type { EventRow } from './delivery-sql.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };

@@ -1,5 +1,5 @@
 /** The expired rows of this module, and those of erased stores. */
-import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
+import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 

@@ -3,9 +3,24 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { notFound } from '#core/problem.ts';
 import { scripts, type Script } from '#hypermedia/scripts.ts';
+import { icon } from '#hypermedia/icon.ts';
 import { acceptsEncoding } from './compression.ts';
 import { isKnown } from './reply.ts';
 import type { RawHandler } from './route.ts';
+
+// GET /favicon.ico: browsers request it for every page, and log a 404 to the console if it is missing.
+
+const DAY_SECONDS = 86_400;
+
+export const showIcon: RawHandler = async () => ({
+  status: 200,
+  headers: {
+    'Content-Type': icon.mediaType,
+    'Content-Security-Policy': "default-src 'none'; sandbox",
+    'Cache-Control': `public, max-age=${DAY_SECONDS}`,
+  },
+  body: icon.body,
+});
 
 const YEAR_SECONDS = 31_536_000;
 

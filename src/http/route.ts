@@ -4,8 +4,28 @@
  */
 import type { Readable } from 'node:stream';
 import type { Problem } from '#core/problem.ts';
+import { html } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
 import type { Operation } from './operation.ts';
-import { problemPage } from './pages/problem-page.ts';
+import { htmlAnswer } from './answers.ts';
+import { titleOf } from './errors.ts';
+
+// Renders a Problem as a page, for a person whose form or link was rejected.
+
+/**
+ * Returns the page. `logref` is shown for server errors, to find the line in the operator's log. `home` is the path of
+ * the link below.
+ */
+function problemPage(problem: Problem, logref: string, home: string): RawResponse {
+  const title = titleOf(problem.status);
+  const main = html`<div class="card">
+    <h1>${title}</h1>
+    ${problem.faults.map(({ message }) => html`<p class="alert" role="alert">${message}.</p>`)}
+    ${problem.status >= 500 && html`<p class="soft">Reference: <code>${logref}</code></p>`}
+    <p><a href="${home}">Your account</a></p>
+  </div>`;
+  return htmlAnswer(problem.status, shell({ title, main }), { headers: problem.headers });
+}
 
 export type Params = Readonly<Record<string, string>>;
 

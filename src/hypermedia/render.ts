@@ -1,7 +1,6 @@
 /** The table of formats. A new format is one line here and one file. */
 import type { Document, Naming } from './document.ts';
-import { halComponents, halSchemas } from './hal-schema.ts';
-import { renderHal } from './hal.ts';
+import { halComponents, halSchemas, renderHal } from './hal.ts';
 import { renderHtml } from './html/page.ts';
 import { referTo, type JsonSchema, type SchemaContext } from './schema.ts';
 import { sirenComponents } from './siren-schema.ts';

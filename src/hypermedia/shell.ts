@@ -1,8 +1,26 @@
 /** The frame of every page: head, header, main. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
-import { accentRules, type Brand } from './brand.ts';
 import { constant, html, render, type Markup } from './markup.ts';
 import { style } from './style.ts';
+
+/**
+ * The operator's brand: one per process, set when the process starts. It is not passed as an argument, because every page has it, also
+ * those of errors, and no function decides by it.
+ */
+type Brand = {
+  name: string;
+  /** The path of the logo. */
+  logoPath?: string | undefined;
+  /** The accent colours in light and dark mode, as `#rrggbb`. */
+  accent?: { light: string; dark: string } | undefined;
+};
+
+/** Returns the style rules of the accent colour, which follow those of the style sheet. */
+function accentRules({ accent }: Brand): string {
+  if (accent === undefined) return '';
+  const { light, dark } = accent;
+  return `:root{--accent:${light}}\n@media (prefers-color-scheme:dark){:root{--accent:${dark}}}\n`;
+}
 
 type Frame = { name: string; mark: Markup; styleElement: Markup; styleHash: string };
 

@@ -35,7 +35,42 @@
  *
  * Contrasts are 4.5:1 for text and 3:1 for the borders of fields, in light and dark mode; click targets are 44 px high.
  */
-import { iconRules } from './icons.ts';
+import { readFileSync } from 'node:fs';
+
+// The icons of states and of main actions: a few of GitHub's Octicons, whose paths become rules of the style sheet. They have the
+// colour of their text and repeat its words, so they need no markup, no label and no request.
+
+const FOLDER = new URL('build/svg/', import.meta.resolve('@primer/octicons'));
+
+/** The selector of the element that begins with the icon, and the name of the icon. */
+const ICONS: readonly (readonly [selector: string, icon: string])[] = [
+  ['.badge', 'clock-fill-16'],
+  ['.badge.fine', 'check-circle-fill-16'],
+  ['.badge.broken', 'x-circle-fill-16'],
+  ['.badge.plain', 'dot-fill-16'],
+  ['.copy', 'copy-16'],
+  ['.sign-in', 'sign-in-16'],
+  ['.read', 'book-16'],
+  ['.health', 'pulse-16'],
+];
+
+/** Returns the outline of an icon of 16 px. Throws if the package draws it in another way than by paths alone. */
+function outlineOf(icon: string): string {
+  const svg = readFileSync(new URL(`${icon}.svg`, FOLDER), 'utf8');
+  const paths = [...svg.matchAll(/<path d="([\w\s.,-]+)"\/>/g)].map(([, path = '']) => path);
+  const drawn = paths.map((path) => `<path d="${path}"/>`).join('');
+  if (paths.length === 0 || !svg.includes(`viewBox="0 0 16 16">${drawn}</svg>`))
+    throw new TypeError(`The icon ${icon} is not one of paths in 16 px`);
+  return paths.join('');
+}
+
+const before = ICONS.map(([selector]) => `${selector}::before`).join(',');
+
+/** The rules of the icons. */
+export const iconRules = `${before}{content:"";flex:none;width:16px;height:16px;background:currentColor}
+${ICONS.map(([selector, icon]) => `${selector}::before{clip-path:path("${outlineOf(icon)}")}`).join('\n')}
+@media (forced-colors:active){${before}{background:CanvasText}}
+`;
 
 export const style = `
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#566270;--paper:#f4f6f8;--card:#fff;--line:#dce1e7;--edge:#7b8796;--accent:#0b5fb0;--on-accent:#fff;--bad:#a4201d;--bad-paper:#fdecea;--good:#14603a;--good-paper:#e5f4eb;--warn:#754600;--warn-paper:#fff0d1;--width:32rem}

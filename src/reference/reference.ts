@@ -2,19 +2,24 @@
  * The reference of the API: relations, getting started and OpenAPI, generated from the chapters of the modules and the
  * route table.
  */
+import { Type } from 'typebox';
 import { acceptsEncoding, compress, gzipTag } from '#http/compression.ts';
 import { isKnown, etagOf } from '#http/reply.ts';
 import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { open, type Operation } from '#http/operation.ts';
-import type { Chapter } from '#http/relation.ts';
+import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
 import { isInPerson, type Principal } from '#core/principal.ts';
-import { notFound } from '#core/problem.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import { homeOf } from '#http/root.ts';
+import { healthEndpoints } from '#http/health.ts';
+import { optionsDocument } from '#http/options.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
-import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
-import { describeRelations, type RelationDocs } from './relation-docs.ts';
+import { eventTypeDocument, eventTypesDocument, eventTypeSummary } from './event-types.ts';
+import { describeRelations, type RelationDocs, type MethodDoc, type RelationDoc } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
 import { eventsPage } from './pages/events-page.ts';
@@ -22,8 +27,185 @@ import { indexPage } from './pages/index-page.ts';
 import { receivingPage, TESTABLE_MAX, type Testable } from './pages/receiving-page.ts';
 import { relationPage } from './pages/relation-page.ts';
 import { receivingDocument } from './receiving.ts';
-import { referenceChapter } from './relations.ts';
 import type { Setting } from './setting.ts';
+
+// Documentation of errors and OPTIONS, and of the reference itself.
+
+const exampleProblem = new Problem(400, [
+  { code: 'required', message: 'name is required', field: 'name' },
+  { code: 'too_long', message: 'url must be at most 1000 characters', field: 'url' },
+]);
+
+const LOGREF = 'id-9k2VvTq0bXw3';
+
+/** An example with two faults. */
+const errorsExample = (): Document => errorDocument(exampleProblem, LOGREF);
+
+/** The errors of a request without a valid token. */
+const unauthorizedExample = (): Document =>
+  errorDocument(new Problem(401, [{ code: 'invalid_token', message: 'The token is invalid or expired' }]), LOGREF);
+
+const errorOf = (errors: () => Document) => (): Document => {
+  const [error] = errors().embedded[0]?.documents ?? [];
+  if (error === undefined) throw new Error('An error document without errors');
+  return error;
+};
+
+/** The OPTIONS document of the first route: home. */
+const optionsExample =
+  (routes: readonly Route[]): Example =>
+  ({ baseUrl }) => {
+    const home = routes.find((route) => route.kind === 'resource');
+    if (home === undefined) throw new Error('The route table contains no resource');
+    return optionsDocument(home, homeOf(baseUrl), 'GET, HEAD, OPTIONS');
+  };
+
+const eventTypeExample =
+  ([eventType]: readonly EventType[], documentOf: (one: EventType, naming: Naming) => Document): Example =>
+  (naming) => {
+    if (eventType === undefined) throw new Error('The event catalogue is empty');
+    return documentOf(eventType, naming);
+  };
+
+const webhookRelations = (setting: Setting): Relation[] => [
+  {
+    rel: 'receiving',
+    title: 'Receiving webhooks',
+    about:
+      'How to receive deliveries of this server: the prefix of its headers, its retries, and programs in six languages that verify a delivery. The page also explains order, duplicates, key rotation and encryption.',
+    paths: ['/docs/receiving'],
+    example: () => receivingDocument(setting),
+  },
+  {
+    rel: 'event_types',
+    title: 'Event types',
+    about:
+      'The event catalogue: every event that a webhook can subscribe to, with the time when it happens, its publisher, the relations that zoom can embed, and the first version with it.',
+    paths: ['/docs/events'],
+    example: (naming) => eventTypesDocument(setting.eventTypes, naming),
+  },
+  {
+    rel: 'event_type',
+    title: 'An event type',
+    about:
+      'One event, with the JSON Schema of the body that webhooks with the format json receive, and examples without and with zoom. Types are given only where they are guaranteed, and a query with fields leaves out properties.',
+    paths: ['/docs/events/:resource_type/:action'],
+    example: eventTypeExample(setting.eventTypes, eventTypeDocument),
+    variants: [eventTypeExample(setting.eventTypes, eventTypeSummary)],
+  },
+];
+
+const homeDoc: MethodDoc = {
+  method: 'GET',
+  title: 'The API home',
+  summary: 'The entry point',
+  access: 'anyone',
+  scopes: [],
+  fields: [],
+  modifiers: [],
+  properties: {},
+  isOpen: false,
+  selects: [],
+};
+
+/** Returns the documentation of a relation that leads to home. */
+function relationDocExample(rel: string, { baseUrl }: Naming): RelationDoc {
+  return {
+    rel,
+    title: 'The API home',
+    about: 'The entry point.',
+    chapter: 'Everywhere',
+    addressDocs: [{ path: '/', address: homeOf(baseUrl), methodDocs: [homeDoc] }],
+    endpoints: [],
+    example: errorsExample(),
+    variants: [],
+    results: undefined,
+  };
+}
+
+const relationExample: Example = (naming) => relationDocument(relationDocExample('home', naming), naming);
+
+const relationsExample: Example = (naming) => {
+  const all = ['home', 'stores'].map((rel) => [rel, relationDocExample(rel, naming)] as const);
+  return relationsDocument({ chapters: [], byRel: new Map(all) }, naming);
+};
+
+const referenceRelations = (routes: readonly Route[], setting: Setting): Relation[] => [
+  {
+    rel: 'errors',
+    title: 'Errors',
+    about:
+      'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
+    example: errorsExample,
+    variants: [unauthorizedExample],
+  },
+  {
+    rel: 'error',
+    title: 'One fault',
+    about:
+      "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
+    example: errorOf(errorsExample),
+    variants: [errorOf(unauthorizedExample)],
+  },
+  {
+    rel: 'options',
+    title: 'Methods of an address',
+    about:
+      'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
+    example: optionsExample(routes),
+  },
+  {
+    rel: 'docs',
+    title: 'Documentation',
+    about:
+      'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
+    paths: ['/docs'],
+    example: docsDocument,
+  },
+  ...webhookRelations(setting),
+  {
+    rel: 'openapi',
+    title: 'The whole API as OpenAPI 3.1',
+    about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
+  },
+  {
+    rel: 'relations',
+    title: 'All relations',
+    about: 'All relations that a link may have.',
+    paths: ['/rels'],
+    example: relationsExample,
+  },
+  {
+    rel: 'relation',
+    title: 'A relation',
+    about: 'The meaning of one relation, the methods of its addresses, and examples.',
+    paths: ['/rels/:rel'],
+    example: relationExample,
+  },
+];
+
+export function referenceChapter(routes: readonly Route[], setting: Setting): Chapter {
+  const { baseUrl } = setting.naming;
+  return {
+    title: 'Everywhere',
+    about: 'Responses of every address, and this documentation.',
+    relations: referenceRelations(routes, setting),
+    endpoints: [
+      {
+        rel: 'openapi',
+        address: `${baseUrl}/openapi.json`,
+        method: 'GET',
+        title: 'The whole API as OpenAPI 3.1',
+        summary: 'Always JSON, whatever Accept requests; with an ETag for conditional requests',
+        access: 'Anyone',
+        specification: 'OpenAPI 3.1',
+        returns: Type.Object({ openapi: Type.Literal('3.1.0'), info: Type.Object({}), paths: Type.Object({}) }),
+        answers: { '200': 'The description', '304': 'Not modified' },
+      },
+      ...healthEndpoints(baseUrl),
+    ],
+  };
+}
 
 export type Reference = {
   docs: Operation;

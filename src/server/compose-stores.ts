@@ -2,12 +2,12 @@
  * The request handlers about data of stores. Each database has its own; a request goes to those of the database that has the store or
  * the webhook in its address.
  */
-import { createCommerceOperations } from '#catalog/item.ts';
+import { createCommerceOperations } from '#catalog/resource-operations.ts';
 import { createLive } from '#dashboard/live.ts';
 import { createSearch } from '#db/search.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
-import { retryNow } from '#delivery/retry.ts';
-import { createErasure } from '#events/erase/operation.ts';
+import { retryNow } from '#delivery/announce.ts';
+import { createErasure } from '#events/erase/erase.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createSampleEvents } from '#events/sample-events.ts';

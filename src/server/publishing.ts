@@ -6,7 +6,7 @@ import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts
 import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { EventCaches } from '#events/erase/chain.ts';
-import type { PublishMetrics } from '#events/metrics.ts';
+import type { PublishMetrics } from '#events/event-metrics.ts';
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Log } from '#core/log.ts';

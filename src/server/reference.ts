@@ -3,7 +3,7 @@ import { userChapter } from '#identity/accounts/users-api.ts';
 import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
-import { deliveryDoc } from '#delivery/attempt/delivery-doc.ts';
+import { deliveryDoc } from '#delivery/attempt/attempt.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
 import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';

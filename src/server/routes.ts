@@ -1,7 +1,7 @@
 /** The route table: every address, one line each. */
 import type { Accounts } from '#identity/accounts/accounts.ts';
 import type { HealthEndpoints } from '#http/health.ts';
-import { showIcon } from '#http/icon.ts';
+import { showIcon } from '#http/assets.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';

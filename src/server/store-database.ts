@@ -1,12 +1,13 @@
 /** The parts of a process that use one database with stores. A process has one for each database of the map of shards. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partition-keeper.ts';
-import type { Sql, Tx } from '#db/pool.ts';
+import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { LiveStreams } from '#dashboard/live.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
-import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
+import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -17,6 +18,10 @@ import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import type { Notices } from '#webhooks/notices/notices.ts';
+import { ping } from '#db/activity.ts';
+import { DedicatedConnection } from '#db/dedicated-connection.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import type { Log } from '#core/log.ts';
 import { createOnDemandDelivery, createWorker, openNotices, publishSnapshots, recoverEvents } from './delivery.ts';
 import { applyChange } from './home-changes.ts';
 import {
@@ -26,12 +31,65 @@ import {
   openPublishing,
   type InternalEvents,
 } from './publishing.ts';
-import { purgesOfHome, purgesOfStores } from './purges.ts';
-import { startRetention } from './retention.ts';
+import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
-import { DatabaseWatch } from './watch.ts';
 import type { AppDeps, StorePools } from './app.ts';
 import type { DatabaseSiblings } from './siblings.ts';
+
+// Watches whether a database responds, and suspends its pool while it does not: a request about one of its stores is refused at once,
+// instead of after a time-out, and a server that returns is not met by the requests of all processes.
+
+const WATCH_MS = 1_000;
+/** A server that is only busy responds within this time. */
+const RESPONSE_MS = 3_000;
+
+export class DatabaseWatch implements Running {
+  readonly #deps: { id: number; sql: Sql; log: Log };
+  readonly #connection: DedicatedConnection;
+  readonly #stopping = new AbortController();
+  #isSuspended = false;
+  #watching: Promise<void> | undefined;
+
+  constructor({ direct, ...deps }: { id: number; sql: Sql; direct: Sql; log: Log }) {
+    this.#deps = deps;
+    this.#connection = new DedicatedConnection(direct, RESPONSE_MS);
+  }
+
+  /** Starts to watch; may be called again. */
+  start(): void {
+    this.#watching ??= this.#watch();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#connection.stop();
+    await this.#watching;
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await this.#check();
+      await delay(WATCH_MS, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async #check(): Promise<void> {
+    const { id, sql, log } = this.#deps;
+    try {
+      await this.#connection.query(ping);
+      if (this.#isSuspended) log.warn({ database: id }, 'database responds again');
+      this.#isSuspended = false;
+      resume(sql);
+    } catch (error) {
+      if (this.#stopping.signal.aborted || !isUnavailable(error)) return;
+      if (!this.#isSuspended)
+        log.error({ database: id, reason: String(error) }, 'database does not respond; its requests are refused');
+      this.#isSuspended = true;
+      suspend(sql, String(error));
+    }
+  }
+}
 
 /** `sql`, `direct` and `siblings` are those of the database. */
 export type DatabaseDeps = Omit<AppDeps, 'siblings'> & {

@@ -4,9 +4,13 @@ import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';
 import { createDatabaseCheck } from '#db/readiness.ts';
-import { createEngineMetrics, type EngineMetrics } from '#delivery/metrics/metrics.ts';
-import { createPublishMetrics, type PublishMetrics } from '#events/metrics.ts';
-import { createRecoveryMetrics, type RecoveryMetrics } from '#events/replay/metrics.ts';
+import { createEngineMetrics, type EngineMetrics } from '#delivery/delivery-metrics.ts';
+import {
+  createPublishMetrics,
+  type PublishMetrics,
+  createRecoveryMetrics,
+  type RecoveryMetrics,
+} from '#events/event-metrics.ts';
 import { createRequestMetrics, type RequestMetrics } from '#http/metrics.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';

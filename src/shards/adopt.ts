@@ -8,8 +8,10 @@ import { nameOf } from '#db/servers.ts';
 import { DatabaseError, limitWaits, transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
 import type { Sealer } from '#db/seal.ts';
-import { lockIdentity, lockStores, setLeases } from './adopt-sql.ts';
 import {
+  lockIdentity,
+  lockStores,
+  setLeases,
   assignShards,
   listShardsWithStores,
   lockMap,

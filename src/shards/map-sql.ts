@@ -3,6 +3,35 @@ import { SHARDS } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
 
+// The statements that seal the addresses of databases again.
+
+/** Counts the addresses that are sealed with another key than the one with this id. */
+export async function countSealedWithOtherKey(home: Queryable, keyId: Buffer): Promise<number> {
+  const [row] = await home<{ n: number }[]>`
+    select count(*) as n from shard_database where substring(address from 2 for 4) <> ${keyId}`;
+  return row?.n ?? 0;
+}
+
+export function listSealedWithOtherKey(
+  home: Queryable,
+  { keyId, after, limitRows }: { keyId: Buffer; after: number; limitRows: number },
+): Promise<{ id: number; address: Buffer }[]> {
+  return home<{ id: number; address: Buffer }[]>`
+    select id, address from shard_database
+    where id > ${after} and substring(address from 2 for 4) <> ${keyId}
+    order by id limit ${limitRows}`;
+}
+
+/** Replaces an address that is unchanged since it was read; returns whether it was. */
+export async function replaceAddress(
+  home: Queryable,
+  { id, before, after }: { id: number; before: Buffer | null; after: Buffer | null },
+): Promise<boolean> {
+  const rows = await home<{ id: number }[]>`
+    update shard_database set address = ${after} where id = ${id} and address = ${before} returning id`;
+  return rows.length > 0;
+}
+
 /** `home`: the identity of the home database that has this database in its map; null if none has. */
 export type Identity = { identity: string; home: string | null };
 
@@ -95,4 +124,49 @@ export async function listLeasedShards(sql: Queryable): Promise<number[]> {
 export async function listShardsWithStores(sql: Queryable): Promise<number[]> {
   const rows = await sql<{ shard: number }[]>`select distinct shard from store order by shard`;
   return rows.map(({ shard }) => shard);
+}
+
+// The statements that make a database the owner of its shards.
+
+/** Returns the identity of a database; undefined if it has no tables, or those of an older version. */
+export async function findIdentity(sql: Queryable): Promise<Identity | undefined> {
+  const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('database_identity') is not null as "isThere"`;
+  return table?.isThere === true ? readIdentity(sql) : undefined;
+}
+
+/** Returns whether a worker runs on a database: its session is open. */
+export async function hasWorkers(sql: Queryable): Promise<boolean> {
+  const rows = await sql`
+    select from worker
+    -- The start of a session is null for a role that may not see it, as in delivery/leases/.
+    where backend_pid is not null and exists (
+      select from pg_stat_get_activity(backend_pid) as session
+      where coalesce(session.backend_start, backend_started) = backend_started
+    )`;
+  return rows.length > 0;
+}
+
+/** Returns the identity of a database, and locks it until the transaction ends. */
+export async function lockIdentity(tx: Queryable): Promise<Identity> {
+  await tx`select from database_identity for update`;
+  return readIdentity(tx);
+}
+
+/** Lets no other transaction change a store until this one ends. */
+export async function lockStores(tx: Queryable): Promise<void> {
+  await tx`lock table store in share row exclusive mode`;
+}
+
+/**
+ * Makes the leases of a database those of exactly these shards, so that it delivers no others. Locks leases in the order in which
+ * workers lock them.
+ */
+export async function setLeases(tx: Queryable, shards: readonly number[]): Promise<void> {
+  await tx`
+    with others as materialized (
+      select shard from shard_lease where shard <> all(${shards}::smallint[]) order by shard for update
+    )
+    delete from shard_lease where shard in (select shard from others)`;
+  await tx`
+    insert into shard_lease (shard) select shard from unnest(${shards}::smallint[]) as s (shard) on conflict do nothing`;
 }

@@ -2,10 +2,9 @@
 import type { Keys } from '#core/keys.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, DatabaseError, UnusableError, type Queryable, type Sql } from '#db/pool.ts';
-import { checkSealingKey } from '#db/sealing-key.ts';
+import { checkSealingKey } from '#db/seal.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import { findIdentity, hasWorkers } from './adopt-sql.ts';
-import { readIdentity, type Identity } from './map-sql.ts';
+import { findIdentity, hasWorkers, readIdentity, type Identity } from './map-sql.ts';
 
 export type Preparation = {
   /** The name of the database, for messages. */

@@ -2,7 +2,7 @@
 import type { Vault } from '#db/reseal.ts';
 import type { Sql } from '#db/pool.ts';
 import { addressBinding } from './adopt.ts';
-import { countSealedWithOtherKey, listSealedWithOtherKey, replaceAddress } from './vault-sql.ts';
+import { countSealedWithOtherKey, listSealedWithOtherKey, replaceAddress } from './map-sql.ts';
 
 export function createAddressVault(home: Sql): Vault {
   return {

@@ -155,7 +155,7 @@ test('an unneeded exception is reported', () => {
   const named = "'application/hal+json'";
   const needed: Texts = {
     ...Object.fromEntries(Object.keys(READS_ITS_CLOCK).map((path) => [path, 'new Date();'])),
-    'src/delivery/attempt/formats/formats.ts': named,
+    'src/delivery/attempt/formats.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { verifyDelivery, WebhookError } from '#receiver';
-import { matchesOf } from '../../src/cli/verify/signatures.ts';
+import { matchesOf } from '../../src/cli/verify.ts';
 import { NOW, sent, type Sent } from './receiver/signed-delivery.ts';
 import { anyText } from '../setup/any-text.ts';
 

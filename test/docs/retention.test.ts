@@ -7,7 +7,7 @@ import { readConfig } from '#config/config.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
 import { eventCachesOf, openInternalEvents } from '../../src/server/publishing.ts';
-import { purgesOfHome, purgesOfStores } from '../../src/server/purges.ts';
+import { purgesOfHome, purgesOfStores } from '../../src/server/retention.ts';
 import { ROOT } from './page.ts';
 
 const UNITS = [

@@ -11,8 +11,14 @@ import { createSealer } from '#db/seal.ts';
 import { beat } from '#delivery/leases/leases-sql.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addressBinding } from '#shards/adopt.ts';
-import { findIdentity } from '#shards/adopt-sql.ts';
-import { assignShards, listLeasedShards, readIdentity, readMap, upsertDatabase } from '#shards/map-sql.ts';
+import {
+  findIdentity,
+  assignShards,
+  listLeasedShards,
+  readIdentity,
+  readMap,
+  upsertDatabase,
+} from '#shards/map-sql.ts';
 import { HOME } from '#shards/map.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { runProcess } from '../setup/command.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/record/erase-sql.ts';
-import { createErasurePurges } from '#events/erase/purges.ts';
+import { createErasurePurges } from '#events/erase/chain.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';

@@ -6,8 +6,16 @@ import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { readConfig } from '#config/config.ts';
 import { adviceOnPort } from '../../src/cli/port.ts';
-import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
-import { checkAddresses, checkMail, checkPorts, checkProxy } from '../../src/cli/doctor/checks/network.ts';
+import {
+  checkDisk,
+  checkFolder,
+  checkNames,
+  checkNode,
+  checkAddresses,
+  checkMail,
+  checkPorts,
+  checkProxy,
+} from '../../src/cli/doctor/checks/machine.ts';
 import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
 import { printed, runCommand, startCommand } from '../setup/command.ts';
 import { emptyDatabase, urlOf } from '../setup/database.ts';

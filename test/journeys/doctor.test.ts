@@ -10,14 +10,17 @@ import { keyIdOf } from '#db/seal.ts';
 import { beat } from '#delivery/leases/leases-sql.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { readConfig } from '#config/config.ts';
-import { checkClocks } from '../../src/cli/doctor/checks/clocks.ts';
-import { checkKey } from '../../src/cli/doctor/checks/key.ts';
-import { checkLocks, checkTransactions } from '../../src/cli/doctor/checks/locks.ts';
-import { checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
-import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server.ts';
+import {
+  checkClocks,
+  checkDatabase,
+  checkSessions,
+  checkLocks,
+  checkTransactions,
+} from '../../src/cli/doctor/checks/server.ts';
+import { checkKey, checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
 import { checkBacklog, checkRetention, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
 import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
-import type { DoctorContext } from '../../src/cli/doctor/context.ts';
+import type { DoctorContext } from '../../src/cli/doctor/finding.ts';
 import { testClock } from '../setup/clock.ts';
 import { runCommand, runProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { isReserved } from '#catalog/own/reserved.ts';
+import { isReserved } from '#catalog/own/file.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';

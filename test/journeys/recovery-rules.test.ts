@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createEventPurges } from '#events/purges-sql.ts';
 import { openRecoveries, writePage } from '#events/replay/recovery-sql.ts';
-import { insertResend } from '#events/replay/resend-sql.ts';
+import { insertResend } from '#events/replay/replay-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { runOut as runOutOf, SETTINGS, startRecoveryFixture } from '../setup/recovery-fixture.ts';

@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import { formats } from '#hypermedia/render.ts';
-import { referenceChapter } from '#reference/relations.ts';
+import { referenceChapter } from '#reference/reference.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { chaptersOf, settingOf } from '../../src/server/reference.ts';
 import { startTestApp } from '../setup/app.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { advanceBook, closeDay } from '#events/snapshots/snapshots-sql.ts';
-import { publishSnapshot } from '#events/snapshots/publish-snapshot.ts';
+import { publishSnapshot } from '#events/snapshots/snapshots.ts';
 import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { DatabaseError } from '#db/pool.ts';
-import { checkSealingKey } from '#db/sealing-key.ts';
+import { checkSealingKey } from '#db/seal.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';

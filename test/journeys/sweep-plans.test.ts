@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
-import { endOldEpochs } from '#delivery/queue/disabled-epochs-sql.ts';
-import { countFaults } from '#delivery/queue/unusable-sql.ts';
+import { endOldEpochs, countFaults } from '#delivery/queue/queue-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
-import { loadEvents } from '#delivery/attempt/event-sql.ts';
+import { loadEvents } from '#delivery/delivery-sql.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

@@ -10,7 +10,7 @@ import { createLog } from '#core/log.ts';
 import { writeHome } from '#shards/map-sql.ts';
 import { readConfig } from '#config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';
-import { lineOf } from '../../src/cli/doctor/command.ts';
+import { lineOf } from '../../src/cli/doctor/doctor-command.ts';
 import { examine } from '../../src/cli/doctor/examine.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';

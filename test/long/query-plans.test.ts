@@ -8,18 +8,21 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { publishBatch, type Batch } from '#events/publish/batch-sql.ts';
-import { lockPreviousVersions } from '#events/publish/previous-version-sql.ts';
+import { lockPreviousVersions, findKeys } from '#events/publish/publish-sql.ts';
 import { inLockOrder, toColumns } from '#events/publish/columns.ts';
 import { rowOf } from '#events/publish/rows.ts';
-import { findKeys } from '#events/publish/key-sql.ts';
 import { derivingStores } from '#events/publish/subscription-sql.ts';
-import { endOldEpochs } from '#delivery/queue/disabled-epochs-sql.ts';
-import { countFaults } from '#delivery/queue/unusable-sql.ts';
-import { discoverLanes, fetchLanes, listChanged, loadArrivals } from '#delivery/queue/queue-sql.ts';
-import { loadTargets } from '#delivery/attempt/target-sql.ts';
-import { loadEvents } from '#delivery/attempt/event-sql.ts';
+import {
+  endOldEpochs,
+  countFaults,
+  discoverLanes,
+  fetchLanes,
+  listChanged,
+  loadArrivals,
+} from '#delivery/queue/queue-sql.ts';
+import { loadTargets, loadEvents } from '#delivery/delivery-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
-import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
+import { insertMarkers } from '#delivery/quarantine-sql.ts';
 import { attemptsAt } from '#webhooks/history/history-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';

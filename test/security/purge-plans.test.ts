@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/accounts.ts';
 import { openPool } from '#db/pool.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
-import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
+import { createIdempotencyPurges } from '#http/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { createInvitationPurges } from '#stores/purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';

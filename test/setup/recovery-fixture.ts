@@ -7,7 +7,7 @@ import { announceWork } from '#delivery/announce.ts';
 import { toColumns } from '#events/publish/columns.ts';
 import { publishBatch } from '#events/publish/batch-sql.ts';
 import { rowOf } from '#events/publish/rows.ts';
-import { createRecoveryMetrics } from '#events/replay/metrics.ts';
+import { createRecoveryMetrics } from '#events/event-metrics.ts';
 import { Recoveries, type RecoveriesDeps } from '#events/replay/recoveries.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';

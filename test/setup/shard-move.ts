@@ -5,7 +5,7 @@ import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { createPublishMetrics } from '#events/metrics.ts';
+import { createPublishMetrics } from '#events/event-metrics.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { createPublisher, type PublishedEvent } from '#events/publish/publish.ts';
 import { readMap } from '#shards/map-sql.ts';

@@ -15,7 +15,7 @@ import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
-import { createIdempotency } from '#http/idempotency/idempotency.ts';
+import { createIdempotency } from '#http/idempotency.ts';
 import { createRequestMetrics } from '#http/metrics.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseExact } from '#core/exact-number.ts';
 import type { JsonObject } from '../document.ts';
-import { differencesBetween } from './difference.ts';
-import { changesBetween } from './described.ts';
+import { differencesBetween, changesBetween } from './steps.ts';
 
 const changeOf = (before: JsonObject, after: JsonObject) =>
   changesBetween(before, after, { differing: differencesBetween(before, after, 'UTC'), timeZone: 'UTC' });

@@ -4,8 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Value } from '#hypermedia/document.ts';
 import { anyName, valueWith } from '../../../test/setup/any-document.ts';
-import type { Subscription } from './facts.ts';
-import { stepsBetween, STEPS } from './steps.ts';
+import { type Subscription, stepsBetween, STEPS } from './steps.ts';
 
 const running: Subscription = {
   id: 8120,

@@ -80,7 +80,7 @@ function isOwnHost(host: string | undefined): boolean {
 export function createDemoReceiver(options: {
   key: string;
   headerPrefix: string;
-  /** The end of the day that is played at the first start (cli/demo-day.ts), in ms since 1970; 0 at later starts. */
+  /** The end of the day that is played at the first start (cli/demo.ts), in ms since 1970; 0 at later starts. */
   playedUntilMs: number;
   print: (text: string) => void;
 }): Server {

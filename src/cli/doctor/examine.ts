@@ -6,7 +6,14 @@ import { declareFile } from '#catalog/own/file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
-import { checkClocks } from './checks/clocks.ts';
+import {
+  checkClocks,
+  checkDatabase,
+  checkSessions,
+  checkLocks,
+  checkTransactions,
+  checkSlots,
+} from './checks/server.ts';
 import {
   checkAllClocks,
   checkIdentity,
@@ -18,17 +25,20 @@ import {
   openMembers,
   type Member,
 } from './checks/databases.ts';
-import { checkKey } from './checks/key.ts';
-import { checkLocks, checkTransactions } from './checks/locks.ts';
-import { checkDisk, checkFolder, checkNames, checkNode } from './checks/machine.ts';
-import { checkAddresses, checkMail, checkPorts, checkProxy } from './checks/network.ts';
-import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
-import { checkDatabase, checkSessions } from './checks/server.ts';
+import { checkKey, checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
+import {
+  checkDisk,
+  checkFolder,
+  checkNames,
+  checkNode,
+  checkAddresses,
+  checkMail,
+  checkPorts,
+  checkProxy,
+} from './checks/machine.ts';
 import { checkSettings } from './checks/settings.ts';
-import { checkSlots } from './checks/slots.ts';
 import { checkBacklog, checkEvents, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
-import { fail, warn, type Finding } from './finding.ts';
-import type { DoctorContext } from './context.ts';
+import { fail, warn, type Finding, type DoctorContext } from './finding.ts';
 
 const CHECK_MS = 20_000;
 

@@ -1,3 +1,18 @@
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Config } from '#config/config.ts';
+
+// The input of the checks that need a database.
+
+export type DoctorContext = {
+  config: Config;
+  clock: Clock;
+  /** Connects to `DATABASE_URL`, like requests. */
+  sql: Sql;
+  /** Connects to PostgreSQL itself; equals `sql` without `DATABASE_DIRECT_URL`. */
+  direct: Sql;
+};
+
 /** The result of a check, with a remedy. */
 export type Finding = {
   /** The name of the check. */

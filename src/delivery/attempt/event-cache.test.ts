@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EventCache } from './bodies.ts';
-import type { EventRow } from './event-sql.ts';
+import type { EventRow } from '../delivery-sql.ts';
 
 const eventOf = (id: number, characters = 2): EventRow => ({
   id,

@@ -6,12 +6,11 @@ import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Log } from '#core/log.ts';
 import { keysAt } from '#core/rotation.ts';
-import { loadTargets } from './target-sql.ts';
+import { loadTargets, loadEvents } from '../delivery-sql.ts';
 import { activeTarget, type ActiveTarget } from './target.ts';
 import { bodyOf, Composer, type Body, type ComposerSettings } from './request.ts';
-import { ENCRYPTED_TYPE } from './encrypt.ts';
-import { formats } from './formats/formats.ts';
-import { loadEvents } from './event-sql.ts';
+import { ENCRYPTED_TYPE } from './bodies.ts';
+import { formats } from './formats.ts';
 
 type PreviewDeps = {
   sql: Sql;

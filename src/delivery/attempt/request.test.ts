@@ -6,8 +6,8 @@ import { Webhook } from 'standardwebhooks';
 import { resourceTypes } from '#catalog/catalog.ts';
 import { testAction } from '#catalog/sample.ts';
 import { readShape } from '#catalog/shape.ts';
-import { deliveryDoc, type HeaderDoc } from './delivery-doc.ts';
-import type { EventRow } from './event-sql.ts';
+import { deliveryDoc, type HeaderDoc } from './attempt.ts';
+import type { EventRow } from '../delivery-sql.ts';
 import {
   bodyOf,
   headersOf,

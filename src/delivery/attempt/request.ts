@@ -10,9 +10,9 @@ import type { Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/rotation.ts';
 import { renderHal } from '#hypermedia/hal.ts';
-import { encryptBody, ENCRYPTED_TYPE } from './encrypt.ts';
-import type { EventRow } from './event-sql.ts';
-import { formats, type FormatName } from './formats/formats.ts';
+import { encryptBody, ENCRYPTED_TYPE } from './bodies.ts';
+import type { EventRow } from '../delivery-sql.ts';
+import { formats, type FormatName } from './formats.ts';
 import type { ActiveTarget } from './target.ts';
 
 /**

@@ -7,8 +7,8 @@ import { storedShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
 import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/rotation.ts';
-import { isReadable } from './encrypt.ts';
-import { formats, type FormatName } from './formats/formats.ts';
+import { isReadable } from './bodies.ts';
+import { formats, type FormatName } from './formats.ts';
 import { maskOf, type Mask } from './mask.ts';
 
 /** How long failed deliveries are retried: for an hour, or for three days. */

@@ -10,14 +10,12 @@ import { dayOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { attempt, rowOf, unsentAttempt, type RunningAttempt } from './attempt.ts';
-import type { EventRow } from './event-sql.ts';
+import { type EventRow, loadTargets, lockWebhook, insertTestDelivery, type TestAttemptRow } from '../delivery-sql.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import type { ExchangeLimits } from './http/exchange.ts';
 import type { Guard } from './http/guard.ts';
 import { bodyOf, Composer, type ComposerSettings } from './request.ts';
-import { loadTargets } from './target-sql.ts';
 import { activeTarget, type TargetRow } from './target.ts';
-import { lockWebhook, insertTestDelivery, type TestAttemptRow } from './test-delivery-sql.ts';
 
 type TestDeliverySettings = ExchangeLimits &
   ConnectionSettings &

@@ -8,7 +8,7 @@ import { standingClock, type TestClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { until } from '../../../test/setup/until.ts';
-import { createShardMetrics } from '../metrics/shards.ts';
+import { createShardMetrics } from '../delivery-metrics.ts';
 import { Ownership } from './ownership.ts';
 
 const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 };

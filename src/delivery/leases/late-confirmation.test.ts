@@ -6,7 +6,7 @@ import { cleanups } from '../../../test/setup/cleanups.ts';
 import { standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import { createShardMetrics } from '../metrics/shards.ts';
+import { createShardMetrics } from '../delivery-metrics.ts';
 import { Ownership } from './ownership.ts';
 
 /** Heartbeats are sent in real time. The lease expires by a clock that the test advances. */

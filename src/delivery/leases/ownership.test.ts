@@ -8,8 +8,8 @@ import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
-import { createShardMetrics } from '../metrics/shards.ts';
-import { OwnedShards, Ownership } from './ownership.ts';
+import { createShardMetrics } from '../delivery-metrics.ts';
+import { OwnedShards, Ownership, HandBack } from './ownership.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
@@ -346,4 +346,24 @@ test('handing shards back logs nothing', () => {
   const { holdings, said } = openHoldings();
   holdings.remove([1, 2, 3], 'returned');
   assert.deepEqual(said, []);
+});
+
+test('shards that could not be handed back are owned again, and notifications ignored meanwhile are made up for', async () => {
+  const kept: number[] = [];
+  const released: number[] = [];
+  const handBack = new HandBack({
+    log: createLog('silent'),
+    drain: async (shards) => shards.slice(0, 1),
+    release: async (shards) => {
+      if (shards.includes(2)) throw new Error('the database is unavailable');
+      released.push(...shards);
+    },
+    onFinished: () => {},
+    onKept: (shards) => kept.push(...shards),
+    isRecording: () => false,
+  });
+  await handBack.start([1, 2, 3]);
+  assert.deepEqual(released, [1]);
+  assert.deepEqual(kept, [2, 3]);
+  assert.deepEqual([...handBack.inProgress], []);
 });

@@ -1,9 +1,8 @@
 /** Composes the message of a pull delivery: the request that an endpoint would have received. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
-import { loadEvents } from '../attempt/event-sql.ts';
+import { loadEvents, loadTargets } from '../delivery-sql.ts';
 import { bodyOf, Composer, type ComposerSettings } from '../attempt/request.ts';
-import { loadTargets } from '../attempt/target-sql.ts';
 import { activeTarget, type ActiveTarget } from '../attempt/target.ts';
 import type { PullWebhook, Waiting } from './pull-sql.ts';
 

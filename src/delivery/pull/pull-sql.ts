@@ -1,7 +1,7 @@
 /** Statements about pull deliveries: they are due at infinity, which no lane fetches. */
 import type { Queryable } from '#db/pool.ts';
 import type { AttemptRow } from '../attempt/attempt.ts';
-import type { EventRow } from '../attempt/event-sql.ts';
+import type { EventRow } from '../delivery-sql.ts';
 
 export type PullWebhook = { shard: number; webhookId: number };
 

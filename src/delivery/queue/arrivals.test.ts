@@ -7,7 +7,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { Signal } from '../signal.ts';
+import { Signal } from '../engine.ts';
 import { Arrivals } from './arrivals.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';

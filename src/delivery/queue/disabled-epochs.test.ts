@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { endOldEpochs } from './disabled-epochs-sql.ts';
+import { endOldEpochs } from './queue-sql.ts';
 
 const FENCE = 5;
 

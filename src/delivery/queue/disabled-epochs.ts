@@ -10,7 +10,7 @@ import type { Fetch } from './loaded-deliveries.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
 import { UNUSABLE } from '../attempt/target.ts';
-import { endOldEpochs } from './disabled-epochs-sql.ts';
+import { endOldEpochs } from './queue-sql.ts';
 
 export type OldEpochDeps = {
   sql: Sql;

@@ -7,10 +7,10 @@ import { startEngine, type Engine } from '../../../test/setup/engine.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { Signal } from '../signal.ts';
-import { Fetcher } from './fetcher.ts';
-import { Lane } from './lane.ts';
+import { Signal } from '../engine.ts';
 import { UNUSABLE } from '../attempt/target.ts';
+import { Fetcher, eventsRoundRobin } from './fetcher.ts';
+import { Lane } from './lane.ts';
 
 /** A fetcher over the engine's database, without a worker. */
 function fetcherOf(
@@ -202,4 +202,20 @@ test('after an internal fault while lanes are filled, they are served again', as
     async () => filled,
     (count) => count === 2,
   );
+});
+
+const row = (webhookId: number, eventId: number) => ({
+  id: eventId * 100 + webhookId,
+  storeId: 1,
+  webhookId,
+  epoch: 0,
+  eventId,
+  attempts: 0,
+  faults: 0,
+  dueAt: new Date(0),
+});
+
+test('bodies are read round-robin over the webhooks', () => {
+  const rows = [row(1, 10), row(1, 11), row(1, 12), row(2, 20), row(2, 21), row(3, 30)];
+  assert.deepEqual(eventsRoundRobin(rows), [10, 20, 30, 11, 21, 12]);
 });

@@ -2,17 +2,45 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sealer } from '#db/seal.ts';
 import { isUnavailable } from '#db/unavailable.ts';
+import type { Log } from '#core/log.ts';
 import type { Bodies } from '../attempt/bodies.ts';
-import { endOldEpochBatches, noteOldEpochs, type OldEpochDeps } from './disabled-epochs.ts';
-import type { Lane } from './lane.ts';
-import { postponeInOrder } from './order.ts';
-import { readAhead } from './read-ahead.ts';
-import { fetchLanes } from './queue-sql.ts';
-import { loadTargets } from '../attempt/target-sql.ts';
+import { loadTargets } from '../delivery-sql.ts';
 import { NO_BACKOFF, fromStored, momentOf } from '../policy/backoff.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/target.ts';
+import type { Pending } from '../policy/entry.ts';
+import { endOldEpochBatches, noteOldEpochs, type OldEpochDeps } from './disabled-epochs.ts';
+import type { Lane } from './lane.ts';
+import { postponeInOrder } from './order.ts';
+import { fetchLanes } from './queue-sql.ts';
 import { Unusable } from './unusable.ts';
+
+// Loads the bodies of fetched deliveries in one statement, as an optimization.
+
+/**
+ * Returns the event ids round robin: the first delivery of each webhook, then the second, and so on, so that each
+ * webhook can begin.
+ */
+export function eventsRoundRobin(rows: readonly Pending[]): number[] {
+  const rounds: number[][] = [];
+  const taken = new Map<number, number>();
+  for (const { webhookId, eventId } of rows) {
+    const round = taken.get(webhookId) ?? 0;
+    taken.set(webhookId, round + 1);
+    (rounds[round] ??= []).push(eventId);
+  }
+  return rounds.flat();
+}
+
+/** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
+async function readAhead({ bodies, log }: { bodies: Bodies; log: Log }, due: readonly Pending[]): Promise<void> {
+  try {
+    await bodies.load(eventsRoundRobin(due));
+  } catch (error) {
+    if (isUnavailable(error)) throw error;
+    log.warn({ reason: String(error) }, 'events could not be loaded together; loading each when it is sent');
+  }
+}
 
 type Deps = OldEpochDeps & {
   sealer: Sealer;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Lane } from './lane.ts';
-import { blockerOf, stateOf } from './lane-state.ts';
+import { Lane, blockerOf, stateOf } from './lane.ts';
 import { UNUSABLE } from '../attempt/target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };

@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
 import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
-import { postponeWaiting } from './order-sql.ts';
+import { postponeWaiting } from './queue-sql.ts';
 
 /**
  * A delivery waits until the first one of its resource is due, and for at least so long. The end of that one makes it due at once,

@@ -1,8 +1,156 @@
 /** The statements by which the queue reads pending deliveries, their events and the settings of webhooks. */
 import type { Queryable } from '#db/pool.ts';
-import type { EventRow } from '../attempt/event-sql.ts';
-import type { Fetch } from './loaded-deliveries.ts';
+import type { EventRow } from '../delivery-sql.ts';
 import type { Pending } from '../policy/entry.ts';
+import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
+import type { Fetch } from './loaded-deliveries.ts';
+
+// The statements by which deliveries of one resource wait for each other.
+
+/** Due deliveries of webhooks with an ordering, as columns. */
+type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
+
+/**
+ * Postpones deliveries that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
+ * Returns all deliveries of shards that are owned under these fencing tokens, each with its new due time if it waits: that of the
+ * first pending one of the resource, or `recheckAt` if that is later.
+ *
+ * The first one is locked. So it either has ended before this statement reads it, or its end waits for this statement, and
+ * `releaseNext` (record/record-sql.ts) then finds what was postponed.
+ */
+export async function postponeWaiting(
+  sql: Queryable,
+  worker: number,
+  fences: Fences,
+  due: DueColumns,
+  recheckAt: Date,
+): Promise<{ id: number; dueAt: Date | null }[]> {
+  return sql<{ id: number; dueAt: Date | null }[]>`
+    with ${ownedUnder(sql, worker, fences)}, due as materialized (
+      select i.shard, i.id, i.epoch, o.webhook_id, o.resource_key, o.version
+      from unnest(${due.shard}::smallint[], ${due.id}::bigint[], ${due.epoch}::int[]) as i (shard, id, epoch)
+      join owned on owned.shard = i.shard
+      left join lateral (
+        select * from delivery_order o where o.shard = i.shard and o.delivery_id = i.id limit 1
+      ) as o on true
+    ), waiting as materialized (
+      select i.id, e.due_at, p.place
+      from due i
+      cross join lateral (
+        select d.due_at
+        from delivery_order o
+        cross join lateral (
+          select d.due_at from delivery d
+          where d.shard = o.shard and d.id = o.delivery_id and d.epoch = i.epoch
+          limit 1 for share
+        ) as d
+        where o.shard = i.shard and o.webhook_id = i.webhook_id and o.resource_key = i.resource_key and o.version < i.version
+        order by o.version
+        limit 1
+      ) as e
+      cross join lateral (
+        select d.ctid as place from delivery d where d.shard = i.shard and d.id = i.id limit 1 for update
+      ) as p
+    ), postponed as (
+      update delivery d set due_at = greatest(w.due_at, ${recheckAt}) from waiting w where d.ctid = w.place
+      returning d.id, d.due_at
+    )
+    select due.id, p.due_at as "dueAt" from due left join postponed p on p.id = due.id`;
+}
+
+/** Deletes rows of deliveries that have ended otherwise than by an attempt. */
+export async function purgeOrder(sql: Queryable, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from delivery_order where ctid = any(array(
+      select o.ctid from delivery_order o
+      where not exists (select from delivery d where d.shard = o.shard and d.id = o.delivery_id)
+      limit ${limit} for update of o skip locked
+    ))`;
+  return count;
+}
+
+// The statement that ends pending deliveries of older epochs in batches.
+
+/** Selects deliveries of epochs before `epoch` among the first `limit` that are due at `from` or later. */
+type OldEpochs = { webhookId: number; epoch: number; from: Date; limit: number };
+
+/** Larger than any epoch. All deliveries of a deleted webhook are of an older epoch. */
+const EPOCH_MAX = 2 ** 31 - 1;
+
+/**
+ * Ends a batch under the fencing token of the shard. Returns how many deliveries it ended and the last due time, from
+ * which the next batch continues: index entries of deleted rows remain as long as an old transaction is open. Reads no rows
+ * behind the first `limit`: a lane may have a million of the current epoch, and the epoch is in no index.
+ */
+export async function endOldEpochs(
+  sql: Queryable,
+  worker: number,
+  { shard, fence }: { shard: number; fence: number },
+  { webhookId, epoch, from, limit }: OldEpochs,
+  now: Date,
+): Promise<{ ended: number; dueAt: Date | null }> {
+  const [row] = await sql<{ ended: number; dueAt: Date | null }[]>`
+    with lease as materialized (
+      select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
+    ), due as materialized (
+      select ctid as row_id, due_at, epoch from delivery
+      where shard = ${shard} and webhook_id = ${webhookId} and due_at >= ${from} and due_at > '-infinity'
+        and exists (select from lease)
+      order by due_at, id
+      limit ${limit}
+    ), deleted as (
+      delete from delivery where ctid = any(array(select row_id from due where epoch < ${Math.min(epoch, EPOCH_MAX)}))
+      returning shard, id, store_id, webhook_id, event_id, attempts
+    ), done as (
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from deleted
+    ), removed_notes as (
+      delete from delivery_suspect where ctid = any(array(
+        select p.place from deleted
+        cross join lateral (
+          select s.ctid as place from delivery_suspect s where s.shard = deleted.shard and s.delivery_id = deleted.id limit 1
+        ) as p
+      ))
+    )
+    select (select count(*)::int from deleted) as ended, max(due_at) as "dueAt" from due`;
+  return row ?? { ended: 0, dueAt: null };
+}
+
+// Counts an hour during which a webhook was unusable.
+
+/** The position of a delivery in its lane. `dueAt` is PostgreSQL's text, because a `Date` truncates times to milliseconds. */
+export type Position = { dueAt: string; id: number };
+
+/** The first `limit` due deliveries after `after`. Deliveries with `most` faults are about to end and are not counted. */
+type Hour = { webhookId: number; after: Position | null; faults: number; most: number; limit: number };
+
+const BEGINNING: Position = { dueAt: '1970-01-01T00:00:00Z', id: 0 };
+
+/** Adds the faults under the shard's fencing token. Returns the number of deliveries read, and the last of them. */
+export async function countFaults(
+  sql: Queryable,
+  worker: number,
+  { shard, fence }: { shard: number; fence: number },
+  { webhookId, after, faults, most, limit }: Hour,
+  now: Date,
+): Promise<{ seen: number; last: Position | null }> {
+  const { dueAt, id } = after ?? BEGINNING;
+  const [last] = await sql<(Position & { seen: number })[]>`
+    with lease as materialized (
+      select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
+    ), due as materialized (
+      select ctid as row_id, due_at, id, faults from delivery
+      where shard = ${shard} and webhook_id = ${webhookId} and (due_at, id) > (${dueAt}::timestamptz, ${id}::bigint)
+        and due_at > '-infinity' and due_at <= ${now} and exists (select from lease)
+      order by due_at, id
+      limit ${limit}
+    ), raised as (
+      update delivery set faults = faults + ${faults} where ctid = any(array(select row_id from due where faults < ${most}))
+    )
+    select due_at::text as "dueAt", id, (select count(*)::int from due) as seen from due
+    order by due_at desc, id desc limit 1`;
+  return { seen: last?.seen ?? 0, last: last ?? null };
+}
 
 /**
  * The earliest pending delivery of a webhook. `dueAt` is null for a pull webhook, `hasSucceeded` if the last recorded

@@ -5,7 +5,7 @@ import { startEngine } from '../../../test/setup/engine.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import { findPendingDisables, findStaleSettings } from './reconcile.ts';
-import { loadTargets } from '../attempt/target-sql.ts';
+import { loadTargets } from '../delivery-sql.ts';
 import { targetOf } from '../attempt/target.ts';
 
 const limits = {

@@ -1,14 +1,69 @@
 /** Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome. */
+import type { Log } from '#core/log.ts';
+import type { Clock } from '#core/clock.ts';
 import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/request.ts';
+import { ended, deadLetter, type Entry, decide } from '../policy/entry.ts';
+import type { Quarantine } from '../quarantine.ts';
+import type { DeactivationSettings } from '../policy/deactivation.ts';
+import { momentOf } from '../policy/backoff.ts';
+import { HEALTHY } from '../policy/policy.ts';
 import { Ages, TICK_MS } from './ages.ts';
 import type { Lane } from './lane.ts';
-import { ended, deadLetter, type Entry } from '../policy/entry.ts';
-import type { Log } from '#core/log.ts';
-import type { Quarantine } from '../quarantine/quarantine.ts';
-import { complete, type CompletionSettings } from './completion.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
+
+// Completes an attempt: updates the state of its lane and returns the entry to record.
+
+type CompletionSettings = DeactivationSettings & {
+  /** An attempt that takes longer counts as slow. */
+  slowAfterMs: number;
+};
+
+/** Applies an outcome to the lane. `loopIsLagging`: our own event loop accounts for the duration of the attempt. */
+export function complete(
+  {
+    lane,
+    target,
+    delivery,
+    fence,
+    inFlight,
+  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight'>,
+  result: Attempt,
+  loopIsLagging: boolean,
+  { clock, random, settings }: { clock: Clock; random: () => number; settings: CompletionSettings },
+): Entry {
+  // Ignores results of attempts from an older epoch.
+  const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
+  const { entry, health, backoff, isPendingDisable } = decide({
+    shard: lane.shard,
+    fence,
+    delivery,
+    attempt: result,
+    profile: target.retryProfile,
+    health: lane.health?.epoch === target.epoch ? lane.health : HEALTHY,
+    backoff: lane.startConditions.backoff,
+    isProbe: lane.startConditions.isProbing,
+    isPendingDisable: lane.pendingDisableEpoch === target.epoch,
+    deactivation: settings,
+    moment: momentOf(clock),
+    random: random(),
+  });
+  if (!isOldEpoch) {
+    lane.health = { ...health, epoch: target.epoch };
+    lane.startConditions.backoff = backoff;
+    lane.pendingDisableEpoch = isPendingDisable ? target.epoch : null;
+  }
+  lane.attemptEnded();
+  lane.latency.record(result.outcome, {
+    durationMs: result.durationMs,
+    isSlow: result.durationMs > settings.slowAfterMs,
+    inFlight,
+    hasMoreToSend: lane.first !== undefined,
+    loopIsLagging,
+  });
+  return entry;
+}
 
 /** The loop is busy if it was idle for less than this share of the time. */
 const MIN_IDLE_SHARE = 1 / 10;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { countFaults, type Position } from './unusable-sql.ts';
+import { countFaults, type Position } from './queue-sql.ts';
 
 const FENCE = 5;
 

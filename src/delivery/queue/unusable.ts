@@ -6,7 +6,7 @@
 import { faultUnitsIn, INTERNAL_FAULTS_MAX } from '../policy/policy.ts';
 import type { OldEpochDeps } from './disabled-epochs.ts';
 import type { Lane } from './lane.ts';
-import { countFaults, type Position } from './unusable-sql.ts';
+import { countFaults, type Position } from './queue-sql.ts';
 
 const COUNTED_EVERY_MS = 3_600_000;
 /** Such a statement takes about 50 ms; other lanes of the shard wait for at most one. */

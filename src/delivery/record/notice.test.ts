@@ -6,8 +6,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Entry } from '../policy/entry.ts';
-import { withWarnings, type Notice } from './notice.ts';
-import { createRecorder } from './record.ts';
+import { withWarnings, type Notice, createRecorder } from './record.ts';
 
 const WORKER = 77;
 const SHARD = 5;

@@ -7,7 +7,7 @@ import type { Log } from '#core/log.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
 import type { Target } from '../attempt/target.ts';
 import type { Health } from '../policy/policy.ts';
-import type { Notify } from './notice.ts';
+import type { Notify } from './record.ts';
 import { lockShard } from './record-sql.ts';
 
 /** Disables a webhook; returns false if it is disabled already or has another epoch. */

@@ -133,7 +133,7 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
  * B.
  *
  * Rows are found by key in a `lateral … limit 1` and changed by their ctid, which no other statement changes while an attempt of
- * the delivery runs (a requested retry changes rows that are due later, delivery/retry-sql.ts). With a
+ * the delivery runs (a requested retry changes rows that are due later, delivery/delivery-sql.ts). With a
  * join the planner has a choice: after an ANALYZE of the empty table it read all pending rows for each batch, 1,752 µs
  * per delivery instead of 97.
  */

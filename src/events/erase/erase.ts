@@ -1,9 +1,10 @@
 /** Erases one resource: its latest version, the payloads of its events, and the steps that were derived from it. */
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { transaction } from '#db/pool.ts';
-import type { ApiRequest } from '#http/operation.ts';
+import { type ApiRequest, guarded, type Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
-import { labelOf } from '#catalog/catalog.ts';
+import { labelOf, collectionOf } from '#catalog/catalog.ts';
+import { resourceKeyOf } from '#catalog/access.ts';
 import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
 import { eraseRemaining, eraseBatch, isDone, type ChainDeps } from './chain.ts';
 import { saveRemaining } from './chain-sql.ts';
@@ -47,4 +48,21 @@ export async function eraseResource(
   });
   caches.forget({ shard, ids });
   while (!isDone(remaining) && (await eraseRemaining(deps, remaining, batch)) !== undefined);
+}
+
+// The API operation that erases a resource; needs the scope `platform`.
+
+export function createErasure(deps: ChainDeps & { baseUrl: string }): Operation {
+  return guarded({
+    title: 'Erase',
+    isConditional: true,
+    summary:
+      'Erases this resource, its versions and the payloads of its events, immediately and permanently; needs the scope platform',
+    access: 'platform',
+    handle: async (request) => {
+      const key = resourceKeyOf(request);
+      await eraseResource(deps, key, request);
+      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+    },
+  });
 }

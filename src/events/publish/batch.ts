@@ -9,7 +9,7 @@ import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { lookUpKeys, staleAt, type Ready } from './key.ts';
-import type { PublishMetrics } from '../metrics.ts';
+import type { PublishMetrics } from '../event-metrics.ts';
 import type { PublishedEvent, PublishRequest } from './publish.ts';
 import { findEvents } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } from './derive.ts';

@@ -9,7 +9,7 @@ import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
 import type { FilterColumns } from './batch-sql.ts';
 import type { PublishColumns } from './columns.ts';
-import { filtersOfStores } from './filters-sql.ts';
+import { filtersOfStores } from './publish-sql.ts';
 
 /** Filters that a process keeps, each of up to 1,000 characters. */
 const FILTERS_MAX = 20_000;

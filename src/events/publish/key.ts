@@ -3,14 +3,14 @@
  * key covers one event (its member `idempotency_key`) or a whole request (the header).
  */
 import { createHmac } from 'node:crypto';
-import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey, IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
+import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey, IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import type { Keys } from '#core/keys.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './request.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { PublishRequest } from './publish.ts';
-import { findKeys, type KnownKey } from './key-sql.ts';
+import { findKeys, type KnownKey } from './publish-sql.ts';
 
 /**
  * `from` and `to`: the events it covers, by position in the request; `to` is exclusive. `fingerprint` is stored; during a

@@ -10,7 +10,7 @@ import {
   type NewestDateOf,
 } from './columns.ts';
 import type { Published } from './batch-sql.ts';
-import { lockPreviousVersions } from './previous-version-sql.ts';
+import { lockPreviousVersions } from './publish-sql.ts';
 
 /** Another process published or erased a resource between the read and the write of this batch. */
 export class ConcurrentPublish extends Error {

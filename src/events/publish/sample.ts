@@ -8,7 +8,7 @@ import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { IdAllocator } from './batch.ts';
 import { nextNonce, numberAt } from './rows.ts';
-import { insertPullSample, insertSample } from './sample-sql.ts';
+import { insertPullSample, insertSample } from './publish-sql.ts';
 
 /** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
 export const SAMPLE_ID = 999_999_999;

@@ -1,9 +1,7 @@
 /** Makes the subscription_event of a lifecycle step. */
 import { embeddedUnder, isObject } from '#catalog/document.ts';
 import type { SubscriptionStep } from '#catalog/internal-types.ts';
-import type { Subscription } from '#catalog/lifecycle/facts.ts';
-import type { Step } from '#catalog/lifecycle/steps.ts';
-import { isShort, SHORT_LENGTH_MAX, changesBetween } from '#catalog/lifecycle/described.ts';
+import { type Subscription, type Step, isShort, SHORT_LENGTH_MAX, changesBetween } from '#catalog/lifecycle/steps.ts';
 import type { ExactNumber } from '#core/exact-number.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { isNumber, type Value } from '#hypermedia/document.ts';

@@ -6,9 +6,196 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { RecoveryMetrics } from './metrics.ts';
-import { openRecoveries, type OpenRecovery } from './recovery-sql.ts';
-import { runStep, type RecoverySettings, type EventRanges, type StepDeps } from './recovery-step.ts';
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
+import type { RecoveryMetrics } from '../event-metrics.ts';
+import {
+  openRecoveries,
+  type OpenRecovery,
+  haveTransactionsEnded,
+  endRecovery,
+  pendingOf,
+  startRecovery,
+  writePage,
+  type End,
+  type Page,
+  versionsOf,
+  findMissed,
+  type Missed,
+} from './recovery-sql.ts';
+
+// Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
+
+/** Events that one statement examines. */
+const RANGE_EVENTS_MAX = 10_000;
+
+/**
+ * The missed events among those after `from`, up to `to`. Only the recovery itself creates deliveries for them; an event that
+ * is resent manually meanwhile may be delivered twice. Searching again for each page would cost as much as finding the range.
+ */
+type EventRange = { from: number; to: number; missed: Missed };
+
+/** Returns the range that begins at the cursor of a running recovery, limited to one day so that few deliveries are read. */
+async function findRange(sql: Sql, recovery: OpenRecovery & { untilEventId: number }): Promise<EventRange> {
+  const { afterEventId: after, untilEventId } = recovery;
+  const day = dayOfId(after + 1);
+  const upTo = Math.min(untilEventId, firstIdOfDay(day + 1) - 1);
+  const missed = await findMissed(sql, recovery, { after, upTo, limit: RANGE_EVENTS_MAX });
+  const isComplete = missed.seen < RANGE_EVENTS_MAX || missed.last === null;
+  return { from: after, to: isComplete ? upTo : (missed.last ?? upTo), missed };
+}
+
+/** Bodies that are read at once, each of up to 256 KiB. */
+const BODIES_MAX = 32;
+
+/** Returns the page with the events that pass the filter of the webhook. */
+async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Promise<Page> {
+  if (recovery.filter === null) return page;
+  const passes = compileFilter(recovery.filter);
+  const eventIds: number[] = [];
+  for (let at = 0; at < page.eventIds.length; at += BODIES_MAX) {
+    const versions = await versionsOf(sql, recovery, page.eventIds.slice(at, at + BODIES_MAX));
+    eventIds.push(...versions.filter((version) => passes(payloadOfEvent(version))).map(({ eventId }) => eventId));
+  }
+  return { ...page, eventIds };
+}
+
+/** Splits off the first page of a range, with at most `limit` deliveries; `rest` is undefined if nothing remains. */
+function splitPage({ from, to, missed }: EventRange, limit: number): { page: Page; rest: EventRange | undefined } {
+  const { ids, places, seen } = missed;
+  if (ids.length <= limit) return { page: { from, to, seen, eventIds: ids }, rest: undefined };
+  const last = ids[limit - 1] ?? from;
+  const seenOnPage = places[limit - 1] ?? 0;
+  const remainingPlaces = places.slice(limit).map((place) => place - seenOnPage);
+  const rest = { ...missed, seen: seen - seenOnPage, ids: ids.slice(limit), places: remainingPlaces };
+  return {
+    page: { from, to: last, seen: seenOnPage, eventIds: ids.slice(0, limit) },
+    rest: { from: last, to, missed: rest },
+  };
+}
+
+// Performs the next step of one recovery in one short transaction; docs/delivery-states.md has the states. If a process dies
+// between two steps, another continues at the cursor; of two concurrent writers the cursor admits one.
+
+type MadeDelivery = { shard: number; webhookId: number; deliveryId: number };
+
+type StepDeps = {
+  sql: Sql;
+  clock: Clock;
+  log: Log;
+  metrics: Pick<RecoveryMetrics, 'made' | 'ended'>;
+  /** Called within the transaction with the deliveries of a page, which exist when it commits. */
+  announce: (tx: Queryable, deliveries: readonly MadeDelivery[]) => Promise<void>;
+  settings: RecoverySettings;
+};
+
+type RecoverySettings = {
+  /**
+   * Recovered deliveries are created only while fewer deliveries of the webhook are due; this limits how many a live delivery
+   * waits for.
+   */
+  dueDeliveriesMax: number;
+  /**
+   * Recovered deliveries are created only while fewer are pending in total; failing deliveries are rescheduled and would
+   * accumulate.
+   */
+  pendingDeliveriesMax: number;
+  /** Minimum size of a page, because many small pages cost more than they achieve. */
+  pageDeliveriesMin: number;
+};
+
+/** `moved`: the next step may follow at once. `waiting`: it waits for deliveries or transactions. */
+type StepResult = 'moved' | 'waiting' | 'ended';
+
+/** Ranges of missed events by recovery id. A range is valid while the cursor is at its beginning. */
+type EventRanges = Map<number, EventRange>;
+
+/** Another process has written the page, or the recovery has ended. */
+class PageConflict extends Error {
+  override readonly message = 'another process has written the page';
+}
+
+async function end(
+  { sql, clock, log, metrics }: StepDeps,
+  recovery: OpenRecovery,
+  state: Exclude<End, 'cancelled'>,
+): Promise<StepResult> {
+  if (await endRecovery(sql, recovery, state, clock.now())) {
+    const { id, webhookId, storeId, eventsSeen, eventsRecovered } = recovery;
+    log.info(
+      { recovery: id, webhook: webhookId, store: storeId, state, eventsSeen, eventsRecovered },
+      'recovery ended',
+    );
+    metrics.ended(state);
+  }
+  return 'ended';
+}
+
+async function start({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> {
+  if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
+  const events = await startRecovery(sql, recovery, clock.now());
+  const { id, webhookId, storeId, since } = recovery;
+  if (events !== undefined)
+    log.info({ recovery: id, webhook: webhookId, store: storeId, since, events }, 'recovery started');
+  return 'moved';
+}
+
+/** Writes a page. Returns false after a `PageConflict`. */
+async function write(
+  { sql, clock, announce, metrics }: StepDeps,
+  recovery: OpenRecovery,
+  page: Page,
+): Promise<boolean> {
+  const { shard, webhookId } = recovery;
+  try {
+    const ids = await transaction(sql, async (tx) => {
+      const { isMoved, deliveryIds } = await writePage(tx, recovery, page, clock.now());
+      if (!isMoved) throw new PageConflict();
+      const made = deliveryIds.map((deliveryId) => ({ shard, webhookId, deliveryId }));
+      if (made.length > 0) await announce(tx, made);
+      return deliveryIds;
+    });
+    metrics.made(ids.length);
+    return true;
+  } catch (error) {
+    if (error instanceof PageConflict) return false;
+    throw error;
+  }
+}
+
+/** Returns the number of deliveries that may be created now; 0 if the webhook has too many pending ones. */
+async function capacityOf({ sql, clock, settings }: StepDeps, recovery: OpenRecovery): Promise<number> {
+  const { dueDeliveriesMax, pendingDeliveriesMax, pageDeliveriesMin } = settings;
+  const { total, due } = await pendingOf(sql, recovery, pendingDeliveriesMax, clock.now());
+  const capacity = Math.min(dueDeliveriesMax - due, pendingDeliveriesMax - total);
+  return capacity < pageDeliveriesMin ? 0 : capacity;
+}
+
+const isStarted = (recovery: OpenRecovery): recovery is OpenRecovery & { untilEventId: number } =>
+  recovery.state === 'running' && recovery.untilEventId !== null;
+
+/** Performs the next step. Throws if the database is unavailable or a page fails. */
+async function runStep(deps: StepDeps, recovery: OpenRecovery, ranges: EventRanges): Promise<StepResult> {
+  const { id, afterEventId } = recovery;
+  const knownRange = ranges.get(id);
+  ranges.delete(id);
+  if (recovery.isWebhookInactive) return end(deps, recovery, 'stopped');
+  if (!isStarted(recovery)) return start(deps, recovery);
+  if (afterEventId >= recovery.untilEventId) return end(deps, recovery, 'finished');
+  const capacity = await capacityOf(deps, recovery);
+  const range = knownRange?.from === afterEventId ? knownRange : undefined;
+  if (capacity === 0) {
+    if (range !== undefined) ranges.set(id, range);
+    return 'waiting';
+  }
+  const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
+  if ((await write(deps, recovery, await passing(deps.sql, recovery, page))) && rest !== undefined)
+    ranges.set(id, rest);
+  return 'moved';
+}
 
 export type RecoveriesDeps = Omit<StepDeps, 'metrics' | 'settings'> & {
   metrics: RecoveryMetrics;

@@ -5,8 +5,10 @@ import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { isBodyOptional } from '#http/bodies/optional.ts';
 import type { Endpoint } from '#http/relation.ts';
+import type { Naming, Value } from '#hypermedia/document.ts';
+import { selectionOf } from '#hypermedia/schema.ts';
 import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
-import type { Setting } from '../setting.ts';
+import type { Setting, SentRequests } from '../setting.ts';
 import { responseHeaders, responsesOf, errorResponse, examplesOf } from './answers.ts';
 import {
   bodySchema,
@@ -19,8 +21,94 @@ import {
 } from './input.ts';
 import { queryParameters } from './query.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
-import { deliveryParameters, receivingTag, webhooksOf } from './webhooks.ts';
-import { widenIntegers } from './wide-integers.ts';
+
+// Integers for compilers of clients, which write a 32-bit type unless the schema has a format.
+
+/** Largest value of a 32-bit integer. */
+const INT32_MAX = 2 ** 31 - 1;
+
+const isExample = (name: string): boolean => name === 'example' || name === 'examples';
+
+/** Returns a schema for each type of a union: generators lose the format of a union. */
+const alternatives = (types: readonly Value[]): Value[] =>
+  types.map((type) => (type === 'integer' ? { type, format: 'int64' } : { type }));
+
+/**
+ * Returns a part of the description with `format: int64` for every integer that may be larger than 32 bits, such as ids,
+ * which are below 2^53.
+ */
+function widenIntegers(part: Json): Json {
+  const widened = Object.fromEntries(
+    Object.entries(part).map(([name, member]) => [name, isExample(name) ? member : widenMember(member)]),
+  );
+  const { type, ...rest } = widened;
+  if (Number(rest['maximum'] ?? Infinity) <= INT32_MAX) return widened;
+  const types: readonly Value[] = Array.isArray(type) ? type : [type ?? null];
+  if (!types.includes('integer')) return widened;
+  const isUnion = types.some((one) => one !== 'integer' && one !== 'null');
+  return isUnion ? { ...rest, anyOf: alternatives(types) } : { ...widened, format: 'int64' };
+}
+
+function widenMember(value: Value): Value {
+  if (Array.isArray(value)) return (value as readonly Value[]).map(widenMember);
+  return typeof value === 'object' && value !== null ? widenIntegers(value as Json) : value;
+}
+
+// The section `webhooks` of OpenAPI 3.1: the requests that a receiver gets.
+
+/**
+ * A tag of their own: openapi-generator makes a class for each tag of `paths`, which the class for an equal tag of `webhooks`
+ * overwrites.
+ */
+const RECEIVING = 'Receiving';
+
+function receivingTag({ baseUrl }: Naming): Json {
+  return { name: RECEIVING, description: `Requests that webhooks send: ${baseUrl}/docs/receiving.` };
+}
+
+const parameterName = (header: string): string => `delivery.${header.toLowerCase()}`;
+
+/** Returns the headers of deliveries as parameters, by name. */
+function deliveryParameters({ headers }: SentRequests): Json {
+  return Object.fromEntries(
+    headers.map(({ name, about, type, isOptional }): [string, Json] => [
+      parameterName(name),
+      { name, in: 'header', description: about, required: isOptional !== true, schema: { type } },
+    ]),
+  );
+}
+
+const deliveryResponses: Json = {
+  '2XX': { description: 'Received' },
+  '410': { description: 'The webhook is disabled' },
+  default: { description: 'The request is sent again' },
+};
+
+/** Returns the request of each event; its body has the members that the `query` of the webhook selects. */
+function webhooksOf({ sentRequests, eventTypes }: Pick<Setting, 'sentRequests' | 'eventTypes'>): Json {
+  const { headers, contentType, encryptedType } = sentRequests;
+  const parameters = headers.map(({ name }) => ({ $ref: `#/components/parameters/${parameterName(name)}` }));
+  return Object.fromEntries(
+    eventTypes.map(({ event, when, resource: { type } }): [string, Json] => {
+      const payload = {
+        schema: { $ref: `#/components/schemas/${selectionOf(type)}` },
+        examples: { [type]: { $ref: `#/components/examples/${type}.0` } },
+      };
+      const encrypted = { schema: { type: 'string', description: 'A JWE of the body, over plain http.' } };
+      const post = {
+        operationId: `on_${event.replace('/', '_')}`,
+        summary: event,
+        description: `Sent to webhooks that subscribe to ${event}: ${when}`,
+        tags: [RECEIVING],
+        security: [],
+        parameters,
+        requestBody: { required: true, content: { [contentType]: payload, [encryptedType]: encrypted } },
+        responses: deliveryResponses,
+      };
+      return [event, { post }];
+    }),
+  );
+}
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>

@@ -3,8 +3,8 @@ import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { readReplicating, trySubscription } from '#db/replication.ts';
 import type { Sealer } from '#db/seal.ts';
 import { addressBinding } from '../adopt.ts';
-import { setLeases } from '../adopt-sql.ts';
 import {
+  setLeases,
   assignShards,
   listShardsWithStores,
   lockMap,

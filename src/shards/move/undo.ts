@@ -2,8 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { dropGuards, dropReplication } from '#db/replication.ts';
-import { setLeases } from '../adopt-sql.ts';
-import { assignShards, deleteDatabase, listLeasedShards, lockMap, readMap, writeHome } from '../map-sql.ts';
+import { setLeases, assignShards, deleteDatabase, listLeasedShards, lockMap, readMap, writeHome } from '../map-sql.ts';
 import { HOME, shardsOf, type MapDatabase, type ShardMap } from '../map.ts';
 import { allowChanges, deleteMove, deleteMovedShards, deleteOutboxOf, listMoves, type Move } from './move-sql.ts';
 import { replicationOf, type Place } from './move.ts';

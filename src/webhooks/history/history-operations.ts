@@ -32,7 +32,7 @@ import { Type } from 'typebox';
 import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';
 import type { Committed } from '#events/publish/rows.ts';
-import { findPending, insertResend } from '#events/replay/resend-sql.ts';
+import { findPending, insertResend } from '#events/replay/replay-sql.ts';
 import { beginning } from '#http/creating.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';

@@ -1,6 +1,6 @@
 /** A delivery as the engine's own code builds it: signed, and encrypted on request. */
 import { createCipheriv, createHash } from 'node:crypto';
-import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
+import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/bodies.ts';
 import { headersOf } from '#delivery/attempt/request.ts';
 
 export { ENCRYPTED_TYPE };

@@ -16,8 +16,7 @@ import { formatShards, HOME, undivided, type MapDatabase, type ShardMap } from '
 import { identify } from '#shards/prepare.ts';
 import { SHARDS } from '#core/ids.ts';
 import { OTHER_CONNECTIONS } from '../../installation.ts';
-import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
-import type { DoctorContext } from '../context.ts';
+import { countOf, fail, ok, spanOf, warn, type Finding, type DoctorContext } from '../finding.ts';
 import { countOutbox, listOwners, readServerUse } from '../databases-sql.ts';
 import { withTimeouts } from '../doctor-sql.ts';
 

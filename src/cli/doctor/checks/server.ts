@@ -7,9 +7,98 @@ import {
   remedyOfCollations,
   type CollationChange,
 } from '#db/usable.ts';
-import { fail, ok, warn, type Finding } from '../finding.ts';
-import type { DoctorContext } from '../context.ts';
-import { withTimeouts, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
+import { readDatabaseTime } from '#db/database-clock.ts';
+import { readTransactionAges } from '#db/activity.ts';
+import { fail, ok, warn, type Finding, spanOf, type DoctorContext } from '../finding.ts';
+import {
+  withTimeouts,
+  readDatabaseId,
+  readServer,
+  readSession,
+  type Server,
+  listIdleInTransaction,
+  listWaitingForLocks,
+} from '../doctor-sql.ts';
+import { listSlots } from '../databases-sql.ts';
+
+// Checks of replication slots: the server keeps all WAL that a slot has not confirmed, until its disk is full.
+
+const MIB = 1024 ** 2;
+const RETAINED_WARN_BYTES = 1024 * MIB;
+const RETAINED_FAIL_BYTES = 16 * 1024 * MIB;
+
+export async function checkSlots({ direct }: DoctorContext): Promise<Finding[]> {
+  const slots = await withTimeouts(direct, listSlots);
+  const found = slots.flatMap(({ name, isActive, isLost, retainedBytes }): Finding[] => {
+    const advice = `Start its standby or subscription, or select pg_drop_replication_slot('${name}') if there is none; a slot of an ended halcyon shards move is dropped by --abort`;
+    if (isLost)
+      return [fail('slots', `the slot ${name} has lost WAL: its standby or subscription cannot continue`, advice)];
+    const message = `the slot ${name} is ${isActive ? 'active' : 'inactive'} and retains ${Math.ceil(retainedBytes / MIB)} MiB of WAL`;
+    if (retainedBytes > RETAINED_FAIL_BYTES) return [fail('slots', message, advice)];
+    return !isActive || retainedBytes > RETAINED_WARN_BYTES ? [warn('slots', message, advice)] : [];
+  });
+  return found.length > 0 ? found : [ok('slots', `${slots.length} replication slots, none behind`)];
+}
+
+// Checks for database sessions that block others.
+
+/** The alert threshold in docs/operating.md. */
+const OLD_SECONDS = 300;
+const IDLE_SECONDS = 60;
+const WAITING_SECONDS = 10;
+
+export async function checkTransactions({ direct }: DoctorContext, idleSeconds = IDLE_SECONDS): Promise<Finding[]> {
+  const [ages, idle] = await withTimeouts(
+    direct,
+    async (tx) => [await readTransactionAges(tx), await listIdleInTransaction(tx, idleSeconds)] as const,
+  );
+  const found = idle.map(({ pid, name, seconds }) =>
+    warn(
+      'transactions',
+      `"${name}" (${pid}) has been idle in a transaction for ${spanOf(seconds)}`,
+      `End it in that program, or: select pg_terminate_backend(${pid}). It prevents the removal of deleted rows`,
+    ),
+  );
+  const message = `the oldest has been open for ${spanOf(ages.oldestSeconds)}`;
+  if (ages.oldestSeconds > OLD_SECONDS) {
+    const advice =
+      'It prevents the removal of deleted rows, which slows everything down: find its session in pg_stat_activity';
+    found.push(warn('transactions', message, advice));
+  }
+  return found.length > 0 ? found : [ok('transactions', message)];
+}
+
+export async function checkLocks({ direct }: DoctorContext, waitingSeconds = WAITING_SECONDS): Promise<Finding[]> {
+  const waiting = await withTimeouts(direct, (tx) => listWaitingForLocks(tx, waitingSeconds));
+  if (waiting.length === 0) return [ok('locks', `no session has waited for longer than ${spanOf(waitingSeconds)}`)];
+  return waiting.map(({ pid, name, seconds, blockers }) =>
+    warn(
+      'locks',
+      `"${name}" (${pid}) has waited for ${spanOf(seconds)} for a lock that ${blockers.join(', ') || 'a prepared transaction'} holds`,
+      blockers.length > 0
+        ? `If that session hangs: select pg_terminate_backend(${blockers[0]})`
+        : 'Check pg_prepared_xacts, and roll back abandoned transactions',
+    ),
+  );
+}
+
+// Compares the clock of this machine with that of the database.
+
+/** The measurement includes half of the round trip. */
+const WARN_SECONDS = 2;
+/** Receivers reject signatures older than five minutes, and days are wrong near midnight. */
+const FAIL_SECONDS = 60;
+
+export async function checkClocks({ direct, clock }: DoctorContext): Promise<Finding[]> {
+  const before = clock.now().getTime();
+  const databaseTime = await withTimeouts(direct, readDatabaseTime);
+  const localMs = (before + clock.now().getTime()) / 2;
+  const seconds = Math.abs(databaseTime.getTime() - localMs) / 1_000;
+  const message = `the clocks of this machine and the database are ${seconds.toFixed(1)} s apart`;
+  const advice = 'Synchronise both by NTP (timedatectl set-ntp true)';
+  if (seconds > FAIL_SECONDS) return [fail('clocks', message, advice)];
+  return [seconds > WARN_SECONDS ? warn('clocks', message, advice) : ok('clocks', message)];
+}
 
 /** The maximum of connections of a process outside its pool: heartbeat, LISTEN, and work under a lock. */
 const EXTRA_CONNECTIONS = 5;

@@ -3,8 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { allEvents } from '#catalog/catalog.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
 import type { Config } from '#config/config.ts';
-import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
-import type { DoctorContext } from '../context.ts';
+import { countOf, fail, ok, spanOf, warn, type Finding, type DoctorContext } from '../finding.ts';
 import { withTimeouts, countSubscribers, countWebhooks, findOldestPublishKey, readBacklog } from '../doctor-sql.ts';
 import { listOldestExpired } from '../oldest-sql.ts';
 

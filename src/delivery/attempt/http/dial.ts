@@ -3,14 +3,193 @@
  * always verified and resumed if possible.
  */
 import type { LookupAddress } from 'node:dns';
-import { isIP, type Socket } from 'node:net';
+import { isIP, type Socket, connect, isIPv6 } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
+import { request as httpRequest } from 'node:http';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
-import type { Guard } from './guard.ts';
-import { HappyEyeballs } from './happy-eyeballs.ts';
-import { isPublic } from './networks.ts';
-import { Sessions } from './sessions.ts';
-import { openTunnel, ProxyError, type Proxy } from './tunnel.ts';
+import { type Guard, BlockedAddress, isPublic } from './guard.ts';
+
+// Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
+// proxy gets a checked address, never a name: it might resolve the name differently.
+
+type Proxy = {
+  /** A name, or an address without brackets; resolved by the system, because it is the operator's. */
+  host: string;
+  port: number;
+  /** The value of `Proxy-Authorization`; null if the proxy needs none. */
+  authorization: string | null;
+};
+
+/** `PROXY_NO_ROUTE`: the proxy could not connect to the endpoint. The others are never charged to the endpoint. */
+class ProxyError extends Error {
+  readonly code: 'PROXY_UNREACHABLE' | 'PROXY_CREDENTIALS' | 'PROXY_NO_ROUTE';
+
+  constructor(code: ProxyError['code'], message: string, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+type TunnelRequest = {
+  /** The host of the endpoint as its owner wrote it, for the message if the proxy refuses it. */
+  hostname: string;
+  address: string;
+  port: number;
+  /** Called when the proxy has accepted the connection; what takes long from here on is the endpoint. */
+  onReached: () => void;
+  /** Called once, unless the tunnel is destroyed before. */
+  done: (error: Error | null, socket: Socket | null) => void;
+};
+
+/**
+ * Returns why there is no tunnel. Wrong credentials are a 407 with a challenge (RFC 9110 §15.5.8), and a 401 of tinyproxy; a 407
+ * without a challenge is how Smokescreen refuses an address.
+ */
+function refusal(status: number, isChallenge: boolean, { hostname, address }: TunnelRequest): Error {
+  if (status === 401 || (status === 407 && isChallenge))
+    return new ProxyError('PROXY_CREDENTIALS', 'the proxy does not accept the credentials');
+  if (status >= 400 && status < 500)
+    return new BlockedAddress(`deliveries may not reach ${hostname}: the proxy of the operator refuses it`, address);
+  return new ProxyError('PROXY_NO_ROUTE', `the proxy cannot connect to the endpoint: ${status}`);
+}
+
+/** Opens a tunnel to a checked address; a socket that is returned is open. */
+function openTunnel(proxy: Proxy, tunnel: TunnelRequest): { destroy: () => void } {
+  const { address, port, onReached, done } = tunnel;
+  const target = `${isIPv6(address) ? `[${address}]` : address}:${port}`;
+  const request = httpRequest({
+    host: proxy.host,
+    port: proxy.port,
+    method: 'CONNECT',
+    path: target,
+    agent: false,
+    headers: {
+      Host: target,
+      ...(proxy.authorization !== null && { 'Proxy-Authorization': proxy.authorization }),
+    },
+  });
+  request.once('socket', (socket) => void socket.once('connect', onReached));
+  request.once('connect', ({ statusCode = 0, headers }, socket: Socket, head) => {
+    if (statusCode < 200 || statusCode > 299) {
+      socket.destroy();
+      return done(refusal(statusCode, headers['proxy-authenticate'] !== undefined, tunnel), null);
+    }
+    if (head.length > 0) socket.unshift(head);
+    done(null, socket);
+  });
+  // Not `once`: destroying the request may cause another.
+  request.on('error', (error) => done(new ProxyError('PROXY_UNREACHABLE', 'the proxy does not answer', error), null));
+  request.end();
+  return request;
+}
+
+// Caches TLS sessions, so that the next connection to an origin is resumed: a full handshake costs each side about a
+// millisecond.
+
+/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
+const VERIFIED_FOR_MS = 3_600_000;
+
+type Session = { ticket: Buffer; verifiedAtMs: number };
+
+/**
+ * By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
+ * undici's own cache contains 100 weak references, which every garbage collection clears.
+ */
+class Sessions {
+  readonly #kept: LRUCache<string, Session>;
+
+  constructor(limit: number) {
+    this.#kept = new LRUCache({ max: limit });
+  }
+
+  find(origin: string, nowMs: number): Session | undefined {
+    const session = this.#kept.get(origin);
+    return session !== undefined && nowMs - session.verifiedAtMs < VERIFIED_FOR_MS ? session : undefined;
+  }
+
+  /** Stores the newest ticket, which all further connections offer until another arrives. */
+  keep(origin: string, session: Session): void {
+    this.#kept.set(origin, session);
+  }
+
+  forget(origin: string, session: Session): void {
+    if (this.#kept.peek(origin) === session) this.#kept.delete(origin);
+  }
+}
+
+// Connects to a host with several addresses (RFC 8305).
+
+/** Connection Attempt Delay (RFC 8305 §5). Node.js would end the earlier attempt instead of only beginning the next one. */
+const NEXT_ATTEMPT_MS = 250;
+/** A name may have thousands, and each attempt is a socket. */
+const ADDRESSES_MAX = 8;
+
+/** Returns the addresses in their order, with alternating families (RFC 8305 §4). */
+function alternating(addresses: readonly LookupAddress[]): LookupAddress[] {
+  const first = addresses.filter(({ family }) => family === addresses[0]?.family);
+  const other = addresses.filter(({ family }) => family !== addresses[0]?.family);
+  const pairs = Array.from({ length: Math.max(first.length, other.length) }, (_, at) => [first[at], other[at]]);
+  return pairs.flat().filter((address) => address !== undefined);
+}
+
+/** Opens one TCP connection to several addresses. */
+class HappyEyeballs {
+  readonly #addresses: readonly LookupAddress[];
+  readonly #port: number;
+  readonly #done: (error: Error | null, socket: Socket | null) => void;
+  readonly #pending = new Set<Socket>();
+  /** In the order of the addresses. */
+  readonly #errors: Error[] = [];
+  #begun = 0;
+  #next: NodeJS.Timeout | undefined;
+
+  /**
+   * Begins the first attempt. The next one begins after 250 ms, or as soon as one fails; the first connection ends all others.
+   * Calls `done` once, with an `AggregateError` if every address fails, and not after `destroy`.
+   */
+  constructor(
+    addresses: readonly LookupAddress[],
+    port: number,
+    done: (error: Error | null, socket: Socket | null) => void,
+  ) {
+    this.#addresses = alternating(addresses).slice(0, ADDRESSES_MAX);
+    this.#port = port;
+    this.#done = done;
+    this.#beginNext();
+  }
+
+  destroy(): void {
+    clearTimeout(this.#next);
+    for (const socket of this.#pending) socket.destroy();
+    this.#pending.clear();
+  }
+
+  readonly #beginNext = (): void => {
+    clearTimeout(this.#next);
+    const at = this.#begun;
+    const address = this.#addresses[at];
+    if (address === undefined) return;
+    this.#begun += 1;
+    const socket = connect({ host: address.address, port: this.#port });
+    this.#pending.add(socket);
+    socket.once('connect', () => {
+      this.#pending.delete(socket);
+      this.destroy();
+      this.#done(null, socket);
+    });
+    socket.on('error', (error) => this.#failed(socket, at, error));
+    if (this.#begun < this.#addresses.length) this.#next = setTimeout(this.#beginNext, NEXT_ATTEMPT_MS);
+  };
+
+  #failed(socket: Socket, at: number, error: Error): void {
+    // After `connect`, errors belong to the new owner of the socket.
+    if (!this.#pending.delete(socket)) return;
+    this.#errors[at] = error;
+    if (this.#begun < this.#addresses.length) this.#beginNext();
+    else if (this.#pending.size === 0) this.#done(new AggregateError(this.#errors), null);
+  }
+}
 
 export type DialSettings = {
   /** Time limit within that of the exchange: for the DNS look-up, and again for the rest. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { render } from '../../markup.ts';
 import { chartsOf } from './chart.ts';
-import { dayNumberOf, dayOfNumber } from './scale.ts';
+import { dayNumberOf, dayOfNumber } from './frame.ts';
 
 function drawn(values: readonly number[], currency = 'EUR'): string {
   const points = values.map((value, n) => ({ day: dayOfNumber(dayNumberOf('2027-03-01') + n), value }));

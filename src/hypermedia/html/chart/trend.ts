@@ -2,9 +2,8 @@
 import type { Property, Value } from '../../document.ts';
 import { html, type Markup } from '../../markup.ts';
 import { labelOf } from '../words.ts';
-import { HEIGHT } from './frame.ts';
-import { brokenLine } from './hourly.ts';
-import { scaleOf } from './scale.ts';
+import { HEIGHT, scaleOf } from './frame.ts';
+import { brokenLine } from './chart.ts';
 
 const WIDTH = 240;
 

@@ -1,0 +1,243 @@
+/** API operations that read an embedded relation at its own address, from the latest version of its resource. */
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import { parseExact } from '#core/exact-number.ts';
+import { notFound, invalid } from '#core/problem.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Search } from '#db/search.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
+import {
+  resourceNotFound,
+  resourceKeyOf,
+  resourceScopes,
+  isVisible,
+  collectionKeyOf,
+  visibleAppOf,
+  zoneOf,
+} from './access.ts';
+import {
+  isMany,
+  relationsOf,
+  titleOf,
+  typeOfCollection,
+  labelOf,
+  zoomableOf,
+  collectionOf,
+  type ResourceType,
+} from './catalog.ts';
+import { addressOf, embeddedDocument, nameOf, type JsonObject, resourceDocument } from './document.ts';
+import { currencyOf } from './kinds.ts';
+import {
+  listEmbedded,
+  type ListedEmbedded,
+  type ResourceKey,
+  findResource,
+  findUpTo,
+  listResources,
+} from './catalog-sql.ts';
+import { shapeOf } from './shape.ts';
+import { DAYS_SHOWN, revenueCharts } from './revenue/curve.ts';
+import { internalProperties } from './internal-types.ts';
+
+// The API operation that lists the resources of one type, in their latest versions.
+
+/** Properties that every resource has. Other properties are compared by the type that their values look like. */
+const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
+
+type CommerceDeps = {
+  sql: Sql;
+  baseUrl: string;
+  relationPrefix: string;
+  search: Search;
+};
+
+function tooLarge(fitting: number) {
+  const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
+  return invalid({ code: 'too_large', message, field: 'limit' });
+}
+
+/** Returns the listing of the request; of an app's listing of changes of access only its own. */
+function visibleListing(
+  { listing: query, principal }: Pick<ApiRequest, 'principal'> & { listing: Listing },
+  type: ResourceType,
+): Listing {
+  const clientId = type === 'app' ? visibleAppOf(principal) : null;
+  if (clientId === null) return query;
+  return { ...query, filters: [...query.filters, { property: 'client_id', operator: 'is', value: clientId }] };
+}
+
+function createResourceList({ sql, search, baseUrl }: CommerceDeps): Operation {
+  return listing({
+    summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
+    ...resourceScopes(),
+    title: 'Resources of one type',
+    rel: 'resources',
+    properties: PROPERTIES,
+    // The other dates are in the JSON text.
+    narrowedBy: 'date_modified',
+    isOpen: true,
+    zone: (request) => zoneOf(sql, request),
+    closedAt: ({ collection = '' }) => {
+      const type = typeOfCollection(collection);
+      return type && internalProperties(type);
+    },
+    relations: ({ params }) => {
+      const type = typeOfCollection(params['collection'] ?? '');
+      return type === undefined ? {} : zoomableOf(type);
+    },
+    handle: async (request) => {
+      const key = collectionKeyOf(request);
+      const { storeId, type } = key;
+      const visible = visibleListing(request, type);
+      const found = await search(storeId, visible, (tx) => listResources(tx, key, visible));
+      if (found === undefined) throw notFound('store');
+      if ('fitting' in found) throw tooLarge(found.fitting);
+      const rel = collectionOf(type);
+      const store = `${baseUrl}/stores/${storeId}`;
+      return {
+        rel,
+        title: `The ${labelOf(rel)} of this store`,
+        path: `${store}/${rel}`,
+        items: found.rows.map((row) =>
+          resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),
+        ),
+        total: found.total,
+        links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
+        ...(type === 'subscription_mrr_snapshot' && {
+          charts: async () => revenueCharts(found.rows.map(({ body }) => body)),
+        }),
+      };
+    },
+  });
+}
+
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
+
+/** Returns the resource and the relation of the address. Throws a 404 if its type has no such relation. */
+function keyOf(request: AddressedRequest): ResourceKey & { rel: string } {
+  const key = resourceKeyOf(request);
+  const rel = request.params['relation'] ?? '';
+  if (!Object.hasOwn(relationsOf(key.type), rel)) throw notFound('relation');
+  return { ...key, rel };
+}
+
+/** Returns the relations that can be embedded in the targets of this relation. */
+function relationsBelow({ params }: Pick<AddressedRequest, 'params'>): Relations {
+  const type = typeOfCollection(params['collection'] ?? '');
+  const relations = type === undefined ? {} : zoomableOf(type);
+  const rel = params['relation'] ?? '';
+  return (Object.hasOwn(relations, rel) ? relations[rel] : undefined) ?? {};
+}
+
+const documentsOf = ({ rows, currency }: ListedEmbedded, rel: string, zoom: Relations): Document[] =>
+  rows.map((row) => {
+    const resource = parseExact(row) as JsonObject;
+    return embeddedDocument(rel, resource, { currency: currencyOf({ currency_code: currency }), zoom });
+  });
+
+const resourceLink = (key: ResourceKey, baseUrl: string): Link => ({
+  rel: key.type,
+  href: addressOf({ ...key, baseUrl }),
+  title: nameOf(key),
+});
+
+const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
+  `${titleOf(rel)} of ${labelOf(type)} ${id}`;
+
+const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operation =>
+  listing({
+    summary:
+      'The targets of one relation of this resource, in pages, filtered by any property; a relation with a single target accepts only fields and zoom',
+    ...resourceScopes(),
+    title: 'Embedded resources',
+    rel: 'embedded',
+    properties: {},
+    isOpen: true,
+    relations: relationsBelow,
+    handle: async (request) => {
+      const key = keyOf(request);
+      const found = await search(key.storeId, request.listing, (tx) => listEmbedded(tx, key, request.listing));
+      if (found === undefined) throw resourceNotFound(key.type);
+      const back = resourceLink(key, found.baseUrl);
+      return {
+        rel: key.rel,
+        title: titleFor(key),
+        // The page uses the current base URL, its items the one of their version.
+        path: `${resourceLink(key, baseUrl).href}/${key.rel}`,
+        items: documentsOf(found, key.rel, request.zoom),
+        total: found.total,
+        links: [back],
+        naming: { baseUrl: found.baseUrl, relationPrefix },
+      };
+    },
+  });
+
+const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
+
+/**
+ * Creates the operation that reads a relation with one target. If nothing is embedded it returns a document without properties
+ * instead of a 404, because all representations link to it, including those delivered earlier.
+ */
+const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
+  guarded({
+    summary: 'The single target of this relation; without properties if there is none',
+    ...resourceScopes(),
+    modifiers: ['zoom', 'fields'],
+    handle: async (request) => {
+      const key = keyOf(request);
+      const { zoom, fields } = shapeOf(request.query, relationsBelow(request));
+      const found = await listEmbedded(sql, key, FIRST);
+      if (found === undefined) throw resourceNotFound(key.type);
+      const back = resourceLink(key, found.baseUrl);
+      const [only] = documentsOf(found, key.rel, zoom);
+      const properties = only?.properties.filter(({ name }) => fields === null || fields.has(name)) ?? [];
+      const title = only === undefined ? `${back.title} has no ${labelOf(key.rel)}` : titleFor(key);
+      const self = { rel: 'self', href: `${back.href}/${key.rel}`, title };
+      const document = { name: key.rel, title, links: [self, back], properties, embedded: only?.embedded ?? [] };
+      return { status: 200, document, naming: { baseUrl: found.baseUrl, relationPrefix } };
+    },
+  });
+
+/**
+ * Creates the operation of all relations. The name of a relation decides whether it is a list, so the form of the response is
+ * always the same.
+ */
+function createRelation(deps: CommerceDeps): Operation {
+  const [many, one] = [createMany(deps), createOne(deps)];
+  return {
+    ...many,
+    handle: (request, once) => (isMany(request.params['relation'] ?? '') ? many : one).handle(request, once),
+  };
+}
+
+// API operations on commerce resources: read the latest version, list a type, read an embedded relation.
+
+/** Returns the revenue charts up to a snapshot. */
+const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted } =>
+  key.type === 'subscription_mrr_snapshot'
+    ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
+    : {};
+
+export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> {
+  return {
+    list: createResourceList(deps),
+    read: guarded({
+      summary: 'The latest version of this resource; zoom and fields shape it',
+      ...resourceScopes(),
+      modifiers: ['zoom', 'fields'],
+      handle: async (request) => {
+        const key = resourceKeyOf(request);
+        const stored = await findResource(deps.sql.reads, key);
+        if (stored === undefined || !isVisible(request.principal, { ...stored, type: key.type }))
+          throw resourceNotFound(key.type);
+        const { version, baseUrl, body } = stored;
+        const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, zoomableOf(key.type)));
+        const naming = { baseUrl, relationPrefix: deps.relationPrefix };
+        return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
+      },
+    }),
+    relation: createRelation(deps),
+  };
+}

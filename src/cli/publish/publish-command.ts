@@ -1,0 +1,63 @@
+/** `halcyon publish`: publishes the events of a file over the API, so that a running Halcyon delivers them at once. */
+import { Command } from 'commander';
+import { systemClock } from '#core/clock.ts';
+import { readConfig } from '#config/config.ts';
+import { UsageError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { resolveTarget, type TargetOptions } from './target.ts';
+import { publishInput } from './run.ts';
+
+type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true };
+
+const RETRY_SECONDS_MAX = 86_400;
+
+function secondsOf(text: string): number {
+  const seconds = Number(text);
+  if (Number.isSafeInteger(seconds) && seconds >= 0 && seconds <= RETRY_SECONDS_MAX) return seconds;
+  throw new UsageError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
+}
+
+const HELP = `
+Each line is one event: {"event":"transaction/created","resource":{"id":1001,"total":24.5}}
+A JSON array is not published: jq -c ".[]" writes its events as lines.
+It may contain its own key, "idempotency_key"; otherwise a key is derived from its content. Within 24 hours the same file
+publishes no event twice: after an interruption, run the same command again.
+
+The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
+(HALCYON_DATA/demo.json). The client must be trusted: halcyon client create --name Platform --trusted
+
+Exit code: 0 if every line is published, 1 if it stopped before the end, 2 if lines were rejected with --keep-going,
+3 if the server was unreachable for --retry-for seconds, 130 if it was interrupted.
+
+Examples:
+  halcyon publish orders.jsonl
+  halcyon publish orders.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
+  export-orders | halcyon publish - --store 4711 --keep-going --json`;
+
+export function createPublishCommand(terminal: Terminal): Command {
+  return new Command('publish')
+    .description('publish the events of a file, one JSON object per line')
+    .argument('<file>', 'the file, or - for stdin')
+    .option('--store <id>', 'the store of the events')
+    .option('--url <address>', 'of the API')
+    .option('--client-id <id>', 'the client of the platform')
+    .option('--client-secret-file <file>', 'a file with its secret, or with the output of client create --json')
+    .option('--keep-going', 'skip lines that are rejected')
+    .option('--retry-for <seconds>', 'how long to retry while the server is unreachable', '60')
+    .option('--json', 'print the result as one JSON object')
+    .addHelpText('after', HELP)
+    .action(async (file: string, options: Options) => {
+      const config = readConfig(terminal.env, terminal.cwd);
+      const retryForSeconds = secondsOf(options.retryFor);
+      const target = await resolveTarget(options, terminal, config);
+      await publishInput(file, {
+        terminal,
+        target,
+        retryForSeconds,
+        keepsGoing: options.keepGoing === true,
+        isJson: options.json === true,
+        clock: systemClock,
+        random: Math.random,
+      });
+    });
+}

@@ -1,0 +1,249 @@
+/**
+ * Isolates deliveries that crash their worker (native code, memory, an endless loop). In a shard whose owners crash repeatedly
+ * each delivery is marked in the table before it is sent; a take-over counts a crash for each marked delivery (`takeShards`).
+ * Those run in the isolation slot and are finally dead-lettered; see docs/delivery-states.md.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { createBatcher, type Batcher } from '#db/batch.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Log } from '#core/log.ts';
+import type { Pending } from './policy/entry.ts';
+import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
+
+/**
+ * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at
+ * the first one that counts: 16 at once take the harmless ones through in seconds, and the next crashes leave at most
+ * 16, then 4, then one.
+ */
+const CONCURRENCY_BY_CRASHES = [Number.POSITIVE_INFINITY, 16, 4, 1] as const;
+
+/** At this count the delivery ran alone in its worker twice, and the worker crashed each time. */
+const DEAD_LETTER_AT_CRASHES = 5;
+
+const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[crashCount] ?? 1;
+
+/**
+ * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so
+ * that the delivery that causes them soon runs alone. Does no I/O.
+ */
+export class IsolationSlot {
+  /** Crash counts by delivery. */
+  readonly #running = new Map<number, number>();
+  #exclusive: number | undefined;
+
+  /**
+   * The running delivery that excludes every other one, quarantined or not. A crash beside a hundred others would prove
+   * nothing, and a delivery with a slow receiver is in flight at every crash, whatever causes it.
+   */
+  get exclusiveId(): number | undefined {
+    return this.#exclusive;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Admits the delivery unless its own limit or that of a running one would be exceeded. */
+  enter(id: number, crashCount: number): boolean {
+    const exceedsLimit = (crashes: number) => this.#running.size + 1 > concurrencyFor(crashes);
+    if (exceedsLimit(crashCount) || [...this.#running.values()].some(exceedsLimit)) return false;
+    this.#running.set(id, crashCount);
+    if (concurrencyFor(crashCount) === 1) this.#exclusive = id;
+    return true;
+  }
+
+  /** Releases the slot; returns whether the delivery had one. */
+  leave(id: number): boolean {
+    if (id === this.#exclusive) this.#exclusive = undefined;
+    return this.#running.delete(id);
+  }
+}
+
+/**
+ * Deliveries are marked after this many consecutive crashes of owners. A single one may have another cause: a machine
+ * switched off, memory exhausted.
+ */
+const MARK_FROM_CRASHES = 2;
+const RETRY_MS = 250;
+const BATCH_ROWS = 500;
+
+/** What the quarantine needs of a lane. */
+export type WaitingLane = {
+  readonly shard: number;
+  readonly isClosed: boolean;
+  attemptEnded: () => void;
+  requeue: (delivery: Pending) => void;
+};
+
+type Deps<L> = {
+  sql: Sql;
+  log: Log;
+  workerId: number;
+  fenceOf: (shard: number) => number | undefined;
+  /** Returns how many consecutive owners of the shard crashed. */
+  crashCountOf: (shard: number) => number;
+  onLost: (shard: number, fence: number) => void;
+  /** The markers of these shards are loaded: their deliveries may be sent. */
+  onReady: (shards: number[]) => void;
+  /** Deliveries were returned to the queue of the lane. */
+  onReturned: (lane: L) => void;
+};
+
+/** The marked deliveries of the owned shards. Writes and loads their markers, and admits them to the isolation slot. */
+export class Quarantine<L extends WaitingLane> {
+  readonly #deps: Deps<L>;
+  /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
+  readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
+  readonly #slot = new IsolationSlot();
+  #waiting: { lane: L; delivery: Pending }[] = [];
+  readonly #batcher: Batcher<Marker, boolean>;
+
+  constructor(deps: Deps<L>) {
+    this.#deps = deps;
+    this.#batcher = createBatcher<Marker, boolean>({
+      maxRows: BATCH_ROWS,
+      maxBytes: Number.POSITIVE_INFINITY,
+      sizeOf: () => ({ rows: 1, bytes: 0 }),
+      run: (markers) => this.#write(markers),
+    });
+  }
+
+  /** Loads the markers of the shards; nothing may be sent for them before that. */
+  gained(shards: readonly number[]): void {
+    void this.#load(shards);
+  }
+
+  lost(shards: readonly number[]): void {
+    for (const shard of shards) this.#markers.delete(shard);
+    this.#waiting = this.#waiting.filter(({ lane }) => !lane.isClosed);
+  }
+
+  isReady(shard: number): boolean {
+    return this.#markers.has(shard);
+  }
+
+  isMarked(shard: number, deliveryId: number): boolean {
+    return this.#markers.get(shard)?.has(deliveryId) === true;
+  }
+
+  /**
+   * The delivery that must run alone: it waits until nothing else is running, and nothing starts before it has ended.
+   */
+  get exclusiveId(): number | undefined {
+    return this.#slot.exclusiveId;
+  }
+
+  /** Number of deliveries that wait for the isolation slot. */
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Returns whether a dequeued delivery may be sent now; undefined if it must never be sent again. If false, it waits
+   * here and returns to the front of its lane when the slot is released.
+   */
+  admit(lane: L, delivery: Pending): boolean | undefined {
+    const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
+    if (crashCount === 0) return true;
+    if (crashCount >= DEAD_LETTER_AT_CRASHES) return undefined;
+    if (this.#slot.enter(delivery.id, crashCount)) return true;
+    lane.attemptEnded();
+    this.#waiting.push({ lane, delivery });
+    return false;
+  }
+
+  /**
+   * Returns whether the delivery has to be marked before it is sent: owners of its shard crash, or it is marked
+   * already.
+   */
+  mustMark(shard: number, deliveryId: number): boolean {
+    return this.#deps.crashCountOf(shard) >= MARK_FROM_CRASHES || this.isMarked(shard, deliveryId);
+  }
+
+  /**
+   * Marks the delivery under the current fencing token: otherwise the next crash would also count for deliveries that
+   * only wait. Returns false if the shard is not owned any more, so that it must not be sent.
+   */
+  async mark(shard: number, deliveryId: number): Promise<boolean> {
+    const fence = this.#deps.fenceOf(shard);
+    const known = this.#markers.get(shard)?.get(deliveryId);
+    if (fence === undefined || known?.fence === fence) return fence !== undefined;
+    const ownsShard = await this.#batcher.submit({ shard, deliveryId });
+    if (ownsShard) this.#markers.get(shard)?.set(deliveryId, { crashCount: known?.crashCount ?? 0, fence });
+    return ownsShard;
+  }
+
+  /**
+   * Releases the slot of a delivery that was recorded or not sent. Not earlier: while it is marked, a crash caused by
+   * the next one would count against it.
+   */
+  leave(deliveryId: number): void {
+    if (this.#slot.leave(deliveryId)) this.release(() => true);
+  }
+
+  /** Forgets the marker, which recording the delivery has deleted. */
+  unmark(shard: number, deliveryId: number): void {
+    this.#markers.get(shard)?.delete(deliveryId);
+  }
+
+  /**
+   * Returns waiting deliveries to their lanes. All of them, whatever the limit: a lane may be paused by now, and a slot
+   * reserved for it would block the others. They are few, and are admitted again here.
+   */
+  release(matches: (lane: L) => boolean): void {
+    const all = this.#waiting;
+    this.#waiting = all.filter(({ lane }) => !matches(lane));
+    const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
+    // In reverse, so that the one that waited first is at the front.
+    for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
+    for (const lane of new Set(returned.map(({ lane: one }) => one))) this.#deps.onReturned(lane);
+  }
+
+  async #load(shards: readonly number[]): Promise<void> {
+    const { sql, log, fenceOf, onReady } = this.#deps;
+    for (;;) {
+      const fences = new Map(shards.map((shard) => [shard, fenceOf(shard)]));
+      const owned = shards.filter((shard) => fences.get(shard) !== undefined);
+      if (owned.length === 0) return;
+      try {
+        const rows = await loadMarkers(sql, owned);
+        // A shard that was lost and taken again meanwhile has a load of its own in progress.
+        const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
+        const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
+        for (const shard of stillOwned)
+          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker])));
+        this.#logCrashed(rows.filter(({ shard }) => stillOwned.includes(shard)));
+        onReady(stillOwned);
+        return;
+      } catch (error) {
+        log.warn({ reason: String(error) }, 'loading quarantined deliveries failed; retrying');
+        await wait(RETRY_MS);
+      }
+    }
+  }
+
+  #logCrashed(markers: readonly StoredMarker[]): void {
+    const crashed = markers
+      .filter(({ crashCount }) => crashCount > 0)
+      .map(({ deliveryId, crashCount }) => ({ deliveryId, crashCount }));
+    if (crashed.length === 0) return;
+    const worst = Math.max(...crashed.map(({ crashCount }) => crashCount));
+    this.#deps.log.warn(
+      { deliveries: crashed.length, worst },
+      'deliveries were in flight when workers crashed; quarantined',
+    );
+  }
+
+  async #write(markers: readonly Marker[]): Promise<boolean[]> {
+    const { sql, workerId, fenceOf, onLost } = this.#deps;
+    const shards = [...new Set(markers.map(({ shard }) => shard))].toSorted((a, b) => a - b);
+    const fences = shards.flatMap((shard) => {
+      const fence = fenceOf(shard);
+      return fence === undefined ? [] : [{ shard, fence }];
+    });
+    const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
+    const owned = new Set(fences.length === 0 ? [] : await insertMarkers(sql, workerId, columns, markers));
+    for (const { shard, fence } of fences) if (!owned.has(shard)) onLost(shard, fence);
+    return markers.map(({ shard }) => owned.has(shard));
+  }
+}
