@@ -58,7 +58,7 @@ function condition(sql: Queryable, column: Fragment, { operator, value }: Filter
   if (value === null) return operator === 'is' ? sql`${column} is null` : sql`${column} is not null`;
   if (value instanceof Date) return dateCondition(sql, column, operator, value);
   // The collation "C" of keys has only the case of ASCII.
-  const isLike = () => sql`${column} collate "default" ilike ${patternOf(String(value))}::text`;
+  const isLike = () => sql`(${column}) collate "default" ilike ${patternOf(String(value))}::text`;
   if (operator === 'like') return isLike();
   if (operator === 'unlike') return sql`(${isLike()}) is not true`;
   const compared = valueOf(sql, value);

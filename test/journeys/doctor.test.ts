@@ -125,7 +125,7 @@ test('migrations that are missing, changed, or unknown to this version', async (
   await here.sql`delete from schema_migration where version = 9999`;
   assertFinding(await checkMigrations(here), /^fail not applied yet: 0038/);
   await here.sql`update schema_migration set version = version - 1`;
-  assertFinding(await checkMigrations(here), /^fail .* older schema of last\.sql .*commit 5de66331/);
+  assertFinding(await checkMigrations(here), /^fail .* older schema of last\.sql$/);
   await here.sql`drop table schema_migration`;
   assertFinding(await checkMigrations(here), /^fail .* no tables/);
 });
