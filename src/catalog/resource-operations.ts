@@ -1,4 +1,4 @@
-/** API operations that read an embedded relation at its own address, from the latest version of its resource. */
+/** API operations that read published resources: a type, one resource, and the resources embedded in it. */
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';

@@ -13,7 +13,7 @@ import { byDay, datedItems } from './days.ts';
 
 // Describes entries of the changelog in sentences: "owner@shop.example renamed a webhook to Orders".
 
-type ChangelogSentenceFacts = Readonly<Record<string, Value>>;
+type EntryFacts = Readonly<Record<string, Value>>;
 
 export type Entry = {
   resource: string;
@@ -22,8 +22,8 @@ export type Entry = {
   actor: string;
   user: number | null;
   client: string | null;
-  before: ChangelogSentenceFacts | null;
-  after: ChangelogSentenceFacts | null;
+  before: EntryFacts | null;
+  after: EntryFacts | null;
 };
 
 /** Names of what entries refer to by id, as far as the reader may know them. */
@@ -55,7 +55,7 @@ function subjectOf({ actor, user, client }: Entry, names: Names): string {
   return actor === 'operator' ? 'The operator' : 'Halcyon';
 }
 
-const textOf = (facts: ChangelogSentenceFacts | null, name: string): string | undefined => {
+const textOf = (facts: EntryFacts | null, name: string): string | undefined => {
   const value = facts?.[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
 };
@@ -72,7 +72,7 @@ const DISABLED_BECAUSE: Readonly<Record<string, string>> = {
 };
 
 /** The words of `encryption_key` in an entry say what happened to the key. */
-function keyVerb(after: ChangelogSentenceFacts | null): string {
+function keyVerb(after: EntryFacts | null): string {
   const word = textOf(after, 'encryption_key');
   return word === 'set' || word === 'removed' ? word : 'replaced';
 }

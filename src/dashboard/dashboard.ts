@@ -8,7 +8,7 @@ import { parseAddress } from '#hypermedia/html/search.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
-import { countTabs, listWebhookNames, readActivity } from './deliveries-sql.ts';
+import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
 import { deliveryPage, detailsOf } from './delivery-page.ts';
 import { invitationPage } from './invitations-part.ts';
 import { membersOf, membersPage } from './members-page.ts';

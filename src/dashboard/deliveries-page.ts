@@ -15,7 +15,7 @@ import type { View } from '#hypermedia/view.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { byDay, datedItems } from './days.ts';
-import type { Count, DeliveryCounts } from './deliveries-sql.ts';
+import type { Count, DeliveryCounts } from './lists-sql.ts';
 
 // Renders the button for all deliveries of a list: to retry pending ones, or to recover failed ones.
 

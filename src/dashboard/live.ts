@@ -13,7 +13,7 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { readActivity } from './deliveries-sql.ts';
+import { readActivity } from './lists-sql.ts';
 
 const TICK_MS = 1_000;
 /** A session that has ended, or a membership, is noticed after at most this number of ticks. */

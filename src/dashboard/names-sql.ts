@@ -1,7 +1,7 @@
 /** SQL that reads the names of members and apps which pages show in place of ids. */
 import type { Queryable } from '#db/pool.ts';
 import type { Names } from './changelog-page.ts';
-import { findWebhookNames, type Store } from './deliveries-sql.ts';
+import { findWebhookNames, type Store } from './lists-sql.ts';
 
 /** A store has at most 100 members. More apps than these are not in the choices of a filter. */
 const APPS_MAX = 200;

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, UnusableError, type Queryable, type Sql } from './pool.ts';
-import { describeSchema, differencesOf } from './schema.ts';
+import { describeSchema, differencesOf } from './describe-schema.ts';
 import { checkDatabaseText } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };

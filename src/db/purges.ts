@@ -1,6 +1,6 @@
 /**
  * Deletion of expired rows. Each module lists its own: a name, the rows or the function that deletes them, and how long they are
- * kept. `server/retention.ts` concatenates the lists, `server/retention.ts` runs them.
+ * kept. `server/retention.ts` concatenates and runs the lists.
  */
 import type { Fragment, Queryable, Sql } from './pool.ts';
 

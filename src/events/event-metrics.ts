@@ -1,4 +1,4 @@
-/** Prometheus metrics of publishing. */
+/** Prometheus metrics of publishing and of recoveries. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 // Prometheus metrics of recoveries.

@@ -50,7 +50,6 @@ export const webhookFields = {
   url: {
     kind: 'url',
     isNullable: true,
-    filterBy: 'sql',
     input: {
       isClearable: true,
       maxLength: URL_LENGTH_MAX,

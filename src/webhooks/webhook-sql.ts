@@ -65,8 +65,6 @@ export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow 
 /** Returns the SQL of each property for filters and orders; `state` repeats `stateOf`. */
 const comparedAt = (sql: Queryable, now: Date) =>
   columns.compared(sql, {
-    // A filter must not reveal the query of the url, which is secret.
-    url: sql`split_part(w.url, '?', 1)`,
     rotation_ends: sql`case when w.rotation_ends_at > ${now}::timestamptz then w.rotation_ends_at end`,
     state: sql`case
     when not w.is_active or ${lacking(sql)} is not null then 'inactive'

@@ -18,7 +18,7 @@ import {
   record,
   tuple,
 } from 'fast-check';
-import { countTabs } from '#dashboard/deliveries-sql.ts';
+import { countTabs } from '#dashboard/lists-sql.ts';
 import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';

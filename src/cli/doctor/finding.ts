@@ -1,9 +1,9 @@
+/** What a check of `doctor` gets and finds. */
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 
-// The input of the checks that need a database.
-
+/** The input of the checks that need a database. */
 export type DoctorContext = {
   config: Config;
   clock: Clock;

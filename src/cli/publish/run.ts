@@ -1,4 +1,4 @@
-/** Sends the batches one after the other, so that the events of a resource keep their order. */
+/** Publishes the events of an input in batches, one after the other, so that the events of a resource keep their order. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';

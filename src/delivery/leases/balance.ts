@@ -1,4 +1,4 @@
-/** Computes how many shards a worker should own, and which. Pure. */
+/** Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { type LeaseRow, takeShards, waitForLocks, type WorkerRow, type SeenWorker } from './leases-sql.ts';
 

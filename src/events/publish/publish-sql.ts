@@ -1,4 +1,4 @@
-/** SQL that reads the filters of webhooks. */
+/** The statements beside `publishBatch`: filters of webhooks, idempotency keys, locked versions, and sample events. */
 import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 import { nextDeliveryId } from '#db/numbers.ts';

@@ -1,4 +1,4 @@
-/** SQL of a refeed: publishes the latest version of a resource as a new event with deliveries. */
+/** SQL of a replay: a refeed is a new event of the latest version, a resend a new delivery of the same event. */
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';

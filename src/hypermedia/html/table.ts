@@ -54,20 +54,20 @@ const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
  * References to other resources: their numeric id means nothing to people, and their type is usually in another column.
  */
 const REFERENCE = /(?:^|_)(?:type|version)$/;
-const isReference = ({ name, kind }: ColumnsColumn): boolean =>
+const isReference = ({ name, kind }: Candidate): boolean =>
   REFERENCE.test(name) || (kind === 'number' && /(?:^|_)id$/.test(name));
 
 /** Response codes describe the result of a row as its state does. */
-const isCode = ({ name, kind }: ColumnsColumn): boolean => kind === 'number' && name.endsWith('_code');
+const isCode = ({ name, kind }: Candidate): boolean => kind === 'number' && name.endsWith('_code');
 
 /** Properties that name a document in the first cell. */
 const NAME_PROPERTIES = ['name', 'title', 'email', 'id'];
 
 /** `sample` is the first property with a value. */
-type ColumnsColumn = { name: string; sample: Property; kind: Kind; isConstant: boolean };
+type Candidate = { name: string; sample: Property; kind: Kind; isConstant: boolean };
 
-function read(documents: readonly Document[]): ColumnsColumn[] {
-  const columns = new Map<string, ColumnsColumn>();
+function read(documents: readonly Document[]): Candidate[] {
+  const columns = new Map<string, Candidate>();
   for (const { properties } of documents) {
     for (const property of properties) {
       const { name, value } = property;
@@ -81,7 +81,7 @@ function read(documents: readonly Document[]): ColumnsColumn[] {
   return [...columns.values()].filter(({ sample, kind }) => !isUnset(sample.value) && GROUPS[kind] !== undefined);
 }
 
-function groupOf(column: ColumnsColumn): Group {
+function groupOf(column: Candidate): Group {
   if (isState(column.sample)) return 'state';
   if (isCode(column)) return 'code';
   // A reason is shown even if it is the same in all rows.

@@ -34,7 +34,7 @@ export function isFormNonce(
 
 const macOf = (key: Buffer, body: Buffer | string): Buffer => createHmac('sha256', key).update(body).digest();
 
-/** Of the tokens between two steps of a sign-in. */
+/** The form of a token between two steps of a sign-in. */
 const VALID_SECONDS = 10 * 60;
 const PENDING_PATTERN = /^(\d{1,16})\.(\d{1,12})\.([\w-]{43})$/;
 

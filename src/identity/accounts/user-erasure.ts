@@ -1,7 +1,7 @@
 /**
- * Erases users with their sessions, memberships, grants and apps, in one transaction. So ends also an account whose e-mail address is not
- * verified: a person made it with an invitation link that was handed over, under any address. The person who verifies the address gets a new
- * account, so that nothing remains that was set on the old one.
+ * Erases users with their sessions, memberships, grants and apps, in one transaction. An account whose e-mail address is not verified is
+ * also erased when a person verifies the address, and gets a new account: an invitation link can be handed over and used under any address,
+ * and nothing that was set on the old account may remain.
  */
 import { actorOf, inPerson, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';

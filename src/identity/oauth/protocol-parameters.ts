@@ -4,7 +4,7 @@ import { tokenErrors, TokenRefusal } from './errors.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 
-/** Of /token, /device_authorization, /revoke and /introspect. */
+/** The parameters of /token, /device_authorization, /revoke and /introspect. */
 const FORM_PARAMETERS = [
   'grant_type',
   'client_id',
@@ -37,7 +37,7 @@ export function readForm({ contentType, form }: Pick<RawRequest, 'contentType' |
   return parameters;
 }
 
-/** Of /authorize. */
+/** The parameters of /authorize. */
 const QUERY_PARAMETERS = [
   'client_id',
   'redirect_uri',

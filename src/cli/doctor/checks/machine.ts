@@ -1,4 +1,4 @@
-/** Checks of the machine: Node, disk and name servers. */
+/** Checks of the machine and its network: Node, disk, name servers, ports, public addresses, proxy and mail server. */
 import { Resolver } from 'node:dns/promises';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';

@@ -1,4 +1,4 @@
-/** Checks of the schema: migrations, partitions for the next days, and unused id numbers. */
+/** Checks of the schema (migrations, partitions for the next days, unused id numbers) and of the key of its secrets. */
 import { stat } from 'node:fs/promises';
 import { compare, findTooOld, migrationsIn, MIGRATIONS } from '#db/migrate.ts';
 import { readUsedNumbers } from '#db/numbers.ts';

@@ -1,4 +1,4 @@
-/** Checks of the database server: it responds, and its settings do not risk accepted events. */
+/** Checks of the database server: it responds, its settings do not risk accepted events, and its clock, locks and replication slots. */
 import { checkServer, type Sql } from '#db/pool.ts';
 import {
   checkDatabaseText,

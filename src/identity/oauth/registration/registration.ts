@@ -37,7 +37,7 @@ import { changeClient, removeClient, settingsHash } from '../clients/client-chan
 import type { RevocationEffects } from '../grant-changes.ts';
 
 const DAY_MS = 86_400_000;
-/** Of a registration token (the initial access token of RFC 7591 §1.2) in the audit. */
+/** Bytes of the hash that name a registration token (the initial access token of RFC 7591 §1.2) in the audit. */
 const MARK_BYTES = 8;
 
 /** Returns the id of a token for the audit: the beginning of its hash, in hex. It grants no access. */

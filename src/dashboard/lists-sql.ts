@@ -1,4 +1,4 @@
-/** SQL that counts the deliveries of each state, for the tabs of a list. */
+/** SQL of pages of lists: counts of deliveries by state, whether something has happened in a store, and names of webhooks. */
 import { countedRows, readDayCounts } from '#db/day-counts.ts';
 import type { Queryable } from '#db/pool.ts';
 import { firstIdOfDay } from '#core/ids.ts';
