@@ -5,7 +5,7 @@ import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { Dispatcher, type DispatchSettings } from './queue/dispatcher.ts';
 import { Connections, type ConnectionSettings } from './attempt/http/connections.ts';
-import type { Guard } from './attempt/http/guard.ts';
+import type { Guard } from '#core/guard.ts';
 import { Unfetched } from './pull/unfetched.ts';
 import { Arrivals } from './queue/arrivals.ts';
 import { Discovery } from './queue/discovery.ts';

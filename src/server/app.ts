@@ -11,13 +11,14 @@ import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
-import type { Keys } from '#core/keys.ts';
+import { deriveKeys, type Keys } from '#core/keys.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
@@ -174,7 +175,7 @@ async function openDatabases(
 
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
 async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
-  const { config, sql, log, secretKeys, siblings } = deps;
+  const { config, sql, direct, clock, random, log, secretKeys, passwordCost, siblings } = deps;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
     if (part !== undefined) running.push(within(limitMs, part));
@@ -184,6 +185,8 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   const guard = openGuard(deps);
   const observing = keep(await openObserving(deps));
   const mailer = keep(config.mail === undefined ? undefined : createMailer({ ...config.mail, log }), mailsMs);
+  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
+  const runtime: Runtime = { config, clock, random, log, sql, direct, sealer, mailer, guard, derive };
   const { databases, outbox } = await openDatabases(deps, { sealer, guard, mailer, observing });
   keep(databases, exchangesMs + recordsMs + handBackMs + othersMs);
   await databases.start();
@@ -195,7 +198,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const { homeOutageMs: outageMs } = config.database;
     const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
     const { health } = observing;
-    const { handlers, ...services } = compose({ ...deps, databases, outbox, health, bearer, mailer, sealer, guard });
+    const { handlers, ...services } = compose({ ...runtime, databases, outbox, health, passwordCost, bearer });
     const beforeReply = async (): Promise<void> => outbox.flush();
     const { isStopping } = health;
     const metrics = observing.requests;

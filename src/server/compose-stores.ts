@@ -15,7 +15,6 @@ import type { Pages } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Keys } from '#core/keys.ts';
 import { Problem } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
@@ -30,10 +29,9 @@ import { announceChanges } from './publishing.ts';
 import type { Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 
-type Deps = Pick<ComposeDeps, 'config' | 'sealer' | 'guard' | 'clock' | 'log' | 'bearer'> & {
+type Deps = Pick<ComposeDeps, 'config' | 'sealer' | 'guard' | 'clock' | 'log' | 'bearer' | 'derive'> & {
   throttle: Throttle;
   pages: Pages;
-  derive: (purpose: string) => Keys;
 };
 
 type StoreHandlers = Pick<

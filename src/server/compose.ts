@@ -19,9 +19,7 @@ import { collections } from '#catalog/catalog.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
 import { createFrontPage } from '#dashboard/front-page.ts';
 import type { Sql } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Sealer } from '#db/seal.ts';
-import type { Guard } from '#delivery/attempt/http/guard.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
@@ -31,9 +29,7 @@ import { createHealthEndpoints } from '#http/health.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/health.ts';
-import { deriveKeys, type Keys } from '#core/keys.ts';
-import type { Log } from '#core/log.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Keys } from '#core/keys.ts';
 import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
@@ -71,28 +67,17 @@ import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { openReference } from './reference.ts';
-import type { Config } from '#config/config.ts';
 import { openDatabaseHandlers, servingOf } from './compose-stores.ts';
 import type { Databases } from './databases.ts';
 import { announceChanges, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
 import type { Serving } from './store-database.ts';
 
-export type ComposeDeps = {
-  config: Config;
-  /** The home database. */
-  sql: Sql;
+/** `sql` and `direct` are those of the home database. */
+export type ComposeDeps = Runtime & {
   databases: Databases;
   outbox: Outbox;
-  /** 32 bytes each: other keys are derived from them, one per purpose. */
-  secretKeys: Keys;
-  log: Log;
   health: Health;
-  /** Undefined if the operator has configured no mail. */
-  mailer: Mailer | undefined;
-  sealer: Sealer;
-  guard: Guard;
-  clock: Clock;
   passwordCost: PasswordCost;
   bearer: Bearer;
 };
@@ -333,13 +318,12 @@ export function compose(composeDeps: ComposeDeps): {
   designedPages: DesignedPages;
   idempotency: ReturnType<typeof createIdempotency>;
 } {
-  const { config, sql, databases, secretKeys, log, sealer, mailer } = composeDeps;
+  const { config, sql, databases, log, sealer, mailer, derive } = composeDeps;
   const serving = servingOf(databases.home);
   const deps: HomeDeps = { ...composeDeps, serving, publishing: serving.publishing };
   const { baseUrl, authUrl, naming, accounts } = config;
   const { logo, ...brand } = config.brand;
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
-  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce, cost: composeDeps.passwordCost });
   const { requiresSecondFactor } = accounts;
   const sessions = createSessions({ sql, authUrl, ...accounts.sessions, requiresSecondFactor });
@@ -354,7 +338,7 @@ export function compose(composeDeps: ComposeDeps): {
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
-  const ofStores = openDatabaseHandlers(databases, { ...composeDeps, throttle, pages, derive });
+  const ofStores = openDatabaseHandlers(databases, { ...composeDeps, throttle, pages });
   const { erasers, ...stores } = openStores(deps, { throttle }, ofStores.chartsOf);
   const eraseUserData = eraseDataOf(serving.publishing, erasers);
   const eraseUnverified = createEraseUnverified({ ...serving.publishing, eraseUserData });

@@ -2,7 +2,8 @@
 import { serversOf, transaction, type Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
+import type { Guard } from '#core/guard.ts';
+import { createGuard } from '#delivery/attempt/http/guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
 import { PullStreams } from '#delivery/pull/streams.ts';
 import type { EngineMetrics } from '#delivery/delivery-metrics.ts';

@@ -6,7 +6,7 @@ import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { LiveStreams } from '#dashboard/live.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
-import type { Guard } from '#delivery/attempt/http/guard.ts';
+import type { Guard } from '#core/guard.ts';
 import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';

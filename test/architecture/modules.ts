@@ -3,11 +3,13 @@ import { dirname } from 'node:path';
 import { moduleOf, type Fault, type File, type Import } from './tree.ts';
 
 const ALL = 'all';
-const BASE = ['core', 'db', 'hypermedia', 'http'];
+const BASE = ['core', 'db', 'hypermedia', 'http', 'runtime'];
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   core: [],
   config: ['core'],
+  // Types alone.
+  runtime: ['core', 'config', 'db', 'mail'],
   receiver: [],
   publisher: [],
   db: ['core'],
@@ -27,7 +29,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   'identity/oauth': [...BASE, 'catalog', 'changelog', 'identity/accounts', 'shards', 'stores'],
   'identity/invitations': [...BASE, 'changelog', 'mail', 'identity/accounts', 'stores'],
   webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail', 'shards'],
-  delivery: ['core', 'db', 'hypermedia', 'catalog', 'changelog', 'publisher'],
+  delivery: ['core', 'db', 'hypermedia', 'runtime', 'catalog', 'changelog', 'publisher'],
   server: ALL,
   cli: ALL,
   main: ALL,

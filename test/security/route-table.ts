@@ -17,8 +17,10 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
   const config = readConfig({ BASE_URL: baseUrl }, '/');
   const deps: ComposeDeps = {
     config,
-    secretKeys: [Buffer.alloc(32)],
     sql: stub,
+    direct: stub,
+    random: stub,
+    derive: () => [Buffer.alloc(32)],
     databases: stub,
     outbox: stub,
     log: stub,

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { after } from 'node:test';
 import { Connections, type ConnectionSettings } from '#delivery/attempt/http/connections.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/attempt/http/exchange.ts';
-import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
+import type { Guard } from '#core/guard.ts';
+import { createGuard } from '#delivery/attempt/http/guard.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { resolverOf } from './name-server.ts';
 

@@ -9,7 +9,7 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from './http/exchange.ts';
-import type { Guard } from './http/guard.ts';
+import type { Guard } from '#core/guard.ts';
 import { isInternalError, labelOf, type Outcome } from './http/outcome.ts';
 
 export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answerReadBytes'> &

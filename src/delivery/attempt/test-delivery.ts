@@ -13,7 +13,7 @@ import { attempt, rowOf, unsentAttempt, type RunningAttempt } from './attempt.ts
 import { type EventRow, loadTargets, lockWebhook, insertTestDelivery, type TestAttemptRow } from '../delivery-sql.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import type { ExchangeLimits } from './http/exchange.ts';
-import type { Guard } from './http/guard.ts';
+import type { Guard } from '#core/guard.ts';
 import { bodyOf, Composer, type ComposerSettings } from './request.ts';
 import { activeTarget, type TargetRow } from './target.ts';
 

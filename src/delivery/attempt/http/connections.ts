@@ -5,7 +5,7 @@ import { type Dialer, createDialer, type DialSettings, type Opening } from './di
 import { intakeOf, type Intake } from './response.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Guard } from './guard.ts';
+import type { Guard } from '#core/guard.ts';
 
 /**
  * Idle connections for reuse, by origin, with one limit for all. Evicts the one that was idle for longest. With a limit per

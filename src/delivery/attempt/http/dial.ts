@@ -8,7 +8,8 @@ import { connect as connectTls, createSecureContext, type TLSSocket } from 'node
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
-import { type Guard, BlockedAddress, isPublic } from './guard.ts';
+import type { Guard } from '#core/guard.ts';
+import { BlockedAddress, isPublic } from './guard.ts';
 
 // Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
 // proxy gets a checked address, never a name: it might resolve the name differently.

@@ -3,8 +3,9 @@
  * one forbidden address blocks the host. The socket is opened only to checked addresses, so that a second, different
  * DNS response (DNS rebinding) has no effect.
  */
-import { isIP, type LookupFunction, BlockList } from 'node:net';
+import { isIP, BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import type { Destination, Guard } from '#core/guard.ts';
 import type { Resolve } from './resolver.ts';
 
 // Decides which addresses are public: IANA's special-purpose registries, and addresses reserved by clouds. Pure.
@@ -166,22 +167,11 @@ export class BlockedAddress extends Error {
 }
 
 /** A target of a request; an IPv6 address has no brackets. */
-type Destination = { hostname: string; port: number };
-
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
   allowed?: readonly string[];
   /** Addresses on which Halcyon, its database and its proxy listen. */
   own?: readonly Listener[];
-};
-
-export type Guard = {
-  /** Returns a look-up function for `net.connect` to that port, which returns checked addresses only. */
-  lookupFor: (port: number) => LookupFunction;
-  /** Checks hosts that are literal addresses, for which no look-up runs. Throws `BlockedAddress`. */
-  checkLiteral: (destination: Destination) => void;
-  /** Returns why a webhook may not have this URL; null if it may. A name that does not resolve is accepted. */
-  checkUrl: (url: string) => Promise<string | null>;
 };
 
 function destinationOf(url: string): Destination {
