@@ -115,7 +115,7 @@ function orderOf(type: ResourceType, order: readonly Order[]): readonly Order[] 
 function modifiedOnDays(sql: Queryable, filters: readonly Filter[]) {
   const days = daysWithin(filters, 'date_modified');
   if (days === undefined) return sql``;
-  // Publishers' dates may be before and after the days of ids, at which the range ends.
+  // A publisher may send dates outside the days that ids can express; at those ends there is no bound.
   const from = days.first > ALL_DAYS.first ? sql` and r.modified_day >= ${days.first}` : sql``;
   const to = days.last < ALL_DAYS.last ? sql` and r.modified_day <= ${days.last}` : sql``;
   return sql`${from}${to}`;

@@ -205,7 +205,7 @@ export function labelOf(name: string): string {
   return name.replaceAll('_', ' ').replace('mrr', 'MRR');
 }
 
-/** Returns the same with a capital first letter. */
+/** Returns the label of a name, capitalised: `Transaction log`. */
 export function titleOf(name: string): string {
   return name.charAt(0).toUpperCase() + labelOf(name).slice(1);
 }

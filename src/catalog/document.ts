@@ -2,7 +2,7 @@
  * Makes the Documents of resources, for GET and for webhook bodies alike. Its inputs are frozen with the version: the published
  * JSON, the base URL and the relation prefix.
  */
-import { isNumber, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
+import { isNumber, viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
 import { parseExact } from '#core/exact-number.ts';
@@ -106,6 +106,9 @@ export function resourceHead(address: Address): Document {
   };
 }
 
+/** The published JSON of a resource. */
+export const resourceView = viewType<JsonObject>();
+
 /** Returns the Document of a version in the given shape. */
 export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Document {
   const resource = parseExact(frozen.body) as JsonObject;
@@ -114,5 +117,6 @@ export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Docum
     ...resourceHead(frozen),
     properties: propertiesOf(resource, fields, currency),
     embedded: embed(resource, { currency, zoom }),
+    ...(fields === null && resourceView.attach(resource)),
   };
 }

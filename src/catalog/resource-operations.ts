@@ -104,6 +104,7 @@ function createResourceList({ sql, search, baseUrl }: CommerceDeps): Operation {
           resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),
         ),
         total: found.total,
+        of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
         ...(type === 'subscription_mrr_snapshot' && {
           charts: async () => revenueCharts(found.rows.map(({ body }) => body)),

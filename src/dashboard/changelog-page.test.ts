@@ -11,8 +11,10 @@ const names = {
   webhooks: new Map([[7, 'Orders']]),
 };
 const ofWebhook: Entry = {
+  id: 1,
+  date_created: '2026-11-24T10:00:00+0000',
   resource: 'webhook',
-  resourceId: 7,
+  resource_id: 7,
   action: 'changed',
   actor: 'user',
   user: 1,
@@ -30,11 +32,11 @@ const ROTATION = { encryption_key: 'set', next_encryption_key: null, rotation_en
 const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
   [
     'bob@shop.example joined the store as member',
-    byAda({ resource: 'member', resourceId: 2, user: 2, action: 'created', before: null, after: { role: 'member' } }),
+    byAda({ resource: 'member', resource_id: 2, user: 2, action: 'created', before: null, after: { role: 'member' } }),
   ],
   [
     'ada@shop.example added bob@shop.example as owner',
-    byAda({ resource: 'member', resourceId: 2, action: 'created', before: null, after: { role: 'owner' } }),
+    byAda({ resource: 'member', resource_id: 2, action: 'created', before: null, after: { role: 'owner' } }),
   ],
   [
     'ada@shop.example invited a person as owner',
@@ -51,7 +53,7 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
   ['ada@shop.example created the webhook Orders', byAda({ action: 'created', before: null })],
   [
     'ada@shop.example deleted the webhook Old',
-    byAda({ action: 'deleted', resourceId: 8, before: { name: 'Old' }, after: null }),
+    byAda({ action: 'deleted', resource_id: 8, before: { name: 'Old' }, after: null }),
   ],
   [
     'ada@shop.example renamed a webhook to Sync (was Orders)',
@@ -117,7 +119,7 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     'The operator added bob@shop.example as owner',
     byAda({
       resource: 'member',
-      resourceId: 2,
+      resource_id: 2,
       actor: 'operator',
       user: null,
       action: 'created',
@@ -127,13 +129,13 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
   ],
   [
     'ada@shop.example changed the role of bob@shop.example from owner to member',
-    byAda({ resource: 'member', resourceId: 2, before: { role: 'owner' }, after: { role: 'member' } }),
+    byAda({ resource: 'member', resource_id: 2, before: { role: 'owner' }, after: { role: 'member' } }),
   ],
   [
     'The platform removed user 9 from the store',
     byAda({
       resource: 'member',
-      resourceId: 9,
+      resource_id: 9,
       actor: 'platform',
       action: 'deleted',
       before: { user_id: 9, role: 'owner' },

@@ -1,7 +1,7 @@
 /** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
-import { hrefOf, linkTo, ownPath } from '#hypermedia/html/links.ts';
+import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
 import { plainText } from '#hypermedia/html/structured.ts';
@@ -9,22 +9,15 @@ import { isTrue } from '#hypermedia/html/values.ts';
 import { labelOf, inSentence } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
+import { addressOf, resourceView } from '#catalog/document.ts';
+import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { byDay, datedItems } from './days.ts';
 
 // Describes entries of the changelog in sentences: "owner@shop.example renamed a webhook to Orders".
 
-type EntryFacts = Readonly<Record<string, Value>>;
+export type Entry = ChangelogEntry;
 
-export type Entry = {
-  resource: string;
-  resourceId: number;
-  action: string;
-  actor: string;
-  user: number | null;
-  client: string | null;
-  before: EntryFacts | null;
-  after: EntryFacts | null;
-};
+type Facts = Entry['before'];
 
 /** Names of what entries refer to by id, as far as the reader may know them. */
 export type Names = {
@@ -55,7 +48,7 @@ function subjectOf({ actor, user, client }: Entry, names: Names): string {
   return actor === 'operator' ? 'The operator' : 'Halcyon';
 }
 
-const textOf = (facts: EntryFacts | null, name: string): string | undefined => {
+const textOf = (facts: Facts, name: string): string | undefined => {
   const value = facts?.[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
 };
@@ -72,7 +65,7 @@ const DISABLED_BECAUSE: Readonly<Record<string, string>> = {
 };
 
 /** The words of `encryption_key` in an entry say what happened to the key. */
-function keyVerb(after: EntryFacts | null): string {
+function keyVerb(after: Facts): string {
   const word = textOf(after, 'encryption_key');
   return word === 'set' || word === 'removed' ? word : 'replaced';
 }
@@ -92,7 +85,7 @@ function changeOfWebhook(entry: Entry): { verb: string; end?: string } {
 }
 
 function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
-  const { before, after, action, resourceId } = entry;
+  const { before, after, action, resource_id: resourceId } = entry;
   const then = textOf(after, 'name') ?? textOf(before, 'name');
   const object = then ?? webhooks.get(resourceId) ?? `Webhook ${resourceId}`;
   if (action === 'created') return { verb: 'created the webhook', object, end: '' };
@@ -107,7 +100,10 @@ function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
   return { verb, object, end };
 }
 
-function memberPredicate({ before, after, action, resourceId, user }: Entry, { members }: Names): Predicate {
+function memberPredicate(
+  { before, after, action, resource_id: resourceId, user }: Entry,
+  { members }: Names,
+): Predicate {
   const object = members.get(resourceId) ?? `user ${resourceId}`;
   const [from, to] = [textOf(before, 'role') ?? '', textOf(after, 'role') ?? ''];
   // The person has accepted an invitation.
@@ -147,7 +143,7 @@ function predicateOf(entry: Entry, names: Names): Predicate {
       return invitationPredicate(entry);
     case 'grant':
       return grantPredicate(entry, names);
-    default:
+    case 'store':
       return entry.action === 'created'
         ? { verb: 'created the store', object: null, end: '' }
         : { verb: `changed ${changedProperties(entry)} of the store`, object: null, end: '' };
@@ -159,63 +155,13 @@ export function sentenceOf(entry: Entry, names: Names): Sentence {
   return { subject: subjectOf(entry, names), ...predicateOf(entry, names) };
 }
 
-type Facts = Entry['before'];
-type ShownEntry = Entry & {
-  id: string;
-  href: string | undefined;
-  date: string;
-};
-
-const isFacts = (value: Value | undefined): value is NonNullable<Facts> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-const NEEDED = [
-  'id',
-  'resource',
-  'resource_id',
-  'action',
-  'actor',
-  'user',
-  'client',
-  'before',
-  'after',
-  'date_created',
-];
-
-/** Returns the entry of a document; undefined if `fields` has removed a property that its sentence needs. */
-function entryOf(document: Document, naming: Naming): ShownEntry | undefined {
-  const values = new Map(document.properties.map(({ name, value }) => [name, value]));
-  if (NEEDED.some((name) => !values.has(name))) return undefined;
-  const text = (name: string): string | undefined => {
-    const value = values.get(name);
-    return typeof value === 'string' ? value : undefined;
-  };
-  const [resource, action, actor, date] = ['resource', 'action', 'actor', 'date_created'].map(text);
-  const [resourceId, user] = [values.get('resource_id'), values.get('user')];
-  const [before = null, after = null] = ['before', 'after'].map((name) => values.get(name));
-  if (resource === undefined || action === undefined || actor === undefined || date === undefined) return undefined;
-  if (typeof resourceId !== 'number' || (before === null && after === null)) return undefined;
-  return {
-    resource,
-    resourceId,
-    action,
-    actor,
-    user: typeof user === 'number' ? user : null,
-    client: text('client') ?? null,
-    before: isFacts(before) ? before : null,
-    after: isFacts(after) ? after : null,
-    id: plainText(values.get('id') ?? null),
-    href: hrefOf(linkTo(document, 'self')?.href ?? '', naming),
-    date,
-  };
-}
-
 /** Returns the entries of the document; undefined if they cannot be described in sentences below the headings of days. */
-export function entriesOf(document: Document, naming: Naming): readonly ShownEntry[] | undefined {
-  const documents = datedItems(document, naming);
-  if (documents === undefined) return undefined;
-  const entries = documents.flatMap((one) => entryOf(one, naming) ?? []);
-  return entries.length === documents.length && entries.length > 0 ? entries : undefined;
+export function entriesOf(document: Document, naming: Naming): readonly Entry[] | undefined {
+  const entries = datedItems(document, naming, resourceView);
+  // Halcyon makes the resources of this type itself, with this schema.
+  return entries === undefined || entries.length === 0
+    ? undefined
+    : (entries as readonly unknown[] as readonly Entry[]);
 }
 
 function factText(name: string, value: Value | undefined): string {
@@ -228,7 +174,7 @@ function factText(name: string, value: Value | undefined): string {
 const cell = (name: string, facts: Facts): Markup => html`<td>${factText(name, facts?.[name])}</td>`;
 
 /** Renders the changed properties, folded below the sentence. */
-function details({ id, before, after, href }: ShownEntry, label: string): Markup {
+function details({ id, before, after }: Entry, { label, href }: { label: string; href: string | undefined }): Markup {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return html`<details class="fold">
     <summary>Details<span class="unseen"> of ${label}</span></summary>
@@ -260,17 +206,20 @@ function details({ id, before, after, href }: ShownEntry, label: string): Markup
   </details>`;
 }
 
-function row(entry: ShownEntry, time: string, { names, naming }: { names: Names; naming: Naming }): Markup {
+type RowContext = { names: Names; naming: Naming; storeId: number };
+
+function row(entry: Entry, time: string, { names, naming, storeId }: RowContext): Markup {
   const { subject, verb, object, end } = sentenceOf(entry, names);
-  const hasPage = entry.resource === 'webhook' && names.webhooks.has(entry.resourceId);
+  const hasPage = entry.resource === 'webhook' && names.webhooks.has(entry.resource_id);
   const shownObject =
     object !== null &&
     (hasPage
-      ? html`<a href="${ownPath(`/webhooks/${entry.resourceId}`, naming)}">${object}</a>`
+      ? html`<a href="${ownPath(`/webhooks/${entry.resource_id}`, naming)}">${object}</a>`
       : html`<strong>${object}</strong>`);
+  const address = addressOf({ baseUrl: naming.baseUrl, storeId, type: 'changelog', id: String(entry.id) });
   const label = [subject, verb, object, end, time].filter(Boolean).join(' ');
   return html`<p><strong>${subject}</strong> ${verb} ${shownObject} ${end}</p>
-    ${details(entry, label)}`;
+    ${details(entry, { label, href: hrefOf(address, naming) })}`;
 }
 
 type Choices = readonly (readonly [value: string, text: string])[];
@@ -313,17 +262,21 @@ function filterForm(document: Document, naming: Naming, names: Names): Markup {
     ${filters.some(([name, value]) => !isShown(name) || value === '') && searchPart(document, naming)}`;
 }
 
-/** The changelog page of these entries. */
+/** Renders the changelog page of these entries of a store. */
 export function changelogPage(
   { document, naming, view }: { document: Document; naming: Naming; view: View },
-  entries: readonly ShownEntry[],
-  names: Names,
+  { entries, names, storeId }: { entries: readonly Entry[]; names: Names; storeId: number },
 ): string {
   const collection = collectionOf(document);
   const main = html`<div class="card">
     <h1>Changelog</h1>
     <p class="soft">Changes of this store's settings, webhooks, members and apps. Secrets are never shown.</p>
-    ${filterForm(document, naming, names)} ${byDay(entries, (entry, time) => row(entry, time, { names, naming }))}
+    ${filterForm(document, naming, names)}
+    ${byDay(
+      entries,
+      ({ date_created: date }) => date,
+      (entry, time) => row(entry, time, { names, naming, storeId }),
+    )}
     ${collection !== undefined && pager(document, collection, naming)}
   </div>`;
   return renderDesigned({ document, naming, view, main });

@@ -1,26 +1,25 @@
 /** The pages that are designed for people, by the names of their documents. All other documents have a generic page. */
 import type { Queryable } from '#db/pool.ts';
 import type { DesignedPage, DesignedPages } from '#http/services.ts';
-import { dayOf, parseId, shardOf } from '#core/ids.ts';
-import { linkTo } from '#hypermedia/html/links.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
+import { listView } from '#http/listing.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { parseAddress } from '#hypermedia/html/search.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
 import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
-import { deliveryPage, detailsOf } from './delivery-page.ts';
+import { deliveryPage } from './delivery-page.ts';
 import { invitationPage } from './invitations-part.ts';
 import { membersOf, membersPage } from './members-page.ts';
 import { findNames } from './names-sql.ts';
 import { overviewPage } from './overview-page.ts';
-import { isWholeWebhook, webhookPage } from './webhook-page.ts';
+import { webhookPage } from './webhook-page.ts';
 
-/** Returns the store of the document, by the address of its link `store`. */
-function storeOf(document: Document): { shard: number; storeId: number } {
-  const storeId = parseId(linkTo(document, 'store')?.href.split('/').at(-1) ?? '');
-  if (storeId === undefined) throw new TypeError(`The document ${document.name} has no link to its store`);
-  return { shard: shardOf(storeId), storeId };
+/** Returns the store whose items the document lists; undefined if it is another list. */
+function storeOf(document: Document): { shard: number; storeId: number } | undefined {
+  const list = listView.of(document);
+  return list && { shard: shardOf(list.storeId), storeId: list.storeId };
 }
 
 /** The pages that show a rejected form. The form of another document is shown on its generic page. */
@@ -38,8 +37,9 @@ function createLiveLists(sqlOf: SqlOf, root: string) {
   /** The generic page of a list that grows at its beginning; later pages would move under the reader's eyes. */
   const liveList: DesignedPage = async ({ document, naming, view, now }) => {
     const { parameters } = parseAddress(document, naming);
-    if (parameters.some(([name]) => name === 'offset' || name === 'order')) return undefined;
-    return renderHtml(document, naming, { ...view, liveAddress: await liveAddressOf(storeOf(document), now) });
+    const store = storeOf(document);
+    if (store === undefined || parameters.some(([name]) => name === 'offset' || name === 'order')) return undefined;
+    return renderHtml(document, naming, { ...view, liveAddress: await liveAddressOf(store, now) });
   };
   return { liveAddressOf, liveList };
 }
@@ -64,14 +64,14 @@ export function createDashboard({
       'changelogs',
       async (shown) => {
         const entries = entriesOf(shown.document, shown.naming);
-        if (entries === undefined) return undefined;
         const store = storeOf(shown.document);
+        if (entries === undefined || store === undefined) return undefined;
         const names = await findNames({ sql: sqlOf(store.shard), accounts }, store, {
-          webhookIds: entries.flatMap(({ resource, resourceId }) => (resource === 'webhook' ? [resourceId] : [])),
+          webhookIds: entries.flatMap((entry) => (entry.resource === 'webhook' ? [entry.resource_id] : [])),
           // The platform's client is not an app of the store.
           clientIds: entries.flatMap(({ actor, client }) => (actor === 'app' ? (client ?? []) : [])),
         });
-        return changelogPage(shown, entries, names);
+        return changelogPage(shown, { entries, names, storeId: store.storeId });
       },
     ],
     ['overview', async (shown) => overviewPage(shown)],
@@ -79,10 +79,10 @@ export function createDashboard({
       'statuses',
       async (shown) => {
         const listed = deliveriesOf(shown.document, shown.naming);
-        if (listed === undefined) return undefined;
         const store = storeOf(shown.document);
+        if (listed === undefined || store === undefined) return undefined;
         const sql = sqlOf(store.shard);
-        const { webhookId } = listed;
+        const webhookId = listed.webhookId ?? undefined;
         const [counts, webhooks, liveAddress] = await Promise.all([
           isWholeList(shown) ? countTabs(sql, { ...store, webhookId }) : undefined,
           webhookId === undefined ? listWebhookNames(sql, store) : undefined,
@@ -94,19 +94,13 @@ export function createDashboard({
     [
       'members',
       async (shown) => {
-        const members = membersOf(shown.document, shown.naming);
+        const members = membersOf(shown.document);
         return members && membersPage(shown, members);
       },
     ],
     ['invitation', async (shown) => invitationPage(shown)],
-    [
-      'status',
-      async (shown) => {
-        const details = detailsOf(shown.document);
-        return details && deliveryPage(shown, details);
-      },
-    ],
-    ['webhook', async (shown) => (isWholeWebhook(shown.document) ? webhookPage(shown) : undefined)],
+    ['status', async (shown) => deliveryPage(shown)],
+    ['webhook', async (shown) => webhookPage(shown)],
   ];
   return new Map(
     pages.map(([name, page]) => [

@@ -2,7 +2,7 @@
  * The page of the deliveries of a webhook or of a whole store: tabs by state, a search for a resource, and what each delivery waits for
  * or failed with.
  */
-import type { Document, Naming, Value, Action } from '#hypermedia/document.ts';
+import type { Document, Naming, Action } from '#hypermedia/document.ts';
 import { parseDate, formatDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
@@ -14,6 +14,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
+import { listView } from '#http/listing.ts';
+import { addressOfDelivery, deliveryView, type DeliveryView } from '#webhooks/history/history-documents.ts';
 import { byDay, datedItems } from './days.ts';
 import type { Count, DeliveryCounts } from './lists-sql.ts';
 
@@ -99,60 +101,13 @@ function bulkAction(
   return fixedForm(actionOf(webhook, 'recover'), { values, button }, { document, naming, view });
 }
 
-export type ShownDelivery = {
-  title: string;
-  href: string;
-  webhookId: number;
-  status: string;
-  attempts: number;
-  reason: string | null;
-  dateNext: Date | undefined;
-  date: string;
-};
+export type ListedDeliveries = { deliveries: readonly DeliveryView[]; webhookId: number | null };
 
-const textOf = (value: Value | undefined): string | null => (typeof value === 'string' ? value : null);
-
-/** Returns the delivery of a document; undefined if `fields` has removed a property that its row needs. */
-function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefined {
-  const values = new Map(document.properties.map(({ name, value }) => [name, value]));
-  if (!values.has('date_next') || !values.has('reason')) return undefined;
-  const webhookId = values.get('webhook_id');
-  const [status, date, attempts] = [
-    textOf(values.get('status')),
-    textOf(values.get('date_created')),
-    values.get('attempts'),
-  ];
-  const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming);
-  if (status === null || date === null || href === undefined) return undefined;
-  if (typeof attempts !== 'number' || typeof webhookId !== 'number') return undefined;
-  return {
-    title: document.title ?? '',
-    href,
-    webhookId,
-    status,
-    attempts,
-    reason: textOf(values.get('reason')),
-    dateNext: parseDate(textOf(values.get('date_next')) ?? ''),
-    date,
-  };
-}
-
-/** `webhookId`: undefined for those of a whole store. */
-export type ListedDeliveries = { deliveries: readonly ShownDelivery[]; webhookId: number | undefined };
-
-/**
- * Returns the deliveries of the document; undefined if it lists others than those of a webhook or a store, or not all of their
- * properties.
- */
+/** Returns the deliveries of the document; undefined if it lists others than those of a webhook or a store, or only parts of them. */
 export function deliveriesOf(document: Document, naming: Naming): ListedDeliveries | undefined {
-  const { path } = parseAddress(document, naming);
-  const [, owner, id] = /\/(webhooks|stores)\/(\d+)\/statuses$/.exec(path) ?? [];
-  if (owner === undefined) return undefined;
-  const documents = datedItems(document, naming);
-  if (documents === undefined) return undefined;
-  const deliveries = documents.flatMap((one) => deliveryOf(one, naming) ?? []);
-  if (deliveries.length < documents.length) return undefined;
-  return { deliveries, webhookId: owner === 'webhooks' ? Number(id) : undefined };
+  const list = listView.of(document);
+  const deliveries = list && datedItems(document, naming, deliveryView);
+  return deliveries && { deliveries, webhookId: list.webhookId };
 }
 
 const MINUTE_MS = 60_000;
@@ -168,14 +123,14 @@ export function roughly(ms: number): string {
 }
 
 /** Returns the state in words, with its tone. */
-export function stateOf({ status, attempts }: Pick<ShownDelivery, 'status' | 'attempts'>): [words: string, tone: Tone] {
+export function stateOf({ status, attempts }: Pick<DeliveryView, 'status' | 'attempts'>): [words: string, tone: Tone] {
   if (status === 'successful') return ['Delivered', 'fine'];
   if (status === 'failed') return ['Failed', 'broken'];
   return attempts === 0 ? ['Queued', 'plain'] : ['Retrying', ''];
 }
 
 /** `attemptsMax`: lists do not have it. */
-type WaitingDelivery = Pick<ShownDelivery, 'status' | 'attempts' | 'dateNext'> & { attemptsMax?: number | null };
+type WaitingDelivery = Pick<DeliveryView, 'status' | 'attempts' | 'dateNext'> & { attemptsMax?: number | null };
 
 /** Returns when the next attempt of a pending delivery is; undefined for other deliveries. */
 export function nextAttempt(
@@ -183,27 +138,25 @@ export function nextAttempt(
   now: Date,
 ): string | undefined {
   if (status !== 'pending') return undefined;
-  const waitsMs = dateNext === undefined ? 0 : dateNext.getTime() - now.getTime();
+  const due = dateNext === null ? undefined : parseDate(dateNext);
+  const waitsMs = due === undefined ? 0 : due.getTime() - now.getTime();
   const isKnown = attemptsMax !== null && attempts < attemptsMax;
   const which = isKnown ? `Attempt ${attempts + 1} of ${attemptsMax}` : `Attempt ${attempts + 1}`;
   return waitsMs > 0 ? `${which} in ${roughly(waitsMs)}` : `${which} is next`;
 }
 
-/** Returns the first statement of a reason: what happened, without what to do about it. */
-export function inShort(reason: string): string {
-  return reason.split(/[:.](?=\s|$)/, 1)[0] ?? reason;
-}
-
 type Webhooks = ReadonlyMap<number, string> | undefined;
+type RowContext = { webhooks: Webhooks; naming: Naming; now: Date };
 
-function row(delivery: ShownDelivery, webhooks: Webhooks, now: Date): Markup {
-  const { title, href, webhookId, attempts, reason } = delivery;
+function row(delivery: DeliveryView, { webhooks, naming, now }: RowContext): Markup {
+  const { id, title, webhookId, attempts, reason } = delivery;
+  const href = hrefOf(addressOfDelivery(id, { id: webhookId }, naming.baseUrl), naming);
   const webhook = webhooks?.get(webhookId);
   const [words, tone] = stateOf(delivery);
   const next = nextAttempt(delivery, now);
   const notes = [
     webhook !== undefined && html`To ${webhook}.`,
-    reason !== null && html`<span title="${reason}">${inShort(reason)}.</span>`,
+    reason !== null && html`<span title="${reason.text}">${reason.what}.</span>`,
     next === undefined ? attempts > 1 && html`${attempts} attempts.` : html`${next}.`,
   ].filter((note) => note !== false);
   return html`<p class="entry"><a href="${href}">${title}</a> ${badge(words, tone)}</p>
@@ -315,7 +268,12 @@ export function deliveriesPage(
   const list =
     collection.total === 0
       ? empty(path, filters.length > 0)
-      : html`${byDay(deliveries, (delivery) => row(delivery, webhooks, now))} ${pager(document, collection, naming)}`;
+      : html`${byDay(
+          deliveries,
+          ({ dateCreated }) => dateCreated ?? '',
+          (delivery) => row(delivery, { webhooks, naming, now }),
+        )}
+        ${pager(document, collection, naming)}`;
   // Later pages of a list would move under the reader's eyes.
   const live = !parameters.some(([name]) => name === 'offset') && html`data-live="${liveAddress}"`;
   const main = html`<div class="card">

@@ -2,22 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import { array, assert as assertAll, constantFrom, property, string } from 'fast-check';
-import { number, text, type Document } from '#hypermedia/document.ts';
 import { render } from '#hypermedia/markup.ts';
 import { harmless } from '#core/legible.ts';
-import { detailsOf, outcomeOf, type DeliveryState, curlCommand, shellWord } from './delivery-page.ts';
+import { detailedView, type DetailedView } from '#webhooks/history/delivery.ts';
+import type { AttemptView } from '#webhooks/history/history-documents.ts';
+import { naming } from '../../test/setup/documents.ts';
+import { owner } from '../../test/setup/pages.ts';
+import { curlCommand, deliveryPage, outcomeOf, shellWord } from './delivery-page.ts';
 
 const now = new Date('2026-07-01T10:00:00Z');
-const state: DeliveryState = {
-  status: 'pending',
-  attempts: 0,
-  attemptsMax: null,
-  reason: null,
-  waitsFor: null,
-  dateNext: null,
-  dateEnded: null,
-};
-const said = (changes: Partial<DeliveryState>): string =>
+const state = { status: 'pending', attempts: 0, attemptsMax: null, dateNext: null, dateEnded: null } as const;
+const said = (changes: Partial<DetailedView>): string =>
   render(outcomeOf({ ...state, ...changes }, now)).replaceAll(/<[^>]*>/g, '');
 
 test('a pending delivery says which attempt is next, and when', () => {
@@ -48,35 +43,66 @@ test('an ended delivery says after how many attempts', () => {
     assert.equal(said({ ...ended, status, attempts }), words);
 });
 
-const log = (n: number): Document => ({ name: 'log', links: [], embedded: [], properties: [number('attempt', n)] });
-const delivery: Document = {
-  name: 'status',
-  links: [],
-  properties: [
-    text('status', 'failed'),
-    number('attempts', 2),
-    number.orNull('attempts_max', null),
-    ...['reason', 'waits_for', 'date_next', 'date_ended'].map((name) => text.orNull(name, null)),
-  ],
-  embedded: [
-    { rel: 'logs', documents: [log(1), log(2)] },
-    { rel: 'request', documents: [{ name: 'request', links: [], embedded: [], properties: [] }], single: true },
-  ],
+const refused = (n: number): AttemptView => ({
+  n,
+  outcome: 'refused',
+  reason: null,
+  date: '2026-07-01T10:00:00+0000',
+  durationMs: 1,
+  responseCode: null,
+  responseBody: null,
+  responseHeaders: null,
+});
+const shown: DetailedView = {
+  ...state,
+  id: 1,
+  title: 'Transaction 1 created',
+  webhookId: 7,
+  event: 'transaction/created',
+  reason: null,
+  waitsFor: null,
+  dateCreated: '2026-07-01T10:00:00+0000',
+  tried: [refused(1), refused(2)],
+  request: {
+    note: '',
+    isAsSent: true,
+    method: 'POST',
+    url: null,
+    headers: null,
+    body: null,
+    bodyBytes: null,
+    payload: null,
+  },
+};
+const pageOf = (changes: Partial<DetailedView>): string => {
+  const document = {
+    name: 'status',
+    links: [],
+    embedded: [],
+    properties: [],
+    ...detailedView.attach({ ...shown, ...changes }),
+  };
+  return deliveryPage({ document, naming, view: owner, now }) ?? '';
 };
 
 test('the newest attempt is first', () => {
-  assert.deepEqual(
-    detailsOf(delivery)?.attempts.map(({ properties }) => properties[0]?.value),
-    [2, 1],
-  );
+  assert.match(pageOf({}), /Attempt 2[^]*Attempt 1/);
 });
 
-test('a document without its attempts, its request or a property is not shown as a delivery', () => {
-  assert.notEqual(detailsOf(delivery), undefined);
-  assert.equal(detailsOf({ ...delivery, embedded: delivery.embedded.slice(0, 1) }), undefined);
-  assert.equal(detailsOf({ ...delivery, embedded: delivery.embedded.slice(1) }), undefined);
-  assert.equal(detailsOf({ ...delivery, properties: delivery.properties.slice(1) }), undefined);
-  assert.equal(detailsOf({ ...delivery, properties: delivery.properties.slice(0, -1) }), undefined);
+test('what it waits for is shown, unless it is only the time of the next attempt', () => {
+  const waitsFor = (kind: 'attempt' | 'pause') => ({ kind, text: 'The time of its first attempt.' });
+  assert.match(pageOf({ waitsFor: waitsFor('pause') }), /It waits for: the time of its first attempt/);
+  assert.doesNotMatch(pageOf({ waitsFor: waitsFor('attempt') }), /It waits for/);
+});
+
+test('what happened is emphasized in the reason', () => {
+  const reason = { what: 'It failed', text: 'It failed: see its log. Then send it again.' };
+  assert.match(pageOf({ reason }), /<strong>It failed<\/strong>: see its log\. Then send it again\./);
+});
+
+test('a document of a list is not shown as a delivery', () => {
+  const document = { name: 'status', links: [], embedded: [], properties: [] };
+  assert.equal(deliveryPage({ document, naming, view: owner, now }), undefined);
 });
 
 /** Returns the arguments that a POSIX shell gives to curl. */

@@ -1,8 +1,8 @@
 /** The page of one delivery: what happened and what to do about it, its attempts with their responses, and its request. */
 import { parseDate } from '#hypermedia/date.ts';
-import type { Document, Naming, Value } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
-import { crumbs, hrefOf, linkRow, linkTo } from '#hypermedia/html/links.ts';
+import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
 import { refreshNote, renderDesigned } from '#hypermedia/html/page.ts';
 import { shownCode } from '#hypermedia/html/structured.ts';
 import { badge, stateBadge } from '#hypermedia/html/values.ts';
@@ -11,17 +11,15 @@ import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
 import { harmless } from '#core/legible.ts';
 import { bodyBlock, isJson } from './code.ts';
-import { inShort, nextAttempt, stateOf } from './deliveries-page.ts';
+import { detailedView, type DetailedView } from '#webhooks/history/delivery.ts';
+import type { RequestView } from '#webhooks/history/delivery-request.ts';
+import type { AttemptView } from '#webhooks/history/history-documents.ts';
+import type { Reason } from '#webhooks/history/reason.ts';
+import { nextAttempt, stateOf } from './deliveries-page.ts';
 
 // A shell command that repeats the request of a delivery, without its secrets.
 
-type ShownRequest = {
-  method: string;
-  url: string;
-  /** One `name: value` per line, in the order in which they are sent. */
-  headers: string;
-  body: string;
-};
+type ShownRequest = Record<'method' | 'url' | 'headers' | 'body', string>;
 
 /** Returns the text as one word of a POSIX shell: between single quotes only a single quote has a meaning. */
 export function shellWord(text: string): string {
@@ -80,62 +78,13 @@ export function curlCommand({ method, url, headers, body }: ShownRequest): strin
   return parts.join(' \\\n  ');
 }
 
-type Values = ReadonlyMap<string, Value>;
-
-const valuesOf = ({ properties }: Document): Values => new Map(properties.map(({ name, value }) => [name, value]));
-
-function textIn(values: Values, name: string): string | null {
-  const value = values.get(name);
-  return typeof value === 'string' && value !== '' ? value : null;
-}
-
-function numberIn(values: Values, name: string): number | null {
-  const value = values.get(name);
-  return typeof value === 'number' ? value : null;
-}
-
-export type DeliveryState = {
-  status: string;
-  attempts: number;
-  attemptsMax: number | null;
-  reason: string | null;
-  waitsFor: string | null;
-  dateNext: string | null;
-  dateEnded: string | null;
-};
-
-export type ShownDetails = {
-  state: DeliveryState;
-  /** Newest first. */
-  attempts: readonly Document[];
-  request: Document;
-};
-
-const NEEDED = ['status', 'attempts', 'attempts_max', 'reason', 'waits_for', 'date_next', 'date_ended'];
-
-/** Returns the details in a document; undefined if it lacks a part that the page needs. */
-export function detailsOf(document: Document): ShownDetails | undefined {
-  const values = valuesOf(document);
-  const [status, attempts] = [textIn(values, 'status'), numberIn(values, 'attempts')];
-  const embedded = (rel: string) => document.embedded.find((one) => one.rel === rel)?.documents;
-  const [logs, [request] = []] = [embedded('logs'), embedded('request')];
-  if (NEEDED.some((name) => !values.has(name)) || status === null || attempts === null) return undefined;
-  if (logs === undefined || request === undefined) return undefined;
-  const [reason, waitsFor, dateNext, dateEnded] = ['reason', 'waits_for', 'date_next', 'date_ended'].map((name) =>
-    textIn(values, name),
-  ) as [string | null, string | null, string | null, string | null];
-  return {
-    state: { status, attempts, attemptsMax: numberIn(values, 'attempts_max'), reason, waitsFor, dateNext, dateEnded },
-    attempts: logs.toReversed(),
-    request,
-  };
-}
-
 const counted = (attempts: number): string => (attempts === 1 ? '1 attempt' : `${attempts} attempts`);
 
+type Stated = Pick<DetailedView, 'status' | 'attempts' | 'attemptsMax' | 'dateNext' | 'dateEnded'>;
+
 /** Returns what happened to the delivery and what comes next, in a sentence. */
-export function outcomeOf(state: DeliveryState, now: Date): Markup {
-  const { status, attempts, attemptsMax, dateNext, dateEnded } = state;
+export function outcomeOf(delivery: Stated, now: Date): Markup {
+  const { status, attempts, dateNext, dateEnded } = delivery;
   const at = dateEnded === null ? undefined : shownDateOf(dateEnded);
   if (status === 'successful')
     return html`Delivered ${at}, at ${attempts === 1 ? 'the first attempt' : `attempt ${attempts}`}.`;
@@ -144,77 +93,68 @@ export function outcomeOf(state: DeliveryState, now: Date): Markup {
       ? html`Failed ${at}, without an attempt.`
       : html`Failed ${at}, after ${counted(attempts)}. There are no more automatic attempts.`;
   const due = dateNext === null ? undefined : parseDate(dateNext);
-  const next = nextAttempt({ status, attempts, attemptsMax, dateNext: due }, now);
+  const next = nextAttempt(delivery, now);
   const isLater = dateNext !== null && due !== undefined && due > now;
   return isLater ? html`${next}: ${shownDateOf(dateNext)}.` : html`${next}.`;
 }
 
 /** Returns what a delivery waits for, unless its next date says so already. */
-function waiting({ waitsFor }: DeliveryState): Markup | false {
-  if (waitsFor === null || waitsFor.startsWith('The time of ')) return false;
-  return html`<p class="soft">It waits for: ${waitsFor.charAt(0).toLowerCase()}${waitsFor.slice(1)}</p>`;
+function waiting({ waitsFor }: DetailedView): Markup | false {
+  if (waitsFor === null || waitsFor.kind === 'attempt') return false;
+  const { text } = waitsFor;
+  return html`<p class="soft">It waits for: ${text.charAt(0).toLowerCase()}${text.slice(1)}</p>`;
 }
 
 /** Renders the reason of a failure: what happened, emphasized, and the advice. */
-function reasonText(reason: string): Markup {
-  const short = inShort(reason);
-  return html`<strong>${short}</strong>${reason.slice(short.length)}`;
-}
+const reasonText = ({ what, text }: Reason): Markup => html`<strong>${what}</strong>${text.slice(what.length)}`;
 
 /** Renders what identifies the delivery: its event, its date and its id. */
-function facts(values: Values): Markup {
-  const [event, created, id] = [textIn(values, 'event'), textIn(values, 'date_created'), numberIn(values, 'id')];
-  return html`<p class="moment soft">
-    ${event !== null && html`<span>${event}</span>`} <span>${shownDateOf(created ?? '')}</span>
-    ${id !== null && html`<span>ID ${id}</span>`}
+const facts = ({ event, dateCreated, id }: DetailedView): Markup =>
+  html`<p class="moment soft">
+    ${event !== null && html`<span>${event}</span>`} <span>${shownDateOf(dateCreated ?? '')}</span>
+    <span>ID ${id}</span>
   </p>`;
-}
 
 /** Renders the response of an attempt, if there was one: its body, and its headers folded. */
-function response(values: Values, attempt: string, isOpen: boolean): Markup | false {
-  const code = numberIn(values, 'response_code');
-  const [body, headers] = [textIn(values, 'response_body'), textIn(values, 'response_headers')];
-  if (code === null && body === null && headers === null) return false;
-  const unseen = html`<span class="unseen"> to ${attempt}</span>`;
+function response({ responseCode, responseBody, responseHeaders, n }: AttemptView, isOpen: boolean): Markup | false {
+  if (responseCode === null && responseBody === null && responseHeaders === null) return false;
+  const unseen = html`<span class="unseen"> to attempt ${n}</span>`;
   return html`<details class="fold" ${isOpen && html`open`}>
-    <summary>Response${code !== null && ` ${code}`}${unseen}</summary>
-    ${body === null && html`<p class="soft">No body is stored.</p>`}
-    ${body !== null && (isOpen ? bodyBlock(body, { name: 'body' }) : shownCode(body))}
+    <summary>Response${responseCode !== null && ` ${responseCode}`}${unseen}</summary>
+    ${!responseBody && html`<p class="soft">No body is stored.</p>`}
+    ${responseBody && (isOpen ? bodyBlock(responseBody, { name: 'body' }) : shownCode(responseBody))}
     ${
-      headers !== null &&
+      responseHeaders &&
       html`<details class="fold">
         <summary>Headers of the response${unseen}</summary>
-        ${shownCode(headers)}
+        ${shownCode(responseHeaders)}
       </details>`
     }
   </details>`;
 }
 
 /** Renders an attempt; the response of the newest one is open if it failed. */
-function attemptEntry(document: Document, at: number, shownReason: string | null): Markup {
-  const values = valuesOf(document);
-  const [outcome, reason, date] = ['outcome', 'reason', 'date_created'].map((name) => textIn(values, name));
-  const [number, duration] = [numberIn(values, 'attempt'), numberIn(values, 'duration')];
-  const called = `attempt ${number ?? ''}`;
+function attemptEntry(attempt: AttemptView, at: number, shownReason: string | undefined): Markup {
+  const { n, outcome, reason, date, durationMs } = attempt;
   return html`<li>
     <p class="moment">
-      <strong>Attempt ${number}</strong> ${stateBadge(outcome ?? 'unknown')}
-      <span class="soft">${exactDateOf(date ?? '')}</span>
-      ${duration !== null && html`<span class="soft">${duration} ms</span>`}
+      <strong>Attempt ${n}</strong> ${stateBadge(outcome)}
+      <span class="soft">${exactDateOf(date)}</span>
+      <span class="soft">${durationMs} ms</span>
     </p>
-    ${typeof reason === 'string' && reason !== shownReason && html`<p>${reason}</p>`}
-    ${response(values, called, at === 0 && outcome !== 'delivered')}
+    ${reason !== null && reason.text !== shownReason && html`<p>${reason.text}</p>`}
+    ${response(attempt, at === 0 && outcome !== 'delivered')}
   </li>`;
 }
 
-const attemptsCard = ({ attempts, state }: ShownDetails): Markup =>
+const attemptsCard = ({ tried, reason }: DetailedView): Markup =>
   html`<div class="card">
     <h2>Attempts</h2>
     ${
-      attempts.length === 0
+      tried.length === 0
         ? html`<p class="soft">None yet.</p>`
         : html`<ol class="timeline">
-            ${attempts.map((attempt, at) => attemptEntry(attempt, at, state.reason))}
+            ${tried.toReversed().map((attempt, at) => attemptEntry(attempt, at, reason?.text))}
           </ol>`
     }
   </div>`;
@@ -223,13 +163,8 @@ const attemptsCard = ({ attempts, state }: ShownDetails): Markup =>
 const sizeOf = (bytes: number): string => (bytes < 1_000 ? `${bytes} bytes` : `${(bytes / 1_000).toFixed(1)} kB`);
 
 /** Renders the command, or why there is none. */
-function command(values: Values, body: string, isCut: boolean): Markup {
-  const [method, url, headers] = ['method', 'url', 'headers'].map((name) => textIn(values, name) ?? '') as [
-    string,
-    string,
-    string,
-  ];
-  const text = isCut ? undefined : curlCommand({ method, url, headers, body });
+function command({ method, url, headers }: RequestView, body: string, isCut: boolean): Markup {
+  const text = isCut ? undefined : curlCommand({ method, url: url ?? '', headers: headers ?? '', body });
   if (text === undefined)
     return html`<p class="soft">
       There is no curl command for this request, because its url or its exact body cannot be shown.
@@ -244,54 +179,61 @@ function command(values: Values, body: string, isCut: boolean): Markup {
   </details>`;
 }
 
-function requestCard({ request }: ShownDetails, naming: Naming): Markup {
-  const values = valuesOf(request);
-  const [note, url, headers, body] = ['note', 'url', 'headers', 'body'].map((name) => textIn(values, name));
-  const bytes = numberIn(values, 'body_length');
-  const payload = hrefOf(linkTo(request, 'payload')?.href ?? '', naming);
-  const isCut = typeof body === 'string' && bytes !== null && Buffer.byteLength(body) < bytes;
+function requestCard(request: RequestView, naming: Naming): Markup {
+  const { note, method, url, headers, body, bodyBytes } = request;
+  const payload = hrefOf(request.payload ?? '', naming);
+  const isCut = body !== null && bodyBytes !== null && Buffer.byteLength(body) < bodyBytes;
   return html`<div class="card">
     <h2>Request</h2>
-    ${typeof note === 'string' && html`<p class="soft">${note}</p>`}
-    ${typeof url === 'string' && html`<p><code>${textIn(values, 'method') ?? 'POST'} ${url}</code></p>`}
+    <p class="soft">${note}</p>
+    ${url !== null && html`<p><code>${method} ${url}</code></p>`}
     ${
-      typeof headers === 'string' &&
+      headers !== null &&
       html`<h3>Headers</h3>
         ${shownCode(headers)}`
     }
     ${
-      typeof body === 'string' &&
+      body !== null &&
       html`<h3>Body</h3>
         <p class="soft">
-          ${bytes !== null && `${sizeOf(bytes)}.`}
+          ${bodyBytes !== null && `${sizeOf(bodyBytes)}.`}
           ${isJson(body, isCut) && 'Shown with line breaks that were not sent.'}
         </p>
-        ${bodyBlock(body, { name: 'body', isCut })} ${command(values, body, isCut)}`
+        ${bodyBlock(body, { name: 'body', isCut })} ${command(request, body, isCut)}`
     }
     ${payload !== undefined && html`<p><a href="${payload}">The complete payload of the event</a></p>`}
   </div>`;
 }
 
-/** Renders the page of a delivery. */
-export function deliveryPage(
-  { document, naming, view, now }: { document: Document; naming: Naming; view: View; now: Date },
-  details: ShownDetails,
-): string {
-  const { state } = details;
-  const [words, tone] = stateOf(state);
+/** Renders the page of a delivery; undefined for a document without its attempts and its request. */
+export function deliveryPage({
+  document,
+  naming,
+  view,
+  now,
+}: {
+  document: Document;
+  naming: Naming;
+  view: View;
+  now: Date;
+}): string | undefined {
+  const delivery = detailedView.of(document);
+  if (delivery === undefined) return undefined;
+  const { title, status, reason } = delivery;
+  const [words, tone] = stateOf(delivery);
   const { buttons } = actionForms({ document, naming, view }, false);
   const main = html`<div class="card">
       ${crumbs(document, naming)}
       <p class="kind">Delivery</p>
       <div class="title">
-        <h1>${document.title ?? ''}</h1>
+        <h1>${title}</h1>
         ${badge(words, tone)}
       </div>
-      <p class="lead">${outcomeOf(state, now)}</p>
-      ${state.reason !== null && html`<p class="${state.status === 'failed' ? 'alert' : 'alert mild'}">${reasonText(state.reason)}</p>`}
-      ${waiting(state)} ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${refreshNote(view)}
-      ${facts(valuesOf(document))} ${linkRow(document, naming, 'Related pages')}
+      <p class="lead">${outcomeOf(delivery, now)}</p>
+      ${reason !== null && html`<p class="${status === 'failed' ? 'alert' : 'alert mild'}">${reasonText(reason)}</p>`}
+      ${waiting(delivery)} ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${refreshNote(view)}
+      ${facts(delivery)} ${linkRow(document, naming, 'Related pages')}
     </div>
-    ${attemptsCard(details)} ${requestCard(details, naming)}`;
+    ${attemptsCard(delivery)} ${requestCard(delivery.request, naming)}`;
   return renderDesigned({ document, naming, view, main });
 }

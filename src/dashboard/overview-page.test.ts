@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nextWords, remedyOf, responseTime, stateWords, type ShownHealth } from './health.ts';
+import type { HealthView } from '#webhooks/health/health-document.ts';
+import { naming } from '../../test/setup/documents.ts';
+import { nextWords, remedyOf, responseTime, stateWords } from './health.ts';
 import { stateSentence } from './overview-page.ts';
 
-const ok: ShownHealth = {
+const ok: HealthView = {
   name: 'Orders',
-  href: '/webhooks/1',
+  address: '/webhooks/1',
   state: 'ok',
   isActive: true,
   inactiveReason: null,
@@ -17,21 +19,21 @@ const ok: ShownHealth = {
   successRate: 100,
   medianMs: 10,
   slowMs: 50,
-  trend: undefined,
+  trend: { name: 'success_trend', kind: 'trend', value: [] },
   pending: 0,
   oldestPending: null,
   dateNext: null,
-  lastFailure: null,
+  failures: [],
 };
 const idle = { ...ok, delivered: 0 };
-const failing = { ...ok, state: 'failing' };
-const paused = { ...ok, state: 'paused' };
-const incomplete = { ...ok, state: 'inactive' };
-const disabled = { ...ok, state: 'inactive', isActive: false };
-const gone = { ...disabled, inactiveReason: 'gone' };
-const ended = { ...disabled, inactiveReason: 'access_ended' };
+const failing: HealthView = { ...ok, state: 'failing' };
+const paused: HealthView = { ...ok, state: 'paused' };
+const incomplete: HealthView = { ...ok, state: 'inactive' };
+const disabled: HealthView = { ...ok, state: 'inactive', isActive: false };
+const gone: HealthView = { ...disabled, inactiveReason: 'gone' };
+const ended: HealthView = { ...disabled, inactiveReason: 'access_ended' };
 
-const sentences: readonly (readonly [sentence: string, healths: readonly ShownHealth[]])[] = [
+const sentences: readonly (readonly [sentence: string, healths: readonly HealthView[]])[] = [
   ['All 3 webhooks deliver.', [ok, ok, idle]],
   ['Your webhook delivers.', [ok]],
   ['Your webhook is ready.', [idle]],
@@ -56,7 +58,7 @@ test('a state has words of its own', () => {
 
 test('a webhook that needs attention leads to the remedy', () => {
   assert.deepEqual(
-    [{ ...failing, pending: 2 }, failing, paused, incomplete, gone, ended].map((health) => remedyOf(health)[1]),
+    [{ ...failing, pending: 2 }, failing, paused, incomplete, gone, ended].map((health) => remedyOf(health, naming)[1]),
     [
       '/webhooks/1/statuses?status=pending&attempts%3Agreaterthan=0',
       '/webhooks/1/statuses?status=failed',

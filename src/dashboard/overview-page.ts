@@ -1,7 +1,7 @@
 /** The overview of a store: whether its webhooks deliver, those that need attention with what to do, and the charts of a period. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/chart/chart.ts';
-import { hrefOf, linkTo } from '#hypermedia/html/links.ts';
+import { hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { addressWith, parseAddress } from '#hypermedia/html/search.ts';
 import { badge, cellValue } from '#hypermedia/html/values.ts';
@@ -10,7 +10,6 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
 import {
   countWords,
-  healthOf,
   isDisabledByPerson,
   needsAttention,
   nextWords,
@@ -18,20 +17,14 @@ import {
   remedyOf,
   responseTime,
   stateWords,
-  type ShownHealth,
 } from './health.ts';
+import { DEFAULT_PERIOD, PERIODS } from '#webhooks/health/figures.ts';
+import { overviewView, type HealthView } from '#webhooks/health/health-document.ts';
 
 /** The number up to which the overview counts the pending deliveries of a webhook. */
 const PENDING_COUNTED_MAX = 1_000;
 
-/** The periods of the API, with their labels and their words in a sentence. */
-const PERIODS = [
-  ['24h', '24 hours', 'the last 24 hours'],
-  ['7d', '7 days', 'the last 7 days'],
-  ['30d', '30 days', 'the last 30 days'],
-] as const;
-
-type Stated = Pick<ShownHealth, 'state' | 'isActive' | 'inactiveReason' | 'delivered'>;
+type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'delivered'>;
 
 /** Returns one sentence about the state of all webhooks. */
 export function stateSentence(healths: readonly Stated[]): string {
@@ -55,10 +48,10 @@ const waiting = (pending: number): string =>
   `${countWords(pending, PENDING_COUNTED_MAX)} ${pending === 1 ? 'delivery waits' : 'deliveries wait'}`;
 
 /** Renders a webhook that needs attention. */
-function concern(health: ShownHealth, { now, period }: { now: Date; period: string }): Markup {
-  const { name, href, attempts, failingSince, pausedUntil, pending, successRate, trend } = health;
+function concern(health: HealthView, { now, period, naming }: { now: Date; period: string; naming: Naming }): Markup {
+  const { name, address, attempts, failingSince, pausedUntil, pending, successRate, trend } = health;
   const [state, tone] = stateWords(health);
-  const [label, to] = remedyOf(health);
+  const [label, to] = remedyOf(health, naming);
   const next = nextWords(health, now);
   const facts = [
     failingSince !== null && html`Failing since ${shownDateOf(failingSince)}`,
@@ -68,11 +61,10 @@ function concern(health: ShownHealth, { now, period }: { now: Date; period: stri
   ].filter((fact) => fact !== false);
   return html`<li class="concern">
     <div>
-      <h2><a href="${href}">${name}</a> ${badge(state, tone)}</h2>
+      <h2><a href="${hrefOf(address, naming)}">${name}</a> ${badge(state, tone)}</h2>
       <p>${reasonOf(health)}</p>
       ${facts.length > 0 && html`<p class="soft facts">${facts.map((fact) => html`<span>${fact}</span> `)}</p>`}
       ${
-        trend !== undefined &&
         successRate !== null &&
         html`<p class="soft">
           ${cellValue(trend)} ${successRate} % of ${attempts === 1 ? '1 attempt' : `${countWords(attempts)} attempts`}
@@ -84,15 +76,15 @@ function concern(health: ShownHealth, { now, period }: { now: Date; period: stri
   </li>`;
 }
 
-function row(health: ShownHealth): Markup {
-  const { name, href, successRate, medianMs, pending, trend } = health;
+function row(health: HealthView, naming: Naming): Markup {
+  const { name, address, successRate, medianMs, pending, trend } = health;
   const [words, tone] = stateWords(health);
   return html`<tr>
-    <th scope="row"><a href="${href}">${name}</a></th>
+    <th scope="row"><a href="${hrefOf(address, naming)}">${name}</a></th>
     <td>${badge(words, tone)}</td>
     <td>
       ${
-        successRate === null || trend === undefined
+        successRate === null
           ? html`<span class="soft">No attempts</span>`
           : html`<span class="roomy">${cellValue(trend)}</span> ${successRate} %`
       }
@@ -102,7 +94,7 @@ function row(health: ShownHealth): Markup {
   </tr>`;
 }
 
-const table = (healths: readonly ShownHealth[], heading: string): Markup =>
+const table = (healths: readonly HealthView[], heading: string, naming: Naming): Markup =>
   html`<div class="card">
     <h2>${heading}</h2>
     <section class="table" tabindex="0" aria-label="${heading}">
@@ -117,7 +109,7 @@ const table = (healths: readonly ShownHealth[], heading: string): Markup =>
           </tr>
         </thead>
         <tbody>
-          ${healths.map(row)}
+          ${healths.map((health) => row(health, naming))}
         </tbody>
       </table>
     </section>
@@ -126,10 +118,10 @@ const table = (healths: readonly ShownHealth[], heading: string): Markup =>
 function periods(document: Document, naming: Naming, current: string): Markup {
   const { path } = parseAddress(document, naming);
   return html`<nav class="states" aria-label="Period of the statistics">
-    ${PERIODS.map(
-      ([value, label]) =>
+    ${Object.entries(PERIODS).map(
+      ([value, { label }]) =>
         html`<a
-          href="${addressWith(path, value === '24h' ? [] : [['period', value]])}"
+          href="${addressWith(path, value === DEFAULT_PERIOD ? [] : [['period', value]])}"
           ${value === current && html`aria-current="page"`}
           >${label}</a
         >`,
@@ -147,7 +139,7 @@ const empty = (webhooks: string): Markup =>
     <p><a class="button" href="${webhooks}">Create a webhook</a></p>
   </div>`;
 
-/** Renders the overview of a store. */
+/** Renders the overview of a store; undefined for a document without its view. */
 export function overviewPage({
   document,
   naming,
@@ -158,32 +150,29 @@ export function overviewPage({
   naming: Naming;
   view: View;
   now: Date;
-}): string {
-  const healths = (document.embedded[0]?.documents ?? []).map((one) => healthOf(one, naming));
-  if (healths.length === 0) {
-    const webhooks = hrefOf(linkTo(document, 'webhooks')?.href ?? '', naming) ?? '';
-    return renderDesigned({ document, naming, view, main: empty(webhooks) });
-  }
+}): string | undefined {
+  const overview = overviewView.of(document);
+  if (overview === undefined) return undefined;
+  const { healths, webhooks } = overview;
+  if (healths.length === 0)
+    return renderDesigned({ document, naming, view, main: empty(hrefOf(webhooks, naming) ?? '') });
   const concerns = healths.filter(needsAttention);
   const [disabled, working] = [healths.filter(isDisabledByPerson), healths.filter(({ state }) => state === 'ok')];
   const others = [...working, ...disabled];
-  const current = document.properties.find(({ name }) => name === 'period')?.value;
-  const shown = PERIODS.find(([value]) => value === current);
-  if (shown === undefined) throw new TypeError('The overview has no period');
-  const [value, , period] = shown;
+  const period = PERIODS[overview.period].words;
   const main = html`<div class="card">
       <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">${stateSentence(healths)}</h1>
       ${
         concerns.length > 0 &&
         html`<ul class="concerns">
-          ${concerns.map((health) => concern(health, { now, period }))}
+          ${concerns.map((health) => concern(health, { now, period, naming }))}
         </ul>`
       }
     </div>
-    ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks')}
+    ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks', naming)}
     <div class="card">
       <h2>All webhooks</h2>
-      ${periods(document, naming, value)} ${chartsOf(view.charts)}
+      ${periods(document, naming, overview.period)} ${chartsOf(view.charts)}
     </div>`;
   return renderDesigned({ document, naming, view, main });
 }

@@ -8,7 +8,7 @@ import { webhookPage } from './webhook-page.ts';
 test('a property without a place of its own is among the settings', () => {
   const document = webhook(0);
   const page = (properties: typeof document.properties) =>
-    webhookPage({ document: { ...document, properties }, naming, view: owner, now: new Date(0) });
+    webhookPage({ document: { ...document, properties }, naming, view: owner, now: new Date(0) }) ?? '';
   assert.doesNotMatch(page(document.properties), /Colour/);
   assert.match(page([...document.properties, text('colour', 'blue')]), /<dt>Colour<\/dt>\s*<dd>blue<\/dd>/);
 });

@@ -101,6 +101,7 @@ const createList = ({ sql, search, baseUrl }: Deps): Operation =>
         items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
         timeZone: found.timeZone,
+        of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: storeAddress, title: 'The store', crumb: 'Store' }],
       };
     },

@@ -18,7 +18,7 @@ const valueOf = (filters: readonly Filter[], name: string): string | undefined =
 const isOfResource = ({ property, operator }: Filter): boolean =>
   operator === 'is' && (property === 'resource_id' || property === 'resource_type');
 
-/** The ids of the events of the resource that filters name, and the filters that these ids do not imply. */
+/** `ids`: events of the resource in the filters. `others`: filters that still have to be applied. */
 export type ResourceEvents = { ids: readonly number[]; others: readonly Filter[] };
 
 /**

@@ -1,6 +1,6 @@
 /** Operations that list a collection. */
 import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
-import type { Document, Link, Naming, Search } from '#hypermedia/document.ts';
+import { viewType, type Document, type Link, type Naming, type Search } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
@@ -15,6 +15,11 @@ import {
 } from './operation.ts';
 import { withNarrower } from './narrower.ts';
 import type { Params } from './route.ts';
+
+/** What the items of a list belong to. `webhookId`: null for those of the whole store. */
+export type ListView = { storeId: number; webhookId: number | null };
+
+export const listView = viewType<ListView>();
 
 /**
  * A page of results. `path` is the collection's address; `links` are added to those of paging; `rel` and `title` are
@@ -33,6 +38,8 @@ export type Listed = {
   summary?: () => Promise<Document>;
   /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
+  /** For lists with a page that is designed or kept live. */
+  of?: ListView;
 };
 
 /** Names of properties, each with its choices; null if any value is possible, `contains` for a text that the value contains. */
@@ -129,7 +136,8 @@ export function listing(
         fields: searchFields(described.searchedBy, described.properties),
         timeZone,
       };
-      const whole = { ...document, links: [...document.links, ...links], ...(search && { search }) };
+      const view = result.of && listView.attach(result.of);
+      const whole = { ...document, links: [...document.links, ...links], ...(search && { search }), ...view };
       const { naming, charts, summary } = result;
       const parts = { ...(charts && { charts }), ...(summary && { summary }) };
       return { status: 200, document: whole, ...(naming && { naming }), ...parts };

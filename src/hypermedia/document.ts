@@ -154,7 +154,26 @@ export type Document = {
   refreshSeconds?: number;
   /** For collections: the search form of the page. */
   search?: Search;
+  /** What a designed page shows of it; only `ViewType` reads and makes it. */
+  view?: { type: object; value: unknown };
 };
+
+/** A typed view of a resource: what its designed page renders, instead of properties that it would look up by their names. */
+export type ViewType<View> = {
+  /** Returns the member with which a Document has the view. */
+  attach: (view: View) => Required<Pick<Document, 'view'>>;
+  /** Returns the view of a Document; undefined if it has none of this type, as after `fields` has removed properties. */
+  of: (document: Document) => View | undefined;
+};
+
+/** Creates a type of views. Dates are as in the API, and secrets masked as in the properties. */
+export function viewType<View>(): ViewType<View> {
+  const type = {};
+  return {
+    attach: (value) => ({ view: { type, value } }),
+    of: ({ view }) => (view?.type === type ? (view.value as View) : undefined),
+  };
+}
 
 /** Base of the addresses in a representation: frozen with an event, otherwise from the configuration. */
 export type Naming = { baseUrl: string; relationPrefix: string };

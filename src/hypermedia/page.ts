@@ -41,11 +41,11 @@ export function neighbours({ offset, limit }: Page, total: number) {
   };
 }
 
-/** Returns the document with these properties only; `null` keeps all. */
+/** Returns the document with these properties only, and without the view of its designed page; `null` keeps all. */
 export function withFields(document: Document, fields: ReadonlySet<string> | null): Document {
-  return fields === null
-    ? document
-    : { ...document, properties: document.properties.filter(({ name }) => fields.has(name)) };
+  if (fields === null) return document;
+  const { view: _, ...rest } = document;
+  return { ...rest, properties: document.properties.filter(({ name }) => fields.has(name)) };
 }
 
 /**

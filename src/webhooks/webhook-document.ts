@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { collectionOf } from '#catalog/catalog.ts';
 import { listQueryOf } from '#catalog/payload-filter.ts';
 import { propertiesOf } from '#http/field-table.ts';
-import type { Document, Link, Property } from '#hypermedia/document.ts';
+import { viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import type { Lack } from './health/health-sql.ts';
 import { webhookFields, type WebhookState } from './webhook-fields.ts';
 import type { WebhookRow } from './webhook-sql.ts';
@@ -131,6 +131,27 @@ export function versionOf({ revision, nextEncryptionKey }: Pick<WebhookRow, 'rev
   return nextEncryptionKey === null ? `${revision}` : `${revision}r`;
 }
 
+export type WebhookView = Pick<
+  WebhookRow,
+  | 'url'
+  | 'eventResource'
+  | 'events'
+  | 'format'
+  | 'version'
+  | 'ratePerSecond'
+  | 'retryProfile'
+  | 'ordering'
+  | 'isActive'
+  | 'isHeld'
+> & {
+  state: WebhookState;
+  hasHeaders: boolean;
+  /** The reader may see and rotate the key. */
+  isRotatable: boolean;
+};
+
+export const webhookView = viewType<WebhookView>();
+
 const describe = propertiesOf(webhookFields);
 
 const withWithheldHeaders = (property: Property): Property =>
@@ -140,10 +161,11 @@ const withWithheldHeaders = (property: Property): Property =>
 
 /** Returns the Document of a webhook. An expired rotation must have been resolved by `withCurrentKeys`. */
 export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
+  const state = stateOf(webhook, shown.now);
   const properties = describe(webhook, webhook.timeZone, {
     encryption_key: shown.encryptionKey,
     next_encryption_key: shown.nextEncryptionKey,
-    state: stateOf(webhook, shown.now),
+    state,
     reason: lackReason(webhook),
   });
   return {
@@ -154,5 +176,20 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     links: linksOf(webhook, shown),
     embedded: [],
     properties: shown.isWithheld ? properties.map(withWithheldHeaders) : properties,
+    ...webhookView.attach({
+      url: webhook.url,
+      eventResource: webhook.eventResource,
+      events: webhook.events,
+      format: webhook.format,
+      version: webhook.version,
+      ratePerSecond: webhook.ratePerSecond,
+      retryProfile: webhook.retryProfile,
+      ordering: webhook.ordering,
+      isActive: webhook.isActive,
+      isHeld: webhook.isHeld,
+      state,
+      hasHeaders: Object.keys(webhook.headers).length > 0,
+      isRotatable: shown.isRotatable,
+    }),
   };
 }

@@ -1,20 +1,14 @@
 /** Rendered pages of the dashboard, for browser and validator tests. */
-import { deliveryPage, detailsOf } from '#dashboard/delivery-page.ts';
+import { deliveryPage } from '#dashboard/delivery-page.ts';
 import { invitationPage } from '#dashboard/invitations-part.ts';
 import { membersOf, membersPage } from '#dashboard/members-page.ts';
-import {
-  boolean,
-  code,
-  date,
-  enumeration,
-  number,
-  text,
-  url,
-  type Action,
-  type Document,
-} from '#hypermedia/document.ts';
+import type { Action, Document } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
-import { attempt, collectionOf, naming, store } from './documents.ts';
+import { invitationView } from '#stores/invitations/invitation.ts';
+import { memberView } from '#stores/members/member.ts';
+import { detailedView, type DetailedView } from '#webhooks/history/delivery.ts';
+import type { AttemptView } from '#webhooks/history/history-documents.ts';
+import { collectionOf, naming, store } from './documents.ts';
 
 const { baseUrl } = naming;
 const now = new Date('2026-11-20T16:30:00Z');
@@ -30,119 +24,120 @@ const BODY = {
 };
 const HEADERS = 'content-type: application/hal+json\nwebhook-id: msg_1\nwebhook-timestamp: 1\nx-team: ops';
 
-const request: Document = {
-  name: 'request',
-  embedded: [],
-  links: [
-    { rel: 'payload', href: `${store}/events/691489734656233/payload`, title: 'The complete payload of the event' },
-  ],
-  properties: [
-    text('note', 'This is the request of the last attempt.'),
-    text('method', 'POST'),
-    url('url', `https://example.com/${'a-long-path/'.repeat(20)}?token=x`),
-    code('headers', HEADERS),
-    code('body', JSON.stringify(BODY)),
-    number('body_length', JSON.stringify(BODY).length),
-  ],
-};
+const REASON = 'Your endpoint answered 500';
+
+function tried(n: number): AttemptView {
+  const isFine = n % 4 === 0;
+  return {
+    n: 1 + n,
+    outcome: isFine ? 'delivered' : 'refused',
+    reason: isFine ? null : { what: REASON, text: `${REASON}: an error occurred in it. Check its log.` },
+    date: `2026-11-20T16:${10 + n}:10+0000`,
+    durationMs: 214 + 37 * n,
+    responseCode: isFine ? 200 : 500,
+    responseBody: isFine ? '{"ok":true}' : '<html>\r\n<body>\u0007Internal error</body>\n</html>',
+    responseHeaders: 'content-type: text/html\nserver: example\nx-request-id: 7f3',
+  };
+}
 
 function delivery(status: 'pending' | 'failed', attempts: number): Document {
   const isPending = status === 'pending';
+  const shown: DetailedView = {
+    id: 691_489_734_656_480,
+    title: 'Transaction 7001 created',
+    webhookId: 2281,
+    event: 'transaction/created',
+    status,
+    reason: attempts === 0 ? null : { what: REASON, text: `${REASON}: an error occurred in it. Check its log.` },
+    attempts,
+    attemptsMax: isPending ? 12 : null,
+    dateNext: isPending ? '2026-11-20T16:34:00+0000' : null,
+    waitsFor: isPending ? { kind: 'queue', text: 'The deliveries before it, and the rate limit.' } : null,
+    dateCreated: '2026-11-20T16:00:00+0000',
+    dateEnded: isPending ? null : '2026-11-20T16:20:00+0000',
+    tried: Array.from({ length: attempts }, (_, n) => tried(n)),
+    request: {
+      note: 'This is the request of the last attempt.',
+      isAsSent: true,
+      method: 'POST',
+      url: `https://example.com/${'a-long-path/'.repeat(20)}?token=x`,
+      headers: HEADERS,
+      body: JSON.stringify(BODY),
+      bodyBytes: JSON.stringify(BODY).length,
+      payload: `${store}/events/691489734656233/payload`,
+    },
+  };
   return {
     name: 'status',
-    title: 'Transaction 7001 created',
+    title: shown.title,
     actions: isPending ? [] : [resend],
     links: [
       { rel: 'self', href: self },
       { rel: 'webhook', href: `${baseUrl}/webhooks/2281`, title: 'The webhook', crumb: 'Orders' },
       { rel: 'event', href: `${store}/events/691489734656233`, title: 'The event' },
     ],
-    properties: [
-      number('id', 691_489_734_656_480),
-      text('event', 'transaction/created'),
-      enumeration('status', status),
-      text.orNull(
-        'reason',
-        attempts === 0 ? null : 'Your endpoint answered 500: an error occurred in it. Check its log.',
-      ),
-      number('attempts', attempts),
-      number.orNull('attempts_max', isPending ? 12 : null),
-      date.orNull('date_next', isPending ? '2026-11-20T16:34:00+0000' : null),
-      text.orNull('waits_for', isPending ? 'The deliveries before it, and the rate limit (rate_per_second).' : null),
-      date('date_created', '2026-11-20T16:00:00+0000'),
-      date.orNull('date_ended', isPending ? null : '2026-11-20T16:20:00+0000'),
-    ],
-    embedded: [
-      { rel: 'logs', documents: Array.from({ length: attempts }, (_, n) => attempt(n)), isTimeline: true },
-      { rel: 'request', documents: [request], single: true },
-    ],
+    properties: [],
+    embedded: [],
+    ...detailedView.attach(shown),
   };
 }
 
-function shownDelivery(document: Document, view: View): string {
-  const details = detailsOf(document);
-  if (details === undefined) throw new Error('The delivery lacks a part of its page');
-  return deliveryPage({ document, naming, view, now }, details);
+/** Returns a page; throws for a document that has no designed one. */
+export function shownPage(page: string | undefined): string {
+  if (page === undefined) throw new Error('The document has no view');
+  return page;
 }
+
+const shownDelivery = (document: Document, view: View): string =>
+  shownPage(deliveryPage({ document, naming, view, now }));
 
 function member(n: number, role: 'owner' | 'member'): Document {
-  const email = `a-person-with-a-long-name-${n}@an-organization-with-a-long-name.example`;
-  return {
-    name: 'member',
-    title: email,
-    version: role,
-    links: [
-      { rel: 'self', href: `${store}/members/${n}` },
-      ...(n === 1 ? [{ rel: 'user', href: `${baseUrl}/users/1` }] : []),
-    ],
-    embedded: [],
-    properties: [
-      number('user_id', n),
-      text('email', email),
-      enumeration('role', role),
-      date('date_created', '2026-11-20T16:00:00+0000'),
-    ],
-  };
+  const name = `a-person-with-a-long-name-${n}@an-organization-with-a-long-name.example`;
+  const address = `${store}/members/${n}`;
+  const shown = { name, role, since: '2026-11-20T16:00:00+0000', address, version: role, isReader: n === 1 };
+  return { name: 'member', title: name, links: [], embedded: [], properties: [], ...memberView.attach(shown) };
 }
 
-const role = { name: 'role', kind: 'enumeration', isRequired: true, isMultiple: false } as const;
-const email = { name: 'email', kind: 'text', isRequired: false, isMultiple: false } as const;
+const roleField = { name: 'role', kind: 'enumeration', isRequired: true, isMultiple: false } as const;
+const emailField = { name: 'email', kind: 'text', isRequired: false, isMultiple: false } as const;
 const add: Action = {
   name: 'create',
   title: 'Add a member',
   method: 'POST',
   href: `${store}/members`,
-  fields: [email, { ...role, choices: ['owner', 'member'] }],
+  fields: [emailField, { ...roleField, choices: ['owner', 'member'] }],
 };
 
-function invitation(n: number, link: string | null, mailedTo: string | null): Document {
+function invitation(n: number, link: string | null, email: string | null): Document {
+  const name = email ?? 'Anyone with the link';
+  const members = `${store}/members`;
   return {
     name: 'invitation',
-    title: mailedTo ?? 'Anyone with the link',
-    version: 1,
+    title: name,
     links: [
       { rel: 'self', href: `${store}/invitations/${n}` },
-      { rel: 'members', href: `${store}/members`, crumb: 'Members' },
+      { rel: 'members', href: members, crumb: 'Members' },
     ],
     embedded: [],
-    properties: [
-      text.orNull('email', mailedTo),
-      enumeration('role', mailedTo === null ? 'member' : 'owner'),
-      boolean('is_mailed', mailedTo !== null),
-      url.orNull('link', link),
-      date('date_expires', '2026-11-23T16:00:00+0000'),
-    ],
+    properties: [],
+    ...invitationView.attach({
+      name,
+      address: `${store}/invitations/${n}`,
+      email,
+      role: email === null ? 'member' : 'owner',
+      isMailed: email !== null,
+      link,
+      expires: '2026-11-23T16:00:00+0000',
+      members,
+    }),
   };
 }
 
 const LINK = `https://auth.example.com/invitations/hal_in_${'A'.repeat(43)}`;
 const GUEST = 'guest@an-organization-with-a-long-name.example';
 
-function shownInvitation(document: Document, view: View): string {
-  const page = invitationPage({ document, naming, view });
-  if (page === undefined) throw new Error('The invitation lacks its link');
-  return page;
-}
+const shownInvitation = (document: Document, view: View): string =>
+  shownPage(invitationPage({ document, naming, view }));
 
 function withInvitations(view: View): View {
   const invitations = collectionOf('invitations', 'Invitations to this store', [
@@ -155,7 +150,7 @@ function withInvitations(view: View): View {
 
 function shownMembers(members: readonly Document[], view: View): string {
   const document = { ...collectionOf('members', 'The members of this store', members), actions: [add] };
-  return membersPage({ document, naming, view }, membersOf(document, naming) ?? []);
+  return membersPage({ document, naming, view }, membersOf(document) ?? []);
 }
 
 /** Returns variants of the pages by name, for a signed-in reader. */

@@ -1,4 +1,5 @@
 /** Sample documents as handlers make them, to render pages without the modules. */
+import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { boolean, code, count, date, enumeration, json, number, secret, text, url } from '#hypermedia/document.ts';
 
@@ -8,7 +9,7 @@ export const store = `${baseUrl}/stores/1001`;
 
 export const EVENTS = 'created modified captured refunded voided'.split(' ').map((action) => `transaction/${action}`);
 
-const STATES = ['ok', 'failing', 'paused', 'inactive', 'ok'];
+const STATES = ['ok', 'failing', 'paused', 'inactive', 'ok'] as const;
 
 const linksOfWebhook = (self: string): Link[] => [
   { rel: 'self', href: self, title: 'This webhook' },
@@ -24,6 +25,21 @@ export const STORED_KEY = 'whsec_c3RvcmVkIGFuZCBuZXZlciBwcmVmaWxsZWQ';
 export function webhook(n: number): Document {
   const self = `${baseUrl}/webhooks/${2281 + 256 * n}`;
   const name = n % 4 === 0 ? 'Orders to the warehouse' : `Newsletter, list ${n}`;
+  const shown: WebhookView = {
+    url: n === 3 ? null : `https://warehouse-${n}.example.com/hooks/orders?source=halcyon&region=north`,
+    eventResource: n % 2 === 0 ? 'transaction' : 'customer',
+    events: EVENTS.slice(0, 2 + (n % 3)).toReversed(),
+    format: n % 3 === 0 ? 'json' : 'partner_automation',
+    version: '2',
+    ratePerSecond: n === 0 ? 10 : null,
+    retryProfile: 'hour',
+    ordering: null,
+    isActive: n % 5 !== 3,
+    isHeld: false,
+    state: STATES[n % 5] ?? 'ok',
+    hasHeaders: n === 0,
+    isRotatable: true,
+  };
   return {
     name: 'webhook',
     title: name,
@@ -33,21 +49,22 @@ export function webhook(n: number): Document {
     properties: [
       number('id', 2281 + 256 * n),
       text('name', name),
-      enumeration('format', n % 3 === 0 ? 'json' : 'partner_automation'),
+      enumeration('format', shown.format),
       text('version', '2'),
-      url.orNull('url', n === 3 ? null : `https://warehouse-${n}.example.com/hooks/orders?source=halcyon&region=north`),
+      url.orNull('url', shown.url),
       text.orNull('query', n === 0 ? 'zoom=items,items:item_options,customer' : null),
       secret.orNull('encryption_key', n === 2 ? null : STORED_KEY),
-      enumeration('event_resource', n % 2 === 0 ? 'transaction' : 'customer'),
-      json('events', EVENTS.slice(0, 2 + (n % 3)).toReversed()),
-      boolean('is_active', n % 5 === 3 ? '0' : '1'),
+      enumeration.orNull('event_resource', shown.eventResource),
+      json('events', shown.events),
+      boolean('is_active', shown.isActive ? '1' : '0'),
       json('headers', n === 0 ? { 'X-Warehouse': 'north', 'X-Team': 'orders & returns' } : {}),
-      number.orNull('rate_per_second', n === 0 ? 10 : null),
-      enumeration('retry_profile', 'hour'),
-      enumeration('state', STATES[n % 5] ?? 'ok'),
+      number.orNull('rate_per_second', shown.ratePerSecond),
+      enumeration('retry_profile', shown.retryProfile),
+      enumeration('state', shown.state),
       date('date_created', `2026-11-${String(1 + n).padStart(2, '0')}T09:30:00+0100`),
       date('date_modified', '2026-11-20T16:05:03+0100'),
     ],
+    ...webhookView.attach(shown),
   };
 }
 

@@ -7,7 +7,8 @@ import { createFrontPage } from '#dashboard/front-page.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { designedPages } from './designed-pages.ts';
+import { designedPages, shownPage } from './designed-pages.ts';
+import { overviewView } from '#webhooks/health/health-document.ts';
 import { curve, snapshot, snapshots } from './curves.ts';
 import {
   attempt,
@@ -130,7 +131,7 @@ const exampleOf = (rel: string): Document => {
   return example;
 };
 const [overview, health] = [exampleOf('overview'), exampleOf('health')];
-const overviewOfNone = { ...overview, embedded: [] };
+const overviewOfNone = { ...overview, ...overviewView.attach({ period: '24h', healths: [], webhooks: '/webhooks' }) };
 const refusedChange: View = { ...owner, refused: { ...refused.refused, action: 'change' } };
 
 /** All variants of pages, by name. */
@@ -147,15 +148,18 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
     'a list of names without an end',
     renderHtml(collectionOf('transactions', 'All', [endless('a'), endless('b')]), naming, visitor),
   ],
-  ['the overview', overviewPage({ ...signedIn, document: overview, view: owner })],
-  ['the overview of a store without webhooks', overviewPage({ ...signedIn, document: overviewOfNone, view: owner })],
+  ['the overview', shownPage(overviewPage({ ...signedIn, document: overview, view: owner }))],
+  [
+    'the overview of a store without webhooks',
+    shownPage(overviewPage({ ...signedIn, document: overviewOfNone, view: owner })),
+  ],
   [
     'the page of a webhook',
-    webhookPage({ ...signedIn, document: changeable(webhook(0)), view: { ...owner, summary: health } }),
+    shownPage(webhookPage({ ...signedIn, document: changeable(webhook(0)), view: { ...owner, summary: health } })),
   ],
   [
     'the page of a webhook with a form that was refused',
-    webhookPage({ ...signedIn, document: changeable(webhook(1)), view: refusedChange }),
+    shownPage(webhookPage({ ...signedIn, document: changeable(webhook(1)), view: refusedChange })),
   ],
   ['an error', renderHtml(errors, naming, visitor)],
   ['home', renderHtml(home, naming, owner)],

@@ -18,7 +18,7 @@ import { progressLine } from './progress.ts';
 
 /** 16 MiB for any length of input. One of a million lines is a false positive. */
 const BITS = 2 ** 27;
-/** 16 MiB for any length of input. */
+/** The counters take 16 MiB, however long the input is. */
 const COUNTERS = 2 ** 22;
 const PROBES = 4;
 
@@ -43,7 +43,7 @@ function createBloomFilter(): (digest: Buffer) => boolean {
 function createCountMinSketch(): Occurrences {
   const counters = new Uint32Array(COUNTERS);
   return (digest) => {
-    // Other bytes than those of the filter, so that a collision there is not a collision here.
+    // Uses digest bytes that the filter does not use, so collisions of both are independent.
     const places = Array.from({ length: PROBES }, (_, probe) => digest.readUInt32LE(4 * (PROBES + probe)) % COUNTERS);
     const count = Math.min(...places.map((place) => counters[place] ?? 0));
     for (const place of places) counters[place] = (counters[place] ?? 0) + 1;

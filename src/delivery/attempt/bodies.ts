@@ -109,7 +109,8 @@ export class EventCache {
   }
 
   /**
-   * Uncounts a delivery. An event added after some of its deliveries is dropped early, and the others read it again.
+   * Decrements the count of an event. An event cached after some of its deliveries had ended is dropped too early; the remaining
+   * deliveries read it again.
    */
   release(eventId: number): void {
     const entry = this.#entries.get(eventId);

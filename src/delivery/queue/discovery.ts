@@ -181,7 +181,7 @@ export class Discovery {
   /** Begins the scans of requested shards, and returns all that are not finished. */
   #openScans(scans: Map<number, ShardScan>): ShardScan[] {
     for (const shard of this.#requested) {
-      // Scanned again after the others, so that each of them is scanned and reconciled in the end.
+      // A shard requested during its scan is scanned again last; otherwise it could starve the other shards.
       if (scans.has(shard)) continue;
       this.#requested.delete(shard);
       scans.set(shard, new ShardScan(shard, this.#resumeAfter.get(shard) ?? 0));
@@ -257,7 +257,7 @@ export class Discovery {
     if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
   }
 
-  /** Remembers that a webhook after this id found no place. */
+  /** Stores where the next scan of the shard resumes: there was no lane free for webhooks after this id. */
   #resumeLater(shard: number, after: number): void {
     if (!this.#resumeAfter.has(shard)) this.#resumeAfter.set(shard, after);
   }

@@ -22,7 +22,7 @@ export type LanesLimits = LaneLimits & {
  */
 export type Placement = 'lane' | 'full' | 'deferred';
 
-/** Share of the places that evicted webhooks may use together. */
+/** Share of the lanes in memory that previously evicted webhooks may use. */
 const READMITTED_SHARE = 0.1;
 /**
  * Share of the places reserved for webhooks whose last attempt succeeded. Without it, 10,000 endpoints that hang kept

@@ -104,7 +104,7 @@ export class RunQueue {
     }
   }
 
-  /** Removes closed lanes. Unblocked ones stay: when dequeued they pass their slot on. */
+  /** Removes closed lanes, except unblocked ones: dequeuing them passes their slot to the next lane. */
   removeClosed(): void {
     for (const waiting of [...this.#partitions.map(({ lanes }) => lanes), this.#stores, this.#origins])
       waiting.prune(isClosed);

@@ -156,7 +156,7 @@ export async function insertApplied(target: Queryable, ids: readonly number[]): 
   await target`insert into outbox_applied (id) select id from unnest(${ids}::bigint[]) as a (id) on conflict do nothing`;
 }
 
-/** Returns whether changes wait that the home database cannot take over, because only the source can apply them. */
+/** Returns whether the outbox has changes that only the source database can apply. */
 async function isWaiting(tx: Queryable, { source, shards }: Move, applied: readonly number[]): Promise<boolean> {
   const rows = await tx`
     select from outbox

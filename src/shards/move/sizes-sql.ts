@@ -5,7 +5,7 @@ import { listMovedTables } from './tables.ts';
 
 export type Measure = 'bytes' | 'rows';
 
-/** A sample of a table reads this much of it. */
+/** Pages (8 KB) that a sample of a table reads. */
 const SAMPLE_PAGES = 2_000;
 
 /** Returns bytes or rows by shard, from a sample of each table. */

@@ -1,7 +1,8 @@
 /** An invitation to a store: its properties, the schema of a body, the Document, and the tokens of its links. */
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type PartOf } from '#http/field-table.ts';
-import type { Document } from '#hypermedia/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { viewType, type Document } from '#hypermedia/document.ts';
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers, memberFields, type Role } from '../members/member.ts';
 import type { InvitationRow } from './invitations-sql.ts';
@@ -48,26 +49,42 @@ export function addressOfInvitations(storeId: number, baseUrl: string): string {
   return `${addressOfStore(storeId, baseUrl)}/invitations`;
 }
 
+export type InvitationView = Pick<InvitationRow, 'email' | 'role' | 'isMailed'> & {
+  name: string;
+  address: string;
+  link: string | null;
+  expires: string;
+  /** The address of the members of the store. */
+  members: string;
+};
+
+export const invitationView = viewType<InvitationView>();
+
 /** Returns the Document of an invitation. `link` is not null only in the response that creates the invitation. */
 export function invitationDocument(
   invitation: InvitationRow,
   { baseUrl, link }: { baseUrl: string; link: string | null },
 ): Document {
-  const { id, storeId, email, dateCreated, timeZone } = invitation;
+  const { id, storeId, email, role, isMailed, dateCreated, dateExpires, timeZone } = invitation;
   const invitations = addressOfInvitations(storeId, baseUrl);
+  const members = addressOfMembers(storeId, baseUrl);
+  const name = email ?? 'Anyone with the link';
+  const address = `${invitations}/${id}`;
+  const expires = formatDate(dateExpires, timeZone);
   return {
     name: 'invitation',
-    title: email ?? 'Anyone with the link',
+    title: name,
     // An invitation never changes.
     version: dateCreated.getTime(),
     links: [
-      { rel: 'self', href: `${invitations}/${id}`, title: 'This invitation' },
+      { rel: 'self', href: address, title: 'This invitation' },
       { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store of this invitation', crumb: 'Store' },
-      { rel: 'members', href: addressOfMembers(storeId, baseUrl), title: 'The members of the store', crumb: 'Members' },
+      { rel: 'members', href: members, title: 'The members of the store', crumb: 'Members' },
       { rel: 'invitations', href: invitations, title: 'All invitations to the store', crumb: 'Invitations' },
     ],
     embedded: [],
     properties: describe(invitation, timeZone, { state: 'pending', link }),
+    ...invitationView.attach({ name, address, email, role, isMailed, link, expires, members }),
   };
 }
 

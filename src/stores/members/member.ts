@@ -2,7 +2,8 @@
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type ValueOf, type WholeOf } from '#http/field-table.ts';
-import type { Document } from '#hypermedia/document.ts';
+import { viewType, type Document } from '#hypermedia/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
 import { addressOfStore } from '../store-document.ts';
 import type { MemberRow } from './members-sql.ts';
 
@@ -55,6 +56,18 @@ export function addressOfMembers(storeId: number, baseUrl: string): string {
   return `${addressOfStore(storeId, baseUrl)}/members`;
 }
 
+export type MemberView = {
+  name: string;
+  role: Role;
+  since: string;
+  address: string;
+  version: string;
+  /** The member is the reader. */
+  isReader: boolean;
+};
+
+export const memberView = viewType<MemberView>();
+
 /** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
 export function memberDocument(
   member: MemberRow,
@@ -63,19 +76,22 @@ export function memberDocument(
   const { storeId, userId, email, role } = member;
   const members = addressOfMembers(storeId, baseUrl);
   const visibleEmail = principal.scope === 'platform' || isInPerson(principal) ? email : null;
+  const name = visibleEmail ?? `User ${userId}`;
+  const address = `${members}/${userId}`;
+  const isReader = reachesUser(principal, userId);
+  const since = formatDate(member.dateCreated, member.timeZone);
   return {
     name: 'member',
-    title: visibleEmail ?? `User ${userId}`,
+    title: name,
     version: role,
     links: [
-      { rel: 'self', href: `${members}/${userId}`, title: 'This member' },
+      { rel: 'self', href: address, title: 'This member' },
       { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store of this member', crumb: 'Store' },
       { rel: 'members', href: members, title: 'All members of the store', crumb: 'Members' },
-      ...(reachesUser(principal, userId)
-        ? [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The person' }]
-        : []),
+      ...(isReader ? [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The person' }] : []),
     ],
     embedded: [],
     properties: describe(member, member.timeZone, { email: visibleEmail }),
+    ...memberView.attach({ name, role, since, address, version: role, isReader }),
   };
 }

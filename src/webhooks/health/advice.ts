@@ -41,7 +41,7 @@ function failures(
   const reason = outcome === null ? null : reasonOf({ outcome, responseCode });
   const many = consecutiveFailures === 1 ? 'One attempt' : `${consecutiveFailures} consecutive attempts`;
   return html`${many} failed${firstFailureAt !== null && html`, the first on ${shownAt(firstFailureAt, timeZone)}`}.
-  ${reason !== null && html`Last failure: ${reason}`}`;
+  ${reason !== null && html`Last failure: ${reason.text}`}`;
 }
 
 /**

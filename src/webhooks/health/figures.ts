@@ -11,9 +11,9 @@ const HOUR_MS = 3_600_000;
  * which it is divided.
  */
 export const PERIODS = {
-  '24h': { words: 'the last 24 hours', hours: 24, spanHours: 1, span: 'hour' },
-  '7d': { words: 'the last 7 days', hours: 7 * 24, spanHours: 6, span: '6 hours' },
-  '30d': { words: 'the last 30 days', hours: 30 * 24, spanHours: 24, span: '24 hours' },
+  '24h': { label: '24 hours', words: 'the last 24 hours', hours: 24, spanHours: 1, span: 'hour' },
+  '7d': { label: '7 days', words: 'the last 7 days', hours: 7 * 24, spanHours: 6, span: '6 hours' },
+  '30d': { label: '30 days', words: 'the last 30 days', hours: 30 * 24, spanHours: 24, span: '24 hours' },
 } as const;
 export type Period = keyof typeof PERIODS;
 export const DEFAULT_PERIOD: Period = '24h';

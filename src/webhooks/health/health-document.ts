@@ -6,6 +6,7 @@ import {
   enumeration,
   number,
   text,
+  viewType,
   type Document,
   type Link,
   type Property,
@@ -20,6 +21,7 @@ import {
   stateOf,
 } from '../webhook-document.ts';
 import type { WebhookState } from '../webhook-fields.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
 import { reasonOf } from '../history/reason.ts';
 import { DEFAULT_PERIOD, p50, p95, successRate, type Failure, type Figures, type Period } from './figures.ts';
 import type { Health, Healths } from './read.ts';
@@ -28,9 +30,6 @@ type Shown = { baseUrl: string; now: Date };
 
 const addressOfHealth = (id: number, baseUrl: string): string => `${addressOfWebhook(id, baseUrl)}/health`;
 const addressOfOverview = (storeId: number, baseUrl: string): string => `${addressOfStore(storeId, baseUrl)}/overview`;
-
-const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =>
-  date.orNull(name, at && formatDate(at, timeZone));
 
 /** Returns the beginning of a span in the time zone of the store: its time, with the day unless all spans are of the last 24 hours. */
 export function spanLabel(at: Date, timeZone: string, period: Period): string {
@@ -42,17 +41,18 @@ export function spanLabel(at: Date, timeZone: string, period: Period): string {
 const ofPeriod = (address: string, { period }: Figures): string =>
   period === DEFAULT_PERIOD ? address : `${address}?period=${period}`;
 
+type Span = Figures['spans'][number];
+
+/** Returns a number of each span of the figures, oldest first. */
 const trend = (
-  name: string,
-  unit: string,
-  values: readonly (number | null)[],
-  labels: readonly string[],
+  { spans, period }: Figures,
+  { name, unit, of, timeZone }: { name: string; unit: string; of: (span: Span) => number | null; timeZone: string },
 ): Property => ({
   name,
   kind: 'trend',
-  value: values,
+  value: spans.map(of),
   unit,
-  labels,
+  labels: spans.map(({ at }) => spanLabel(at, timeZone, period)),
 });
 
 const countProperties = (figures: Figures): Property[] => [
@@ -62,35 +62,41 @@ const countProperties = (figures: Figures): Property[] => [
   { ...number.orNull('success_rate', successRate(figures)), unit: '%' },
 ];
 
-function statisticProperties(figures: Figures, timeZone: string): Property[] {
-  const { spans, period } = figures;
-  const labels = spans.map(({ at }) => spanLabel(at, timeZone, period));
-  return [
-    ...countProperties(figures),
-    trend('success_trend', '%', spans.map(successRate), labels),
-    { ...number.orNull('duration_p50', p50(figures)), unit: 'ms' },
-    { ...number.orNull('duration_p95', p95(figures)), unit: 'ms' },
-    trend('duration_trend', 'ms', spans.map(p95), labels),
-  ];
-}
+type FailureView = {
+  outcome: string;
+  responseCode: number | null;
+  reason: string | null;
+  attempts: number;
+  dateLast: string;
+  /** The address of the attempts with this outcome. */
+  logs: string;
+};
 
-function failureDocument({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): Document {
+function failureView({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): FailureView {
   const found = last.get(outcome);
   const responseCode = found?.responseCode ?? null;
-  const logs = `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`;
   return {
-    name: 'failure',
-    links: [{ rel: 'logs', href: logs, title: 'The attempts with this outcome' }],
-    embedded: [],
-    properties: [
-      text('outcome', outcome),
-      number.orNull('response_code', responseCode),
-      text.orNull('reason', reasonOf({ outcome, responseCode })),
-      number('attempts', attempts),
-      date('date_last', formatDate(found?.at ?? hour, row.timeZone)),
-    ],
+    outcome,
+    responseCode,
+    reason: reasonOf({ outcome, responseCode })?.text ?? null,
+    attempts,
+    dateLast: formatDate(found?.at ?? hour, row.timeZone),
+    logs: `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`,
   };
 }
+
+const failureDocument = ({ outcome, responseCode, reason, attempts, dateLast, logs }: FailureView): Document => ({
+  name: 'failure',
+  links: [{ rel: 'logs', href: logs, title: 'The attempts with this outcome' }],
+  embedded: [],
+  properties: [
+    text('outcome', outcome),
+    number.orNull('response_code', responseCode),
+    text.orNull('reason', reason),
+    number('attempts', attempts),
+    date('date_last', dateLast),
+  ],
+});
 
 /** Returns what is wrong now: a missing setting, or the last failure of a failing webhook; null if nothing is. */
 function currentReason({ row, figures, last }: Health): string | null {
@@ -98,7 +104,8 @@ function currentReason({ row, figures, last }: Health): string | null {
   if (lack !== null) return lack;
   const [latest] = figures.failures;
   if (latest === undefined || row.consecutiveFailures === 0) return null;
-  return reasonOf({ outcome: latest.outcome, responseCode: last.get(latest.outcome)?.responseCode ?? null });
+  const responseCode = last.get(latest.outcome)?.responseCode ?? null;
+  return reasonOf({ outcome: latest.outcome, responseCode })?.text ?? null;
 }
 
 /** Returns when the next attempt is: when a delivery is due, unless all wait for a pause or a probe to end; null without one. */
@@ -123,38 +130,91 @@ function linksOf({ row, figures }: Health, baseUrl: string): Link[] {
   ];
 }
 
-export function healthDocument(health: Health, { baseUrl, now }: Shown): Document {
+export type HealthView = {
+  name: string;
+  /** The address of the webhook. */
+  address: string;
+  state: WebhookState;
+  isActive: boolean;
+  inactiveReason: WebhookRow['inactiveReason'];
+  /** What is wrong now, as a sentence. */
+  reason: string | null;
+  failingSince: string | null;
+  pausedUntil: string | null;
+  attempts: number;
+  delivered: number;
+  successRate: number | null;
+  /** Upper bounds of the ranges of the median and of the 95th percentile. */
+  medianMs: number | null;
+  slowMs: number | null;
+  trend: Property;
+  pending: number;
+  oldestPending: string | null;
+  dateNext: string | null;
+  /** The newest first. */
+  failures: readonly FailureView[];
+};
+
+export const healthView = viewType<HealthView>();
+
+function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
   const { row, figures, pending } = health;
+  const { timeZone, pausedUntil } = row;
+  const formatted = (at: Date | null): string | null => at && formatDate(at, timeZone);
+  return {
+    name: row.name,
+    address: addressOfWebhook(row.id, baseUrl),
+    state: stateOf(row, now),
+    isActive: row.isActive,
+    inactiveReason: row.inactiveReason,
+    reason: currentReason(health),
+    failingSince: formatted(row.failingSince),
+    pausedUntil: formatted(pausedUntil !== null && pausedUntil > now ? pausedUntil : null),
+    attempts: figures.attempts,
+    delivered: figures.delivered,
+    successRate: successRate(figures),
+    medianMs: p50(figures),
+    slowMs: p95(figures),
+    trend: trend(figures, { name: 'success_trend', unit: '%', of: successRate, timeZone }),
+    pending: pending.pending,
+    oldestPending: formatted(pending.oldestAt),
+    dateNext: formatted(nextAttempt(health)),
+    failures: figures.failures.map((failure) => failureView(failure, health, baseUrl)),
+  };
+}
+
+export function healthDocument(health: Health, shown: Shown): Document {
+  const { row, figures } = health;
   const { timeZone, probeAt } = row;
+  const view = viewOf(health, shown);
   return {
     name: 'health',
     title: row.name,
-    links: linksOf(health, baseUrl),
-    embedded: [
-      {
-        rel: 'failures',
-        isTimeline: true,
-        documents: figures.failures.map((failure) => failureDocument(failure, health, baseUrl)),
-      },
-    ],
+    links: linksOf(health, shown.baseUrl),
+    embedded: [{ rel: 'failures', isTimeline: true, documents: view.failures.map(failureDocument) }],
     properties: [
       number('webhook_id', row.id),
       text('name', row.name),
-      enumeration('state', stateOf(row, now)),
-      // Written like is_active of the webhook.
+      enumeration('state', view.state),
+      // As `is_active` of the webhook.
       boolean('is_active', row.isActive ? '1' : '0'),
       enumeration.orNull('inactive_reason', row.inactiveReason),
       number('consecutive_failures', row.consecutiveFailures),
-      dateOrNull('failing_since', row.failingSince, timeZone),
-      text.orNull('reason', currentReason(health)),
-      dateOrNull('paused_until', row.pausedUntil !== null && row.pausedUntil > now ? row.pausedUntil : null, timeZone),
+      date.orNull('failing_since', view.failingSince),
+      text.orNull('reason', view.reason),
+      date.orNull('paused_until', view.pausedUntil),
       enumeration('breaker', probeAt === null ? 'closed' : 'open'),
-      dateOrNull('date_next_probe', probeAt, timeZone),
-      ...statisticProperties(figures, timeZone),
-      number('pending', pending.pending),
-      dateOrNull('oldest_pending', pending.oldestAt, timeZone),
-      dateOrNull('date_next', nextAttempt(health), timeZone),
+      date.orNull('date_next_probe', probeAt && formatDate(probeAt, timeZone)),
+      ...countProperties(figures),
+      view.trend,
+      { ...number.orNull('duration_p50', view.medianMs), unit: 'ms' },
+      { ...number.orNull('duration_p95', view.slowMs), unit: 'ms' },
+      trend(figures, { name: 'duration_trend', unit: 'ms', of: p95, timeZone }),
+      number('pending', view.pending),
+      date.orNull('oldest_pending', view.oldestPending),
+      date.orNull('date_next', view.dateNext),
     ],
+    ...healthView.attach(view),
   };
 }
 
@@ -171,6 +231,16 @@ const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
       a.row.id - b.row.id,
   );
 
+export type OverviewView = {
+  period: Period;
+  /** The worst first. */
+  healths: readonly HealthView[];
+  /** The address of the webhooks of the store. */
+  webhooks: string;
+};
+
+export const overviewView = viewType<OverviewView>();
+
 export function overviewDocument(
   { healths, total }: Healths,
   { storeId }: { storeId: number },
@@ -178,6 +248,7 @@ export function overviewDocument(
 ): Document {
   const { baseUrl, now } = shown;
   const states = healths.map(({ row }) => stateOf(row, now));
+  const documents = worstFirst(healths, now).map((health) => healthDocument(health, shown));
   const inState = (state: WebhookState): Property => number(state, states.filter((one) => one === state).length);
   return {
     name: 'overview',
@@ -195,7 +266,7 @@ export function overviewDocument(
       {
         rel: 'healths',
         title: 'Webhooks',
-        documents: worstFirst(healths, now).map((health) => healthDocument(health, shown)),
+        documents,
       },
     ],
     properties: [
@@ -207,5 +278,10 @@ export function overviewDocument(
         healths.reduce((sum, { pending }) => sum + pending.pending, 0),
       ),
     ],
+    ...overviewView.attach({
+      period: total.period,
+      healths: documents.flatMap((document) => healthView.of(document) ?? []),
+      webhooks: addressOfWebhooks(storeId, baseUrl),
+    }),
   };
 }

@@ -5,7 +5,7 @@ import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { detailedDelivery } from './delivery.ts';
 import { deliveryDocument } from './history-documents.ts';
-import { requestDocument, type Previewed } from './delivery-request.ts';
+import { viewOfRequest, type Previewed } from './delivery-request.ts';
 
 type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
 
@@ -29,7 +29,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
     (row: DeliveryRow) =>
     ({ baseUrl }: Naming): Document => {
       const preview = previewExample(webhook, row);
-      const request = requestDocument({ delivery: row, webhook, previewed: preview, difference: null, baseUrl });
+      const request = viewOfRequest({ delivery: row, webhook, previewed: preview, difference: null, baseUrl });
       return detailedDelivery({
         row,
         webhook,

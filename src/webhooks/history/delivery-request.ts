@@ -125,7 +125,22 @@ type Shown = {
   baseUrl: string;
 };
 
-export function requestDocument({ delivery, webhook, previewed, difference: noted, baseUrl }: Shown): Document {
+export type RequestView = {
+  /** In which respect this is the request of the last attempt. */
+  note: string;
+  isAsSent: boolean;
+  method: string;
+  url: string | null;
+  /** One `name: value` per line, in the order in which they are sent. */
+  headers: string | null;
+  /** At most the first `SHOWN_BODY_BYTES` of it. */
+  body: string | null;
+  bodyBytes: number | null;
+  /** The address of the complete payload; null if the event no longer exists. */
+  payload: string | null;
+};
+
+export function viewOfRequest({ delivery, webhook, previewed, difference: noted, baseUrl }: Shown): RequestView {
   const isMade = previewed.kind === 'made';
   // The webhook was changed between the two reads, thus since the last attempt.
   const difference = noted ?? (isMade && previewed.revision !== webhook.revision ? CHANGED : null);
@@ -140,19 +155,32 @@ export function requestDocument({ delivery, webhook, previewed, difference: note
       ]
     : [missingNote(previewed.kind, delivery)];
   const event = addressOfEvent({ id: delivery.eventId }, baseUrl, webhook.storeId);
-  const payload = { rel: 'payload', href: `${event}/payload`, title: 'The complete payload of the event' };
+  return {
+    note: notes.filter((sentence) => sentence !== null).join(' '),
+    isAsSent: isMade && difference === null && previewed.isWhole && !previewed.isHidden,
+    method: 'POST',
+    url: webhook.url,
+    headers: isMade ? headerLines(previewed.headers) : null,
+    body: isMade ? truncate(previewed.body) : null,
+    bodyBytes: length,
+    payload: delivery.type === null ? null : `${event}/payload`,
+  };
+}
+
+export function requestDocument({ note, isAsSent, method, payload, ...sent }: RequestView): Document {
+  const title = 'The complete payload of the event';
   return {
     name: 'request',
-    links: delivery.type === null ? [] : [payload],
+    links: payload === null ? [] : [{ rel: 'payload', href: payload, title }],
     embedded: [],
     properties: [
-      text('note', notes.filter((sentence) => sentence !== null).join(' ')),
-      boolean('as_sent', isMade && difference === null && previewed.isWhole && !previewed.isHidden),
-      text('method', 'POST'),
-      url.orNull('url', webhook.url),
-      code.orNull('headers', isMade ? headerLines(previewed.headers) : null),
-      code.orNull('body', isMade ? truncate(previewed.body) : null),
-      { ...number.orNull('body_length', length), unit: 'bytes' },
+      text('note', note),
+      boolean('as_sent', isAsSent),
+      text('method', method),
+      url.orNull('url', sent.url),
+      code.orNull('headers', sent.headers),
+      code.orNull('body', sent.body),
+      { ...number.orNull('body_length', sent.bodyBytes), unit: 'bytes' },
     ],
   };
 }

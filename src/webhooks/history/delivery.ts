@@ -13,7 +13,7 @@ import {
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { number, text, type Document, type Link, type Property } from '#hypermedia/document.ts';
+import { number, text, viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import {
@@ -26,15 +26,36 @@ import {
   type WebhookDeps,
 } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
-import { addressOfDelivery, attemptDocument, deliveryDocument } from './history-documents.ts';
+import {
+  addressOfDelivery,
+  attemptDocument,
+  deliveryDocument,
+  viewOfAttempt,
+  viewOfDelivery,
+  type AttemptView,
+  type DeliveryView,
+} from './history-documents.ts';
 import { reasonOf } from './reason.ts';
-import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
+import {
+  differenceOf,
+  previewTime,
+  requestDocument,
+  viewOfRequest,
+  type Previewed,
+  type RequestView,
+} from './delivery-request.ts';
 
 type AttemptsMaxOf = WebhookDeps['attemptsMaxOf'];
 type Waiting = Pick<DeliveryRow, 'status' | 'attempts' | 'dateNext'>;
 type Webhook = Pick<WebhookRow, 'isHeld' | 'pausedUntil' | 'heldUntil' | 'consecutiveFailures'>;
 
 const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > now;
+
+/** What a pending delivery waits for. `attempt`: only the time of its next attempt. */
+type Awaited = {
+  kind: 'listener' | 'preceding' | 'queue' | 'attempt' | 'pause' | 'repair';
+  text: string;
+};
 
 /**
  * Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. `lastFailure` is that of
@@ -44,22 +65,25 @@ function waitsFor(
   { status, attempts, dateNext }: Waiting,
   webhook: Webhook,
   { lastFailure, preceding, now }: { lastFailure: string | null; preceding: number | null; now: Date },
-): string | null {
+): Awaited | null {
   if (status !== 'pending') return null;
-  if (webhook.isHeld) return 'A listener that fetches it.';
-  if (preceding !== null) return `The end of delivery ${preceding}, the one before it of the same resource.`;
+  if (webhook.isHeld) return { kind: 'listener', text: 'A listener that fetches it.' };
+  if (preceding !== null) {
+    return { kind: 'preceding', text: `The end of delivery ${preceding}, the one before it of the same resource.` };
+  }
   if (!isAfter(dateNext, now)) {
-    return 'The deliveries before it, and the rate limit (rate_per_second).';
+    return { kind: 'queue', text: 'The deliveries before it, and the rate limit (rate_per_second).' };
   }
   const { heldUntil, pausedUntil, consecutiveFailures } = webhook;
   if (!isAfter(heldUntil, now) || heldUntil < dateNext) {
-    return attempts === 0 ? 'The time of its first attempt.' : `The time of attempt ${attempts + 1}.`;
+    const next = attempts === 0 ? 'its first attempt' : `attempt ${attempts + 1}`;
+    return { kind: 'attempt', text: `The time of ${next}.` };
   }
   if (pausedUntil?.getTime() === heldUntil.getTime()) {
-    return 'The end of the pause that your endpoint asked for by Retry-After.';
+    return { kind: 'pause', text: 'The end of the pause that your endpoint asked for by Retry-After.' };
   }
   const rule = `Your endpoint to work again: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
-  return lastFailure === null ? rule : `${rule} Last failure: ${lastFailure}`;
+  return { kind: 'repair', text: lastFailure === null ? rule : `${rule} Last failure: ${lastFailure}` };
 }
 
 /**
@@ -152,7 +176,7 @@ export type DeliveryDetails = {
   row: DeliveryRow;
   webhook: WebhookRow;
   attempts: readonly AttemptRow[];
-  request: Document;
+  request: RequestView;
   previewed: Previewed;
   /** The reader may make Halcyon send it again. */
   isSendable: boolean;
@@ -164,6 +188,17 @@ export type DeliveryDetails = {
   baseUrl: string;
   now: Date;
 };
+
+export type DetailedView = DeliveryView & {
+  /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */
+  attemptsMax: number | null;
+  waitsFor: Awaited | null;
+  /** The last attempts, oldest first. */
+  tried: readonly AttemptView[];
+  request: RequestView;
+};
+
+export const detailedView = viewType<DetailedView>();
 
 /** Returns the Document of a delivery with attempts, request, `attempts_max` and `waits_for`, which lists omit. */
 export function detailedDelivery(details: DeliveryDetails): Document {
@@ -180,9 +215,16 @@ export function detailedDelivery(details: DeliveryDetails): Document {
   } = details;
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
+  const view: DetailedView = {
+    ...viewOfDelivery(row, webhook),
+    attemptsMax: attemptsMax(row, webhook, attemptsMaxOf),
+    waitsFor: waitsFor(row, webhook, { lastFailure, preceding, now }),
+    tried: attempts.map((attempt) => viewOfAttempt(attempt, webhook)),
+    request,
+  };
   const added: Readonly<Record<string, Property[]>> = {
-    attempts: [number.orNull('attempts_max', attemptsMax(row, webhook, attemptsMaxOf))],
-    date_next: [text.orNull('waits_for', waitsFor(row, webhook, { lastFailure, preceding, now }))],
+    attempts: [number.orNull('attempts_max', view.attemptsMax)],
+    date_next: [text.orNull('waits_for', view.waitsFor?.text ?? null)],
   };
   return {
     ...document,
@@ -196,15 +238,16 @@ export function detailedDelivery(details: DeliveryDetails): Document {
         isTimeline: true,
         title: 'Attempts',
       },
-      { rel: 'request', documents: [request], single: true },
+      { rel: 'request', documents: [requestDocument(request)], single: true },
     ],
+    ...detailedView.attach(view),
   };
 }
 
 /** Returns the reason of the newest attempt of a failing webhook. */
 async function lastFailureOf(sql: Queryable, owner: Owner): Promise<string | null> {
   const newest = await newestAttemptOf(sql, owner);
-  return newest === undefined ? null : reasonOf(newest);
+  return newest === undefined ? null : (reasonOf(newest)?.text ?? null);
 }
 
 const READS_MAX = 3;
@@ -257,7 +300,7 @@ async function showDelivery(
     seesKey: showsRequestSecrets(principal, webhook),
   });
   const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
-  const sent = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
+  const sent = viewOfRequest({ delivery: row, webhook: shown, previewed, difference, baseUrl });
   return detailedDelivery({
     row,
     webhook,

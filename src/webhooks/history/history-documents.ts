@@ -3,12 +3,12 @@ import { addressOf, nameOf } from '#catalog/document.ts';
 import { addressOfEvent } from '#events/document.ts';
 import { isTest } from '#catalog/sample.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import { code, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
+import { code, date, enumeration, number, text, viewType, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
-import { reasonOf, reasonOfDelivery } from './reason.ts';
+import { reasonOf, reasonOfDelivery, type Reason } from './reason.ts';
 
 /**
  * The comparison type of each property of a delivery in filters and orders. `response_body` is that of the last attempt; only attempts
@@ -73,15 +73,16 @@ function linksOf(
   return [...links, { rel: 'resource', href: resource, title: 'The latest version of the resource' }];
 }
 
-const eventProperties = ({ type, resourceId, action }: EventSummary, webhook: Pick<HistoryWebhook, 'id'>) => [
-  text.orNull('resource_type', type),
-  text.orNull('resource_id', resourceId),
+const eventName = ({ type, action }: EventSummary): string | null => (type === null ? null : `${type}/${action}`);
+
+const eventProperties = (event: EventSummary, webhook: Pick<HistoryWebhook, 'id'>) => [
+  text.orNull('resource_type', event.type),
+  text.orNull('resource_id', event.resourceId),
   number('webhook_id', webhook.id),
-  text.orNull('event', type === null ? null : `${type}/${action}`),
+  text.orNull('event', eventName(event)),
 ];
 
-const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
-  date.orNull(name, at === null ? null : formatDate(at, timeZone));
+const formatted = (at: Date | null, { timeZone }: HistoryWebhook): string | null => at && formatDate(at, timeZone);
 
 /** Returns the URL of a delivery. */
 export function addressOfDelivery(id: number, webhook: Pick<HistoryWebhook, 'id'>, baseUrl: string): string {
@@ -100,25 +101,75 @@ const deliveryLink = (
   baseUrl: string,
 ): Link[] => (webhook.isGone === true ? [] : [{ rel, href: addressOfDelivery(id, webhook, baseUrl), title }]);
 
+export type DeliveryView = {
+  id: number;
+  title: string;
+  webhookId: number;
+  event: string | null;
+  status: DeliveryRow['status'];
+  reason: Reason | null;
+  attempts: number;
+  dateNext: string | null;
+  dateCreated: string | null;
+  dateEnded: string | null;
+};
+
+export const deliveryView = viewType<DeliveryView>();
+
+export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook): DeliveryView {
+  const { id, status, attempts } = row;
+  return {
+    id,
+    title: titleOf(row),
+    webhookId: webhook.id,
+    event: eventName(row),
+    status,
+    reason: reasonOfDelivery(row),
+    attempts,
+    dateNext: formatted(row.dateNext, webhook),
+    dateCreated: formatted(row.dateCreated, webhook),
+    dateEnded: formatted(row.dateEnded, webhook),
+  };
+}
+
 export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, baseUrl: string): Document {
+  const view = viewOfDelivery(row, webhook);
   return {
     name: 'status',
     called: 'Delivery',
-    title: titleOf(row),
+    title: view.title,
     links: [...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
     embedded: [],
     properties: [
       number('id', row.id),
       ...eventProperties(row, webhook),
       enumeration('status', row.status),
-      text.orNull('reason', reasonOfDelivery(row)),
+      text.orNull('reason', view.reason?.text ?? null),
       number('attempts', row.attempts),
       number.orNull('response_code', row.responseCode),
-      dateOrNull('date_next', row.dateNext, webhook.timeZone),
-      dateOrNull('date_created', row.dateCreated, webhook.timeZone),
-      dateOrNull('date_ended', row.dateEnded, webhook.timeZone),
+      date.orNull('date_next', view.dateNext),
+      date.orNull('date_created', view.dateCreated),
+      date.orNull('date_ended', view.dateEnded),
     ],
+    ...deliveryView.attach(view),
   };
+}
+
+export type AttemptView = {
+  n: number;
+  outcome: AttemptRow['outcome'];
+  reason: Reason | null;
+  date: string;
+  durationMs: number;
+  responseCode: number | null;
+  responseBody: string | null;
+  responseHeaders: string | null;
+};
+
+export function viewOfAttempt(row: AttemptRow, { timeZone }: HistoryWebhook): AttemptView {
+  const { n, outcome, durationMs, responseCode, responseBody, responseHeaders } = row;
+  const started = formatDate(row.dateStarted, timeZone);
+  return { n, outcome, reason: reasonOf(row), date: started, durationMs, responseCode, responseBody, responseHeaders };
 }
 
 export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document {
@@ -138,7 +189,7 @@ export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUr
       code.orNull('response_headers', row.responseHeaders),
       { ...number('duration', row.durationMs), unit: 'ms' },
       text('outcome', row.outcome),
-      text.orNull('reason', reasonOf(row)),
+      text.orNull('reason', reasonOf(row)?.text ?? null),
       date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
     ],
   };

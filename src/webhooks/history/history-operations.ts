@@ -66,7 +66,8 @@ const historyOf = (
         ? await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing))
         : { items: [], total: 0 };
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
-      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, ...found };
+      const of = { storeId, webhookId: id };
+      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, of, ...found };
     },
   });
 

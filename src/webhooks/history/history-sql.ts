@@ -41,7 +41,7 @@ export type AttemptRow = EventSummary & {
   responseBody: string | null;
 };
 
-/** Without the store, which no index has: a count read the rows of all partitions, 206 ms instead of 51 for the first page. */
+/** Leaves out store_id, because no index contains it: with it a count reads the rows of all partitions (206 ms, not 51). */
 export function ownedBy(sql: Queryable, { shard, id }: { shard: number; id: number | Fragment }) {
   return sql`d.shard = ${shard} and d.webhook_id = ${id}`;
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { reasonOf, reasonOfDelivery } from './reason.ts';
+import { OUTCOME_LABELS, reasonOf, reasonOfDelivery } from './reason.ts';
 
-const refused = (responseCode: number): string => reasonOf({ outcome: 'refused', responseCode }) ?? '';
+const refused = (responseCode: number): string => reasonOf({ outcome: 'refused', responseCode })?.text ?? '';
 
 test('for any status the reason names it and says what to do', () => {
   for (let code = 100; code < 1_000; code += 1) {
@@ -23,8 +23,15 @@ test('a successful delivery and one without any attempt have no reason', () => {
 
 test('a delivery ended before its first attempt says so, and any other has the reason of its last', () => {
   const never = { status: 'failed', attempts: 0, outcome: null, responseCode: null };
-  assert.match(reasonOfDelivery(never) ?? '', /^It was never sent: /);
+  assert.equal(reasonOfDelivery(never)?.what, 'It was never sent');
   assert.equal(reasonOfDelivery({ ...never, status: 'pending' }), null);
   const last = { outcome: 'unreachable:tls', responseCode: null };
-  assert.equal(reasonOfDelivery({ ...last, status: 'failed', attempts: 3 }), reasonOf(last));
+  assert.deepEqual(reasonOfDelivery({ ...last, status: 'failed', attempts: 3 }), reasonOf(last));
+});
+
+test('a reason begins with what happened', () => {
+  for (const outcome of OUTCOME_LABELS) {
+    const found = reasonOf({ outcome, responseCode: 500 });
+    if (found !== null) assert.match(found.text.slice(found.what.length), /^[.:] /, outcome);
+  }
 });

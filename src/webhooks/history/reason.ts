@@ -1,10 +1,14 @@
 /** Explanations of failed attempts for the owner of the endpoint: the cause and how to fix it. */
 import type { OutcomeLabel } from '#core/outcome.ts';
 
-/** Null if nothing is wrong; a function if the sentence depends on the response status. */
-type Reason = string | null | ((code: number) => string);
+/** `what` happened is the beginning of `text`, which adds the cause or what to do. */
+export type Reason = { what: string; text: string };
 
-const answeredWith = (code: number, what: string): string => `Your endpoint answered ${code}: ${what}`;
+const reason = (what: string, advice: string): Reason => ({ what, text: `${what}. ${advice}` });
+
+const withDetail = (what: string, detail: string): Reason => ({ what, text: `${what}: ${detail}` });
+
+const answeredWith = (code: number, detail: string): Reason => withDetail(`Your endpoint answered ${code}`, detail);
 
 /** The explanation of a status other than 2xx. */
 const BY_STATUS: Readonly<Record<number, string>> = {
@@ -23,7 +27,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   504: 'your server does not answer the proxy in front of it in time. Answer 2xx first, and do slow work afterwards.',
 };
 
-function refusedReason(code: number): string {
+function refusedReason(code: number): Reason {
   const known = BY_STATUS[code];
   if (known !== undefined) return answeredWith(code, known);
   if (code >= 300 && code < 400)
@@ -34,71 +38,98 @@ function refusedReason(code: number): string {
   return answeredWith(code, 'only a 2xx status confirms the event.');
 }
 
-/** All outcomes. `isSent`: at least part of the request was sent. */
-const OUTCOMES: Readonly<Record<OutcomeLabel, { isSent: boolean; reason: Reason }>> = {
+type Outcome = {
+  /** At least part of the request was sent. */
+  isSent: boolean;
+  /** Null if nothing is wrong; a function if the reason depends on the response status. */
+  reason: Reason | null | ((code: number) => Reason);
+};
+
+const OUTCOMES: Readonly<Record<OutcomeLabel, Outcome>> = {
   delivered: { isSent: true, reason: null },
   refused: { isSent: true, reason: refusedReason },
   gone: {
     isSent: true,
-    reason:
-      'Your endpoint answered 410, which means that it is permanently gone and disables the webhook. Make it answer 2xx, and enable the webhook again.',
+    reason: reason(
+      'Your endpoint answered 410, which means that it is permanently gone and disables the webhook',
+      'Make it answer 2xx, and enable the webhook again.',
+    ),
   },
   'timed_out:connect': {
     isSent: false,
-    reason:
-      'The connection timed out. Check the host and the port of the url, and that your firewall allows our connections.',
+    reason: reason(
+      'The connection timed out',
+      'Check the host and the port of the url, and that your firewall allows our connections.',
+    ),
   },
   'timed_out:tls': {
     isSent: false,
-    reason: 'The TLS handshake timed out. Check that your server speaks https at the port of the url.',
+    reason: reason('The TLS handshake timed out', 'Check that your server speaks https at the port of the url.'),
   },
   'timed_out:send': {
     isSent: true,
-    reason: 'Your endpoint did not read the request in time. Make it read the whole body.',
+    reason: reason('Your endpoint did not read the request in time', 'Make it read the whole body.'),
   },
   'timed_out:answer': {
     isSent: true,
-    reason: 'Your endpoint did not answer in time. Answer 2xx first, and do slow work afterwards.',
+    reason: reason('Your endpoint did not answer in time', 'Answer 2xx first, and do slow work afterwards.'),
   },
   'timed_out:body': {
     isSent: true,
-    reason: 'Your endpoint did not complete its response in time. A status is enough: make it end the response.',
+    reason: reason(
+      'Your endpoint did not complete its response in time',
+      'A status is enough: make it end the response.',
+    ),
   },
   'unreachable:dns': {
     isSent: false,
-    reason: 'The host of the url does not exist. Check its spelling and its DNS records.',
+    reason: reason('The host of the url does not exist', 'Check its spelling and its DNS records.'),
   },
   'unreachable:connect': {
     isSent: false,
-    reason:
-      'The connection to your endpoint failed. Check that your server is running and listens on the port of the url.',
+    reason: reason(
+      'The connection to your endpoint failed',
+      'Check that your server is running and listens on the port of the url.',
+    ),
   },
   'unreachable:tls': {
     isSent: false,
-    reason:
-      'The TLS handshake failed. Check that the certificate is for this host, has not expired, and is sent with its chain.',
+    reason: reason(
+      'The TLS handshake failed',
+      'Check that the certificate is for this host, has not expired, and is sent with its chain.',
+    ),
   },
   'unreachable:reset': {
     isSent: true,
-    reason:
-      'The connection was closed before your endpoint answered. Check whether your server or a proxy in front of it stopped or closed the connection.',
+    reason: reason(
+      'The connection was closed before your endpoint answered',
+      'Check whether your server or a proxy in front of it stopped or closed the connection.',
+    ),
   },
   malformed: {
     isSent: true,
-    reason: 'The response is not HTTP/1.1. Check that the url belongs to a web server, and whether it must be https.',
+    reason: reason(
+      'The response is not HTTP/1.1',
+      'Check that the url belongs to a web server, and whether it must be https.',
+    ),
   },
   too_large: {
     isSent: true,
-    reason: 'The headers of the response are too long. Make your endpoint send fewer: none is required.',
+    reason: reason('The headers of the response are too long', 'Make your endpoint send fewer: none is required.'),
   },
   blocked: {
     isSent: false,
-    reason:
-      'Deliveries to the address of this url are not allowed. Choose a public address, or contact the operator of this service.',
+    reason: reason(
+      'Deliveries to the address of this url are not allowed',
+      'Choose a public address, or contact the operator of this service.',
+    ),
   },
   internal: {
     isSent: false,
-    reason: 'The failure was on our side. Send it again; if that fails too, contact the operator of this service.',
+    reason: reason(
+      'The failure was on our side',
+      'Send it again; if that fails too, contact the operator of this service.',
+    ),
   },
 };
 
@@ -112,9 +143,9 @@ const outcomeOf = (outcome: string | null) =>
 export type AttemptResult = { outcome: string | null; responseCode: number | null };
 
 /** Returns why the attempt failed and how to fix it; null if it did not fail or the outcome is unknown. */
-export function reasonOf({ outcome, responseCode }: AttemptResult): string | null {
-  const reason = outcomeOf(outcome)?.reason ?? null;
-  return typeof reason === 'function' ? (responseCode === null ? null : reason(responseCode)) : reason;
+export function reasonOf({ outcome, responseCode }: AttemptResult): Reason | null {
+  const found = outcomeOf(outcome)?.reason ?? null;
+  return typeof found === 'function' ? (responseCode === null ? null : found(responseCode)) : found;
 }
 
 /** Returns whether part of the request may have reached the endpoint. */
@@ -122,10 +153,12 @@ export function wasSent({ outcome }: Pick<AttemptResult, 'outcome'>): boolean {
   return outcomeOf(outcome)?.isSent ?? false;
 }
 
-const NEVER_SENT =
-  'It was never sent: before the first attempt the webhook was disabled, lost its url, the event was erased, or no listener answered.';
+const NEVER_SENT = withDetail(
+  'It was never sent',
+  'before the first attempt the webhook was disabled, lost its url, the event was erased, or no listener answered.',
+);
 
 /** Returns why a delivery has not arrived: the reason of its last attempt. */
-export function reasonOfDelivery(delivery: AttemptResult & { status: string; attempts: number }): string | null {
+export function reasonOfDelivery(delivery: AttemptResult & { status: string; attempts: number }): Reason | null {
   return delivery.status === 'failed' && delivery.attempts === 0 ? NEVER_SENT : reasonOf(delivery);
 }

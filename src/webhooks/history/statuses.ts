@@ -86,6 +86,7 @@ export function createStoreStatuses({ sql, search, baseUrl }: Deps): Operation {
         items: rows.map((row) => deliveryDocument(row, { id: row.webhookId, storeId, timeZone }, baseUrl)),
         total,
         timeZone,
+        of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: address, title: 'The store', crumb: 'Store' }],
       };
     },

@@ -95,7 +95,9 @@ test('the mail about a disabled webhook says why, and how to continue', () => {
 test('the last attempt is described, except an internal fault or an unknown one', () => {
   const sentence = (outcome: string | null, responseCode: number | null = null) =>
     /Berlin\)\.(.*)\n/.exec(mailOf('failures', { outcome, responseCode }).text)?.[1]?.trim();
-  assert.ok(sentence('unreachable:dns')?.endsWith(reasonOf({ outcome: 'unreachable:dns', responseCode: null }) ?? '-'));
+  assert.ok(
+    sentence('unreachable:dns')?.endsWith(reasonOf({ outcome: 'unreachable:dns', responseCode: null })?.text ?? '-'),
+  );
   for (const outcome of ['delivered', 'internal', null]) assert.equal(sentence(outcome, 204), '');
   const { text } = mailOf('failures', { consecutiveFailures: null, firstFailureAt: null, url: null });
   assert.match(text, /^All attempts .* its endpoint /m);

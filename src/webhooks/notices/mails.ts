@@ -22,7 +22,7 @@ function shownTime(at: Date, timeZone: string): string {
 /** Returns the reason of the last failure; undefined for internal errors, which the store cannot fix. */
 function lastOf({ outcome, responseCode }: NotifiedWebhook): string | undefined {
   const reason = outcome === 'internal' ? null : reasonOf({ outcome, responseCode });
-  return reason === null ? undefined : `Last failure: ${reason}`;
+  return reason === null ? undefined : `Last failure: ${reason.text}`;
 }
 
 const endpointOf = ({ url }: NotifiedWebhook): string => (url === null ? 'its endpoint' : new URL(url).host);
