@@ -5,7 +5,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { notFound, invalid } from '#core/problem.ts';
-import type { Sql } from '#db/pool.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Search } from '#db/search.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import {
@@ -46,12 +46,7 @@ import { internalProperties } from './internal-types.ts';
 /** Properties that every resource has. Other properties are compared by the type that their values look like. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
-type CommerceDeps = {
-  sql: Sql;
-  baseUrl: string;
-  relationPrefix: string;
-  search: Search;
-};
+type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 
 function tooLarge(fitting: number) {
   const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
@@ -68,7 +63,7 @@ function visibleListing(
   return { ...query, filters: [...query.filters, { property: 'client_id', operator: 'is', value: clientId }] };
 }
 
-function createResourceList({ sql, search, baseUrl }: CommerceDeps): Operation {
+function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
     summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
     ...resourceScopes(),
@@ -147,7 +142,7 @@ const resourceLink = (key: ResourceKey, baseUrl: string): Link => ({
 const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
   `${titleOf(rel)} of ${labelOf(type)} ${id}`;
 
-const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operation =>
+const createMany = ({ search, config: { baseUrl, naming } }: Deps): Operation =>
   listing({
     summary:
       'The targets of one relation of this resource, in pages, filtered by any property; a relation with a single target accepts only fields and zoom',
@@ -170,7 +165,7 @@ const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operatio
         items: documentsOf(found, key.rel, request.zoom),
         total: found.total,
         links: [back],
-        naming: { baseUrl: found.baseUrl, relationPrefix },
+        naming: { baseUrl: found.baseUrl, relationPrefix: naming.relationPrefix },
       };
     },
   });
@@ -181,7 +176,7 @@ const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
  * Creates the operation that reads a relation with one target. If nothing is embedded it returns a document without properties
  * instead of a 404, because all representations link to it, including those delivered earlier.
  */
-const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
+const createOne = ({ sql, config: { naming } }: Deps): Operation =>
   guarded({
     summary: 'The single target of this relation; without properties if there is none',
     ...resourceScopes(),
@@ -197,7 +192,7 @@ const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
       const title = only === undefined ? `${back.title} has no ${labelOf(key.rel)}` : titleFor(key);
       const self = { rel: 'self', href: `${back.href}/${key.rel}`, title };
       const document = { name: key.rel, title, links: [self, back], properties, embedded: only?.embedded ?? [] };
-      return { status: 200, document, naming: { baseUrl: found.baseUrl, relationPrefix } };
+      return { status: 200, document, naming: { baseUrl: found.baseUrl, relationPrefix: naming.relationPrefix } };
     },
   });
 
@@ -205,7 +200,7 @@ const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
  * Creates the operation of all relations. The name of a relation decides whether it is a list, so the form of the response is
  * always the same.
  */
-function createRelation(deps: CommerceDeps): Operation {
+function createRelation(deps: Deps): Operation {
   const [many, one] = [createMany(deps), createOne(deps)];
   return {
     ...many,
@@ -216,12 +211,12 @@ function createRelation(deps: CommerceDeps): Operation {
 // API operations on commerce resources: read the latest version, list a type, read an embedded relation.
 
 /** Returns the revenue charts up to a snapshot. */
-const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted } =>
+const chartsOf = ({ sql }: Deps, key: ResourceKey): { charts?: Charted } =>
   key.type === 'subscription_mrr_snapshot'
     ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
     : {};
 
-export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> {
+export function createCommerceOperations(deps: Deps): Record<'list' | 'read' | 'relation', Operation> {
   return {
     list: createResourceList(deps),
     read: guarded({
@@ -235,7 +230,7 @@ export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'r
           throw resourceNotFound(key.type);
         const { version, baseUrl, body } = stored;
         const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, zoomableOf(key.type)));
-        const naming = { baseUrl, relationPrefix: deps.relationPrefix };
+        const naming = { baseUrl, relationPrefix: deps.config.naming.relationPrefix };
         return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
       },
     }),

@@ -1,4 +1,5 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
+import type { Runtime } from '#runtime/runtime.ts';
 import { isVisible, visibleAppOf, zoneOf } from '#catalog/access.ts';
 import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
@@ -9,26 +10,15 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#core/ids.ts';
-import type { Keys } from '#core/keys.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
-import { needsTimeZone, readPublish, type EventLimits } from './publish/request.ts';
+import { needsTimeZone, readPublish } from './publish/request.ts';
 import { describePublishInput } from './publish/schema.ts';
 
-type Deps = {
-  sql: Sql;
-  publish: Publisher;
-  baseUrl: string;
-  relationPrefix: string;
-  limits: EventLimits;
-  /** Keys of the HMAC that is stored as the fingerprint of a body under its idempotency key. */
-  fingerprintKeys: Keys;
-  bodyLimitBytes: number;
-  search: Search;
-};
+type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; search: Search };
 
 /** Returns the event in the path. Throws a 404 if the store has none with this id, or none that the caller sees. */
 export async function eventOf(
@@ -49,15 +39,18 @@ const erased = (): Problem =>
 /** A webhook receives the events that it subscribes to, so `webhooks` suffices for each, but not for their list. */
 const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks'];
 
-const createPublish = ({ sql, publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
-  accepting({
+function createPublish({ sql, publish, config, derive }: Deps): Operation {
+  const { baseUrl, events: limits } = config;
+  // Of the HMAC that is stored as the fingerprint of a body under its idempotency key.
+  const fingerprintKeys = derive('publish fingerprint');
+  return accepting({
     title: 'Publish events',
     summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, at most once per Idempotency-Key; needs the scope platform`,
     access: 'platform',
     input: Unknown(),
     inputDescription: describePublishInput(limits),
     takesKey: true,
-    bodyLimitBytes,
+    bodyLimitBytes: config.http.eventsBodyLimitBytes,
     handle: async (request) => {
       const { body, key: header, now } = request;
       const { storeId } = storeOfAddress(request);
@@ -74,8 +67,9 @@ const createPublish = ({ sql, publish, baseUrl, limits, fingerprintKeys, bodyLim
       return { status: 200, document: publishedDocument(documents, storeId, baseUrl) };
     },
   });
+}
 
-const createList = ({ sql, search, baseUrl }: Deps): Operation =>
+const createList = ({ sql, search, config: { baseUrl } }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, in pages',
     scopes: ['store_read', 'events_read'],
@@ -107,7 +101,7 @@ const createList = ({ sql, search, baseUrl }: Deps): Operation =>
     },
   });
 
-const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
+const createPayload = ({ sql, config: { naming } }: Deps): Operation =>
   guarded({
     summary: 'The resource as published by this event; zoom and fields select what is included',
     scopes: EVENT_SCOPES,
@@ -118,7 +112,11 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
       if (body === '') throw erased();
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
       const document = resourceDocument(frozen, shapeOf(request.query, zoomableOf(type)));
-      return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };
+      return {
+        status: 200,
+        document: { ...document, version },
+        naming: { baseUrl, relationPrefix: naming.relationPrefix },
+      };
     },
   });
 
@@ -132,7 +130,7 @@ export function createEventOperations(deps: Deps): Record<'publish' | 'list' | '
       handle: async (request) => {
         const storeId = storeOfAddress(request).storeId;
         const event = await eventOf(deps.sql, request, storeId);
-        return { status: 200, document: eventDocument(event, storeId, deps.baseUrl) };
+        return { status: 200, document: eventDocument(event, storeId, deps.config.baseUrl) };
       },
     }),
     payload: createPayload(deps),

@@ -3,6 +3,7 @@
  * that an app gets the deliveries of real customers and orders.
  */
 import { randomInt } from 'node:crypto';
+import type { Runtime } from '#runtime/runtime.ts';
 import { Type, type Static } from 'typebox';
 import { scenarioEvents, scenarios, type Scenario } from '#catalog/scenarios.ts';
 import { accepting, type Operation } from '#http/operation.ts';
@@ -14,7 +15,7 @@ import { addressOfEvents, eventDocument, publishedDocument } from './document.ts
 import { isSandbox } from './events-sql.ts';
 import { keyOfRequest, validateKeys } from './publish/key.ts';
 import type { Publisher } from './publish/publish.ts';
-import { readPublish, type EventLimits } from './publish/request.ts';
+import { readPublish } from './publish/request.ts';
 
 /** How often a scenario may be repeated in one request. */
 const COUNT_MAX = 10;
@@ -29,14 +30,7 @@ type SampleThrottle = {
   ) => Promise<{ allowed: true } | { allowed: false; retryAfterSeconds: number }>;
 };
 
-type Deps = {
-  sql: Sql;
-  publish: Publisher;
-  throttle: SampleThrottle;
-  baseUrl: string;
-  limits: EventLimits;
-  fingerprintKeys: Keys;
-};
+type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; throttle: SampleThrottle };
 
 const input = Type.Object(
   {
@@ -90,7 +84,9 @@ function keysOf(header: string | undefined, body: Static<typeof input>, events: 
   return [keyOfRequest(header, request, { events, fingerprintKeys })];
 }
 
-export function createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }: Deps): Operation {
+export function createSampleEvents({ sql, publish, throttle, config, derive }: Deps): Operation {
+  const { baseUrl, events: limits } = config;
+  const fingerprintKeys = derive('publish fingerprint');
   return accepting({
     title: 'Make sample events',
     summary: `Publishes the events of up to ${COUNT_MAX} customers in a sandbox store, at most once per Idempotency-Key`,

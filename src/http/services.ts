@@ -58,7 +58,7 @@ export type Services = {
   /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
   /** Called before the response to a request that may have changed something. */
-  beforeReply: () => Promise<void>;
+  beforeReply: () => Promise<void> | undefined;
   /** Whether the process will soon close its port: each response then ends its connection. */
   isStopping: () => boolean;
   /** Returns why the database is unavailable, if the error says so. */

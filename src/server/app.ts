@@ -27,7 +27,7 @@ import { Outbox } from '#shards/outbox.ts';
 import { openGuard } from './delivery.ts';
 import { Databases } from './databases.ts';
 import { withOutbox } from './home-changes.ts';
-import { openStoreDatabase, type DatabaseDeps } from './store-database.ts';
+import { openStoreDatabase } from './store-database.ts';
 import { openObserving, type Observing } from './telemetry.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
@@ -128,25 +128,26 @@ async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<
 /** Opens the databases of the map. With a map the metrics of each have a label, also those of the home database. */
 async function openDatabases(
   deps: AppDeps,
-  shared: Pick<DatabaseDeps, 'sealer' | 'mailer'> & { guard: ReturnType<typeof openGuard>; observing: Observing },
+  runtime: Runtime,
+  { protect, observing }: { protect: (server: Sql) => void; observing: Observing },
 ): Promise<{ databases: Databases; outbox: Outbox }> {
-  const { sql: home, direct, clock, log, siblings } = deps;
-  const { observing, guard, sealer } = shared;
+  const { siblings } = deps;
+  const { sql: home, direct, clock, log, sealer } = runtime;
   const map = await readMap(home);
   const isDivided = map.version > 0;
   const ofHome = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
   const poolsOf = ({ id, name, identity, address }: MapDatabase): StorePools => {
     if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
     const pools = deps.openPools({ name, identity, url: sealer.open(address, addressBinding(id)), home: ofHome });
-    guard.protect(pools.sql);
-    guard.protect(pools.direct);
+    protect(pools.sql);
+    protect(pools.direct);
     return pools;
   };
   const outbox = new Outbox({
     home,
     clock,
     log,
-    hasOthers: () => databases.map.version > 0,
+    hasOthers: () => databases.isDivided,
     targetOf: (id) => databases.find(id),
   });
   const databases: Databases = new Databases(map, {
@@ -156,10 +157,10 @@ async function openDatabases(
       const { id, name } = database;
       const pools = poolsOf(database);
       return openStoreDatabase({
-        ...deps,
-        ...shared,
+        ...runtime,
         ...pools,
         id,
+        roles: deps.roles,
         home,
         siblings: id === HOME ? siblings : siblings?.about(id),
         registry: observing.registryOf(isDivided || id !== HOME ? name : undefined),
@@ -187,7 +188,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   const mailer = keep(config.mail === undefined ? undefined : createMailer({ ...config.mail, log }), mailsMs);
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const runtime: Runtime = { config, clock, random, log, sql, direct, sealer, mailer, guard, derive };
-  const { databases, outbox } = await openDatabases(deps, { sealer, guard, mailer, observing });
+  const { databases, outbox } = await openDatabases(deps, runtime, { protect: guard.protect, observing });
   keep(databases, exchangesMs + recordsMs + handBackMs + othersMs);
   await databases.start();
   const { worker } = databases.home;
@@ -199,7 +200,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
     const { health } = observing;
     const { handlers, ...services } = compose({ ...runtime, databases, outbox, health, passwordCost, bearer });
-    const beforeReply = async (): Promise<void> => outbox.flush();
+    const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;
     const server = openServer(deps, handlers, { ...services, bearer, beforeReply, isStopping, metrics });

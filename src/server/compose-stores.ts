@@ -4,16 +4,16 @@
  */
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
 import { createLive } from '#dashboard/live.ts';
+import type { Sql } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
-import { retryNow } from '#delivery/announce.ts';
 import { createErasure } from '#events/erase/erase.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createSampleEvents } from '#events/sample-events.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
-import type { RawHandler } from '#http/route.ts';
+import type { Params, RawHandler } from '#http/route.ts';
 import { shardOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -25,14 +25,10 @@ import { createRecoveries } from '#webhooks/recovery/recovery-operations.ts';
 import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
 import type { ComposeDeps } from './compose.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
-import { announceChanges } from './publishing.ts';
 import type { Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 
-type Deps = Pick<ComposeDeps, 'config' | 'sealer' | 'guard' | 'clock' | 'log' | 'bearer' | 'derive'> & {
-  throttle: Throttle;
-  pages: Pages;
-};
+type Deps = Pick<ComposeDeps, 'bearer'> & { throttle: Throttle; pages: Pages };
 
 type StoreHandlers = Pick<
   Handlers,
@@ -54,67 +50,43 @@ export function servingOf({ serving }: StoreDatabase): Serving {
   return serving;
 }
 
-function openWebhooks(deps: Deps, database: StoreDatabase, serving: Serving, search: ReturnType<typeof createSearch>) {
-  const { config, sealer, guard, clock, log, bearer } = deps;
-  const { publishing, pullStreams, sending, onChanged } = serving;
-  return createWebhookOperations({
-    sql: database.sql,
-    ...publishing,
-    search,
-    sealer,
-    baseUrl: config.baseUrl,
-    ...config.webhooks,
-    headerPrefix: config.naming.webhookHeaderPrefix,
-    checkUrl: guard.checkUrl,
-    ...sending,
-    pull: pullStreams,
-    authenticate: bearer,
-    onKeyReplaced: (webhook) => database.notices?.notify({ ...webhook, about: 'key' }),
-    onResent: publishing.resent,
-    announce: announceChanges,
-    retryNow,
-    clock,
-    log,
-    onChanged,
-  });
-}
-
-function createHandlers(deps: Deps, database: StoreDatabase): StoreHandlers & { chartsOf: ChartsOf } {
-  const { config, throttle, clock } = deps;
-  const { sql } = database;
-  const serving = servingOf(database);
-  const { publish } = serving.publishing;
-  const { baseUrl, naming, events: limits, http } = config;
-  const search = createSearch(sql, config.database);
-  const fingerprintKeys = deps.derive('publish fingerprint');
-  const { relationPrefix } = naming;
-  const { eventsBodyLimitBytes: bodyLimitBytes } = http;
+function createHandlers(
+  { bearer, throttle, pages }: Deps,
+  database: StoreDatabase,
+): StoreHandlers & { chartsOf: ChartsOf } {
+  const { runtime, notices } = database;
+  const { publishing, pullStreams, sending, changes, liveStreams, caches } = servingOf(database);
+  const { accounts, changelog, publish, resent, refeeding } = publishing;
+  const search = createSearch(runtime.sql, runtime.config.database);
+  const searching = { ...runtime, search };
   return {
-    webhooks: openWebhooks(deps, database, serving, search),
-    events: createEventOperations({
-      sql,
-      publish,
-      baseUrl,
-      relationPrefix,
-      limits,
-      fingerprintKeys,
-      bodyLimitBytes,
-      search,
+    webhooks: createWebhookOperations({
+      ...searching,
+      ...sending,
+      ...changes,
+      accounts,
+      changelog,
+      pull: pullStreams,
+      authenticate: bearer,
+      onKeyReplaced: (webhook) => notices?.notify({ ...webhook, about: 'key' }),
+      onResent: resent,
     }),
-    sampleEvents: createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }),
-    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
-    eventStatuses: createEventStatuses({ sql, search, baseUrl }),
-    storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
-    live: createLive(serving.liveStreams, { ...deps.pages, clock }),
-    refeed: createRefeed(serving.publishing.refeeding),
-    erasure: createErasure({ sql, baseUrl, caches: serving.caches }),
-    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix }),
-    chartsOf: createStoreCharts({ sql, webhooksPerStore: config.webhooks.webhooksPerStore }),
+    events: createEventOperations({ ...searching, publish }),
+    sampleEvents: createSampleEvents({ ...runtime, publish, throttle }),
+    recoveries: createRecoveries(runtime),
+    eventStatuses: createEventStatuses(searching),
+    storeStatuses: createStoreStatuses(searching),
+    live: createLive(liveStreams, { visitorOf: pages.visitorOf, clock: runtime.clock }),
+    refeed: createRefeed(refeeding),
+    erasure: createErasure({ ...runtime, caches }),
+    commerce: createCommerceOperations(searching),
+    chartsOf: createStoreCharts(runtime),
   };
 }
 
 type ChartsOf = ReturnType<typeof createStoreCharts>;
 type OfDatabase = ReturnType<typeof createHandlers>;
+type Use<T> = (handlers: OfDatabase, sql: Sql) => T | Promise<T>;
 
 /** Throws a 503 that names the shards if the database is not available; `error` otherwise. */
 function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): never {
@@ -128,7 +100,21 @@ function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): ne
   throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: error });
 }
 
-/** Returns the handlers of the database in which the address of each request is. */
+/** Returns the newest of the webhooks of the stores that can be tested. */
+export async function listTestableIn(
+  databases: Databases,
+  stores: readonly number[],
+  limit: number,
+): Promise<Testable[]> {
+  const byDatabase = [...Map.groupBy(stores, (id) => databases.of(shardOf(id)))];
+  const found = await Promise.all(byDatabase.map(([{ sql }, ids]) => listTestable(sql, ids, limit)));
+  return found
+    .flat()
+    .toSorted((a, b) => b.id - a.id)
+    .slice(0, limit);
+}
+
+/** Returns the handlers of the database in which the address of each request is; with one database these are called directly. */
 export function openDatabaseHandlers(databases: Databases, deps: Deps) {
   const created = new Map<StoreDatabase, OfDatabase>();
   const handlersOf = (database: StoreDatabase): OfDatabase => {
@@ -136,28 +122,29 @@ export function openDatabaseHandlers(databases: Databases, deps: Deps) {
     created.set(database, known);
     return known;
   };
-  const run = async <T>(
-    params: Readonly<Record<string, string>>,
-    use: (handlers: OfDatabase, database: StoreDatabase) => T | Promise<T>,
-  ): Promise<T> => {
+  const run = async <T>(params: Params, use: Use<T>): Promise<T> => {
     const database = databases.ofAddress(params);
     try {
-      return await use(handlersOf(database), database);
+      return await use(handlersOf(database), database.sql);
     } catch (error) {
       return refuse(databases, database, error);
     }
   };
   const inHome = handlersOf(databases.home);
+  const at = <T>(params: Params, use: Use<T>): T | Promise<T> =>
+    databases.isDivided ? run(params, use) : use(inHome, databases.home.sql);
   const operation = (select: (handlers: OfDatabase) => Operation): Operation => {
-    const { admit, review, ...described } = select(inHome);
+    const { admit, review, storesResponse, ...described } = select(inHome);
     return {
       ...described,
-      admit: admit && ((request) => run(request.params, (of) => select(of).admit?.(request))),
-      review: review && ((request) => run(request.params, (of) => select(of).review?.(request) ?? [])),
-      handle: (request, execution) =>
-        run(request.params, (of, { sql }) =>
-          select(of).handle(request, execution.in(sql, shardOfAddress(request.params))),
-        ),
+      storesResponse,
+      admit: admit && (async (request) => at(request.params, async (of) => select(of).admit?.(request))),
+      review: review && (async (request) => at(request.params, async (of) => select(of).review?.(request) ?? [])),
+      handle: async (request, execution) =>
+        at(request.params, async (of, sql) => {
+          const inStore = storesResponse ? execution.in(sql, shardOfAddress(request.params)) : execution;
+          return select(of).handle(request, inStore);
+        }),
     };
   };
   const operations = <Name extends string>(select: (handlers: OfDatabase) => Record<Name, Operation>) => {
@@ -167,7 +154,7 @@ export function openDatabaseHandlers(databases: Databases, deps: Deps) {
       Operation
     >;
   };
-  const live: RawHandler = (request) => run(request.params, (of) => of.live(request));
+  const live: RawHandler = async (request) => at(request.params, (of) => of.live(request));
   const handlers: StoreHandlers = {
     webhooks: operations((of) => of.webhooks),
     events: operations((of) => of.events),
@@ -181,13 +168,5 @@ export function openDatabaseHandlers(databases: Databases, deps: Deps) {
     commerce: operations((of) => of.commerce),
   };
   const chartsOf: ChartsOf = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
-  const testableOf = async (stores: readonly number[], limit: number): Promise<Testable[]> => {
-    const byDatabase = [...Map.groupBy(stores, (id) => databases.of(shardOf(id)))];
-    const found = await Promise.all(byDatabase.map(([{ sql }, ids]) => listTestable(sql, ids, limit)));
-    return found
-      .flat()
-      .toSorted((a, b) => b.id - a.id)
-      .slice(0, limit);
-  };
-  return { handlers, chartsOf, testableOf };
+  return { handlers, chartsOf };
 }

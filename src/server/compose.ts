@@ -67,7 +67,7 @@ import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { openReference } from './reference.ts';
-import { openDatabaseHandlers, servingOf } from './compose-stores.ts';
+import { listTestableIn, openDatabaseHandlers, servingOf } from './compose-stores.ts';
 import type { Databases } from './databases.ts';
 import { announceChanges, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
@@ -169,12 +169,11 @@ function openOAuth(
   const userCodeKeys = derive('device user code');
   const appWebhooks = createAppWebhooks({
     ...publishing,
-    ...config.webhooks,
+    config,
     sealer,
+    guard,
     announce: announceChanges,
-    checkUrl: guard.checkUrl,
     handshake: serving.sending.handshake,
-    baseUrl,
     onDeclared: () => outbox.noteEnqueued(),
   });
   return {
@@ -363,7 +362,10 @@ export function compose(composeDeps: ComposeDeps): {
     fixedAddresses: createFixedAddresses({ baseUrl, authUrl }, config.securityContact),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
-    reference: openReference(config, { testableOf: ofStores.testableOf, routes: () => routesOf(handlers, config) }),
+    reference: openReference(config, {
+      testableOf: (ids, limit) => listTestableIn(databases, ids, limit),
+      routes: () => routesOf(handlers, config),
+    }),
   };
   const { retentionDays } = config.database;
   const sqlOf = (shard: number): Sql => databases.of(shard).sql;

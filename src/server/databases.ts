@@ -47,6 +47,11 @@ export class Databases implements Running {
     return this.#map;
   }
 
+  /** Returns whether stores are in several databases. */
+  get isDivided(): boolean {
+    return this.#map.version > 0;
+  }
+
   get home(): StoreDatabase {
     return this.at(HOME);
   }

@@ -19,7 +19,7 @@ import { startRecoveries } from '#events/replay/recoveries.ts';
 import { createSamples } from '#events/publish/sample.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Mailer } from '#mail/mail.ts';
-import type { WebhookDeps } from '#webhooks/access.ts';
+import type { SendingOnDemand } from '#webhooks/access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import type { SendSample } from '#webhooks/test-delivery.ts';
@@ -97,7 +97,7 @@ export function createWorker(
 function openPreview(
   { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
   sealer: Sealer,
-): WebhookDeps['preview'] {
+): SendingOnDemand['preview'] {
   const { delivery, baseUrl } = config;
   return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(config) } });
 }
@@ -169,7 +169,7 @@ export function createOnDemandDelivery(
   const onPullDeliveries = (webhookIds: readonly number[]): void => pullStreams.wake(webhookIds);
   const testDeliveries = openTestDeliveries(deps, sealer, guard, allocateIds, onPullDeliveries);
   const handshakes = openHandshakes(deps, guard);
-  const sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'> = {
+  const sending: SendingOnDemand = {
     handshake: handshakes,
     preview: openPreview(deps, sealer),
     attemptsMaxOf,

@@ -11,7 +11,7 @@ import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
 import { copyStore, type CopyDeps } from '#stores/copy.ts';
 import { copyDeclaration } from '#webhooks/app-access/declaration.ts';
-import type { WebhookDeps } from '#webhooks/access.ts';
+import type { WebhookChanges } from '#webhooks/access.ts';
 import type { InternalEvents } from './publishing.ts';
 
 type Scope = Parameters<InternalEvents['accessChanged']>[1];
@@ -68,7 +68,7 @@ export function withOutbox(
   };
 }
 
-export type ApplyDeps = InternalEvents & Pick<WebhookDeps, 'announce'> & { copying: CopyDeps; now: () => Date };
+export type ApplyDeps = InternalEvents & Pick<WebhookChanges, 'announce'> & { copying: CopyDeps; now: () => Date };
 
 /** Applies a change of the outbox in a transaction of another database. May return a function to call after the commit. */
 export async function applyChange(

@@ -1,6 +1,5 @@
 /** Publishing in a process, and the notification of those that send or stream the deliveries. */
 import { createChangelog } from '#changelog/changelog.ts';
-import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
@@ -9,8 +8,8 @@ import type { EventCaches } from '#events/erase/chain.ts';
 import type { PublishMetrics } from '#events/event-metrics.ts';
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import { createPublisher } from '#events/publish/publish.ts';
-import type { Log } from '#core/log.ts';
-import type { WebhookDeps } from '#webhooks/access.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { WebhookChanges } from '#webhooks/access.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
@@ -28,7 +27,7 @@ const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 const announceSent: InternalEventDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
 
 /** Notifies all workers of changed webhooks when the transaction commits. */
-export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
+export const announceChanges: WebhookChanges['announce'] = (tx, shard, ids) =>
   announceChanged(
     tx,
     ids.map((webhookId) => ({ shard, webhookId })),
@@ -94,10 +93,7 @@ function createHandOver({
   };
 }
 
-export function openPublishing(deps: {
-  config: Config;
-  sql: Sql;
-  log: Log;
+type PublishingDeps = Pick<Runtime, 'config' | 'sql' | 'log'> & {
   worker: Worker | undefined;
   announcer: Announcer;
   siblings: DatabaseSiblings | undefined;
@@ -107,7 +103,9 @@ export function openPublishing(deps: {
   metrics: PublishMetrics;
   /** Called after the commit with the pull webhooks that have new deliveries. */
   onPullDeliveries: (webhookIds: readonly number[]) => void;
-}) {
+};
+
+export function openPublishing(deps: PublishingDeps) {
   const { config, sql, log, worker, siblings, allocateIds } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;

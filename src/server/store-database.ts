@@ -3,20 +3,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partition-keeper.ts';
 import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
 import { LiveStreams } from '#dashboard/live.ts';
-import { createAnnouncer } from '#delivery/announce.ts';
-import type { Guard } from '#core/guard.ts';
+import { createAnnouncer, retryNow } from '#delivery/announce.ts';
 import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
 import type { EachDatabase } from '#shards/each.ts';
 import { HOME } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
-import type { WebhookDeps } from '#webhooks/access.ts';
+import type { WebhookChanges } from '#webhooks/access.ts';
 import type { Notices } from '#webhooks/notices/notices.ts';
 import { ping } from '#db/activity.ts';
 import { DedicatedConnection } from '#db/dedicated-connection.ts';
@@ -33,7 +31,7 @@ import {
 } from './publishing.ts';
 import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
-import type { AppDeps, StorePools } from './app.ts';
+import type { Role, StorePools } from './app.ts';
 import type { DatabaseSiblings } from './siblings.ts';
 
 // Watches whether a database responds, and suspends its pool while it does not: a request about one of its stores is refused at once,
@@ -92,14 +90,12 @@ export class DatabaseWatch implements Running {
 }
 
 /** `sql`, `direct` and `siblings` are those of the database. */
-export type DatabaseDeps = Omit<AppDeps, 'siblings'> & {
+export type DatabaseDeps = Runtime & {
   id: number;
+  roles: readonly Role[];
   siblings: DatabaseSiblings | undefined;
   home: Sql;
   registry: Registry;
-  sealer: Sealer;
-  guard: Guard;
-  mailer: Mailer | undefined;
   each: EachDatabase;
   /** Returns the changes of the home database, which reach all databases. */
   withOutbox: (inHome: InternalEvents) => InternalEvents;
@@ -109,17 +105,18 @@ export type DatabaseDeps = Omit<AppDeps, 'siblings'> & {
 function openChanges(
   { siblings }: DatabaseDeps,
   { worker, pullStreams }: Pick<Delivering & Serving, 'worker' | 'pullStreams'>,
-): { onChanged: WebhookDeps['onChanged']; webhooksOfStore: WebhooksOfStore } {
+): { changes: WebhookChanges; webhooksOfStore: WebhooksOfStore } {
   const onLaneChanged = (lane: { shard: number; webhookId: number }): void => {
     worker?.webhookChanged(lane);
     pullStreams.changed(lane.webhookId);
   };
   siblings?.receive('webhookChanged', onLaneChanged);
-  const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
+  const onChanged: WebhookChanges['onChanged'] = ({ shard, id }) => {
     onLaneChanged({ shard, webhookId: id });
     siblings?.broadcast('webhookChanged', { shard, webhookId: id });
   };
-  return { onChanged, webhooksOfStore: createWebhooksOfStore({ announce: announceChanges, onChanged }) };
+  const changes = { announce: announceChanges, retryNow, onChanged };
+  return { changes, webhooksOfStore: createWebhooksOfStore(changes) };
 }
 
 /** What delivers. None of it has a connection yet. */
@@ -142,13 +139,11 @@ type Delivering = ReturnType<typeof createDelivering>;
 
 /** What serves requests about stores of the database. */
 function createServing(deps: DatabaseDeps, delivering: Delivering) {
-  const { id, config, sql, clock, log, sealer, guard, siblings, withOutbox } = deps;
+  const { id, sql, clock, log, sealer, guard, siblings, withOutbox } = deps;
   const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
   const onDemand = createOnDemandDelivery(deps, sealer, guard, allocateIds);
   const publishing = openPublishing({
-    config,
-    sql,
-    log,
+    ...deps,
     worker,
     announcer,
     siblings,
@@ -157,10 +152,10 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     metrics: observing.publishing,
     onPullDeliveries: onDemand.onPullDeliveries,
   });
-  const changes = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
+  const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
   const liveStreams = new LiveStreams({ sql, clock, log });
   const caches = eventCachesOf(worker, siblings);
-  return { ...onDemand, ...changes, publishing, liveStreams, caches };
+  return { ...onDemand, ...changing, publishing, liveStreams, caches };
 }
 export type Serving = ReturnType<typeof createServing>;
 
@@ -191,6 +186,8 @@ async function startParts(
 
 export type StoreDatabase = {
   id: number;
+  /** With the connections of the database. */
+  runtime: Runtime;
   sql: Sql;
   worker: Worker | undefined;
   notices: Notices | undefined;
@@ -230,6 +227,7 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
   const applying = { ...internalEvents, announce: announceChanges, copying, now: () => clock.now() };
   return {
     id,
+    runtime: deps,
     sql,
     worker,
     notices,

@@ -7,14 +7,12 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
-import type { Sealer } from '#db/seal.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { Document } from '#hypermedia/document.ts';
-import type { Clock } from '#core/clock.ts';
 import { parseId, shardOf } from '#core/ids.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { notFound, Problem, type Fault } from '#core/problem.ts';
 import {
   namesOf,
@@ -44,41 +42,8 @@ export const CHANGE_SCOPES: SufficientScopes = ['webhooks'];
 /** A pending delivery of a webhook in its epoch, or all without `deliveryId`. */
 export type Retry = { shard: number; webhookId: number; epoch: number; deliveryId: number | undefined; now: Date };
 
-type PullDeps = { open: OpenStream; answer: AnswerDelivery };
-
-export type WebhookDeps = {
-  sql: Sql;
-  accounts: Accounts;
-  clock: Clock;
-  log: Log;
-  changelog: Changelog;
-  search: Search;
-  sealer: Sealer;
-  baseUrl: string;
-  /** The payload versions that a webhook may have. */
-  versions: readonly string[];
-  webhooksPerStore: number;
-  /** How long the old key stays valid beside the new one during a rotation. */
-  keyOverlapHours: number;
-  /** The prefix of the operator's own delivery headers, such as `Service`. */
-  headerPrefix: string;
-  /** Returns why the outbound guard forbids this url; null if it is allowed. */
-  checkUrl: (url: string) => Promise<string | null>;
-  /** Asks the endpoint of a new url for its consent; undefined if the operator does not require that. */
-  handshake: Handshake | undefined;
-  /** Makes the request of a delivery as it is sent, for display. */
-  preview: Preview;
-  /** Returns the number of attempts after which a delivery fails. */
-  attemptsMaxOf: (profile: WebhookRow['retryProfile']) => number;
-  /** Sends a sample event immediately. */
-  sendSample: SendSample;
-  /** The streams of pull webhooks, and the answers of their listeners. */
-  pull: PullDeps;
-  authenticate: Authenticate;
-  /** Called after the commit of a new key for the webhook of an app, unless the app itself made the change. */
-  onKeyReplaced: (webhook: { shard: number; webhookId: number; epoch: number }) => void;
-  /** Called after the commit of a resend. */
-  onResent: (delivery: Committed) => void;
+/** How a change of a webhook reaches what sends its deliveries. */
+export type WebhookChanges = {
   /** Notifies all workers of changed webhooks when the transaction commits. */
   announce: (tx: Queryable, shard: number, ids: readonly number[]) => Promise<void>;
   /** Attempts pending deliveries at once when the transaction commits, which has locked the row of the webhook. */
@@ -88,6 +53,33 @@ export type WebhookDeps = {
    */
   onChanged: (webhook: { shard: number; id: number }) => void;
 };
+
+/** What makes and sends requests when a caller asks for it. */
+export type SendingOnDemand = {
+  /** Asks the endpoint of a new url for its consent; undefined if the operator does not require that. */
+  handshake: Handshake | undefined;
+  /** Makes the request of a delivery as it is sent, for display. */
+  preview: Preview;
+  /** Returns the number of attempts after which a delivery fails. */
+  attemptsMaxOf: (profile: WebhookRow['retryProfile']) => number;
+  /** Sends a sample event immediately. */
+  sendSample: SendSample;
+};
+
+export type WebhookDeps = Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'sealer' | 'guard'> &
+  WebhookChanges &
+  SendingOnDemand & {
+    accounts: Accounts;
+    changelog: Changelog;
+    search: Search;
+    /** The streams of pull webhooks, and the answers of their listeners. */
+    pull: { open: OpenStream; answer: AnswerDelivery };
+    authenticate: Authenticate;
+    /** Called after the commit of a new key for the webhook of an app, unless the app itself made the change. */
+    onKeyReplaced: (webhook: { shard: number; webhookId: number; epoch: number }) => void;
+    /** Called after the commit of a resend. */
+    onResent: (delivery: Committed) => void;
+  };
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
@@ -200,7 +192,7 @@ export function isOfApp(client: number | null, user: number | null): boolean {
 }
 
 /** Returns the decrypted value; null if there is none or it cannot be decrypted. */
-function unseal(sealer: Sealer, id: number, sealed: Buffer | null): string | null {
+function unseal(sealer: WebhookDeps['sealer'], id: number, sealed: Buffer | null): string | null {
   try {
     return sealed === null ? null : sealer.open(sealed, sealBinding(id));
   } catch {
@@ -263,7 +255,7 @@ export function visibleRequest(
 
 /** Returns the Document of a webhook for this caller. */
 export function documentFor(
-  { sealer, baseUrl }: WebhookDeps,
+  { sealer, config: { baseUrl } }: WebhookDeps,
   stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Document {
@@ -285,10 +277,10 @@ export function documentFor(
 
 /** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */
 export async function findForbiddenReason(
-  { checkUrl }: WebhookDeps,
+  { guard }: Pick<WebhookDeps, 'guard'>,
   url: string | null | undefined,
 ): Promise<string | null> {
-  return url && addressFault(url) === undefined ? checkUrl(url) : null;
+  return url && addressFault(url) === undefined ? guard.checkUrl(url) : null;
 }
 
 /** `isVisible`: the reader may see the secrets of `stored`. */

@@ -72,11 +72,11 @@ const createList = (deps: WebhookDeps): Operation =>
         countWebhooks(deps.sql, store, { filters, now }),
       ]);
       if (total === undefined) throw notFound('store');
-      const path = addressOfWebhooks(store.storeId, deps.baseUrl);
+      const path = addressOfWebhooks(store.storeId, deps.config.baseUrl);
       const links = [
-        { rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store', crumb: 'Store' },
-        { rel: 'event_types', href: `${deps.baseUrl}/docs/events`, title: 'Event types' },
-        { rel: 'receiving', href: `${deps.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
+        { rel: 'store', href: addressOfStore(store.storeId, deps.config.baseUrl), title: 'The store', crumb: 'Store' },
+        { rel: 'event_types', href: `${deps.config.baseUrl}/docs/events`, title: 'Event types' },
+        { rel: 'receiving', href: `${deps.config.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
       ];
       return { path, items: rows.map((row) => documentFor(deps, row, request)), total, links };
     },
@@ -93,7 +93,7 @@ async function validateInput(
   const context = {
     hasKey,
     forbidden,
-    headerPrefix: deps.headerPrefix,
+    headerPrefix: deps.config.naming.webhookHeaderPrefix,
     isOfApp: isOfApp(principal.clientId, principal.userId),
   };
   const { settings, faults } = mergeInput(defaults, input, context);
@@ -109,7 +109,8 @@ async function insert(
   settings: Settings,
   encryptionKey: string | null,
 ) {
-  const { accounts, sealer, changelog, webhooksPerStore } = deps;
+  const { accounts, sealer, changelog } = deps;
+  const { webhooksPerStore } = deps.config.webhooks;
   const { clientId: client, userId: user } = request.principal;
   // The token was checked before this transaction; the app may have lost its access since.
   const access = { userId: user, storeId: store.storeId };
@@ -159,14 +160,14 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       const row = await insert(tx, deps, request, store, settings, encryptionKey);
       return {
         document: documentFor(deps, row, request),
-        location: addressOfWebhook(row.id, deps.baseUrl),
+        location: addressOfWebhook(row.id, deps.config.baseUrl),
         made: async () => deps.onChanged({ shard: store.shard, id: row.id }),
       };
     },
   });
 
 export function createWebhookOperations(deps: WebhookDeps) {
-  const schemas = createSchemas(deps.versions);
+  const schemas = createSchemas(deps.config.webhooks.versions);
   return {
     list: createList(deps),
     create: createCreate(deps, schemas),

@@ -3,6 +3,7 @@
  * `REQUIRE_WEBHOOK_HANDSHAKE`).
  * A url that a webhook has already is not asked again.
  */
+import type { Runtime } from '#runtime/runtime.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 
 /** What an endpoint said, or why it was not asked. */
@@ -47,14 +48,14 @@ function refused(
   return { code: 'handshake_failed', message, field };
 }
 
-export type HandshakeDeps = { handshake: Handshake | undefined; baseUrl: string };
+export type HandshakeDeps = Pick<Runtime, 'config'> & { handshake: Handshake | undefined };
 
 /**
  * Asks the endpoint of a new url, if the operator requires it, and returns the fault of one that does not allow deliveries. Throws a 429 or
  * 503 if it cannot be asked now.
  */
 export async function consentFaults(
-  { handshake, baseUrl }: HandshakeDeps,
+  { handshake, config: { baseUrl } }: HandshakeDeps,
   url: string | null,
   asker: number | string,
   named: Named,

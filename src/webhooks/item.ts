@@ -105,7 +105,7 @@ function validateChange(
   // Validates the other settings with the unchanged is_held.
   // An app that changes the url of a webhook gets its events, also of one that a person created.
   const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
-  const context = { hasKey, forbidden, headerPrefix: deps.headerPrefix, isOfApp: isAppInvolved };
+  const context = { hasKey, forbidden, headerPrefix: deps.config.naming.webhookHeaderPrefix, isOfApp: isAppInvolved };
   const merged = mergeInput(draft, { ...input, isHeld }, context);
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
   // An invalid url has no origin, and is rejected anyway.
@@ -273,7 +273,7 @@ export function createItem(
           return stored;
         });
         deps.onChanged({ shard: key.shard, id: key.id });
-        return { status: 204, next: addressOfWebhooks(storeId, deps.baseUrl) };
+        return { status: 204, next: addressOfWebhooks(storeId, deps.config.baseUrl) };
       },
     }),
   };

@@ -57,8 +57,8 @@ const createRetryDelivery = (deps: WebhookDeps): Operation =>
         if (retried === undefined) throw new Error(`Delivery ${id} not found after its update`);
         return { webhook: locked, delivery: retried };
       });
-      const location = addressOfDelivery(delivery.id, webhook, deps.baseUrl);
-      const document = deliveryDocument(delivery, webhook, deps.baseUrl);
+      const location = addressOfDelivery(delivery.id, webhook, deps.config.baseUrl);
+      const document = deliveryDocument(delivery, webhook, deps.config.baseUrl);
       return { status: 202, document, location, next: location, done: 'retried' };
     },
   });
@@ -78,7 +78,7 @@ const createRetryPending = (deps: WebhookDeps): Operation =>
         await deps.retryNow(tx, retryOf(locked, deps.clock.now()));
         return { ...locked, pausedUntil: null, heldUntil: null };
       });
-      const location = addressOfWebhook(webhook.id, deps.baseUrl);
+      const location = addressOfWebhook(webhook.id, deps.config.baseUrl);
       return { status: 202, document: documentFor(deps, webhook, request), location, next: location, done: 'retried' };
     },
   });

@@ -75,7 +75,7 @@ function nextKeys(deps: WebhookDeps, stored: WebhookRow, { body, now }: Rotation
   return {
     encryptionKey: stored.encryptionKey,
     nextEncryptionKey: deps.sealer.seal(next, sealBinding(stored.id)),
-    rotationEndsAt: new Date(now.getTime() + deps.keyOverlapHours * HOUR_MS),
+    rotationEndsAt: new Date(now.getTime() + deps.config.webhooks.keyOverlapHours * HOUR_MS),
   };
 }
 
@@ -105,7 +105,7 @@ export function createRotateKey(deps: WebhookDeps): Operation {
     isConditional: true,
     isSensitive: true,
     done: 'rotated',
-    summary: `Adds a new encryption_key; deliveries are signed with both keys for ${deps.keyOverlapHours} hours, or until the rotation is finished`,
+    summary: `Adds a new encryption_key; deliveries are signed with both keys for ${deps.config.webhooks.keyOverlapHours} hours, or until the rotation is finished`,
     scopes: CHANGE_SCOPES,
     input,
     admit: (request) => admit(deps, request),
@@ -119,7 +119,7 @@ export function createRotateKey(deps: WebhookDeps): Operation {
       const { before, after } = await rotate(tx, deps, request);
       return {
         document: documentFor(deps, after, request),
-        location: addressOfWebhook(id, deps.baseUrl),
+        location: addressOfWebhook(id, deps.config.baseUrl),
         made: async () => {
           deps.onChanged({ shard, id });
           notifyOfNewKey(deps, request, before, after);

@@ -1,6 +1,6 @@
 /** Updates webhooks when their store changes or is erased. Passed to the module stores, which does not import this one. */
 import type { Tx } from '#db/pool.ts';
-import type { WebhookDeps } from './access.ts';
+import type { WebhookChanges } from './access.ts';
 import { deleteStoreWebhooks, listWebhookIds } from './store-webhooks-sql.ts';
 
 type Store = { shard: number; storeId: number };
@@ -17,7 +17,7 @@ export type WebhooksOfStore = {
 export function createWebhooksOfStore({
   announce,
   onChanged,
-}: Pick<WebhookDeps, 'announce' | 'onChanged'>): WebhooksOfStore {
+}: Pick<WebhookChanges, 'announce' | 'onChanged'>): WebhooksOfStore {
   const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
     await announce(tx, shard, ids);
     return async () => ids.forEach((id) => onChanged({ shard, id }));

@@ -162,13 +162,18 @@ export function createTest(deps: WebhookDeps): Operation {
         case 'sent': {
           if (result.attempt.outcome === 'delivered') await retryAfterRepair(deps, request);
           // A browser is redirected to the delivery, which explains a failure.
-          const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.baseUrl);
-          return { status: 200, document: attemptDocument(result.attempt, webhook, deps.baseUrl), next, done: 'sent' };
+          const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.config.baseUrl);
+          return {
+            status: 200,
+            document: attemptDocument(result.attempt, webhook, deps.config.baseUrl),
+            next,
+            done: 'sent',
+          };
         }
         case 'queued': {
           const row = { ...PENDING, ...result.delivery, dateCreated: now };
-          const location = addressOfDelivery(row.id, webhook, deps.baseUrl);
-          return { status: 202, document: deliveryDocument(row, webhook, deps.baseUrl), location };
+          const location = addressOfDelivery(row.id, webhook, deps.config.baseUrl);
+          return { status: 202, document: deliveryDocument(row, webhook, deps.config.baseUrl), location };
         }
         case 'under_way':
         case 'store_full':

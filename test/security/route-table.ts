@@ -1,7 +1,9 @@
 /** The addresses of src/server/routes.ts, without handlers: tests that iterate over all of them include each new one. */
 import type { Operation } from '#http/operation.ts';
 import type { Method, Resource, Route } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { readConfig } from '../../src/config/config.ts';
+import type { Databases } from '../../src/server/databases.ts';
 import { compose, type ComposeDeps } from '../../src/server/compose.ts';
 import { routesOf } from '../../src/server/routes.ts';
 
@@ -15,20 +17,24 @@ export function routeTable(baseUrl: string): readonly Route[] {
 /** The resources with the operations as the handlers describe them: permissions and input. They cannot be called. */
 export function resourceTable(baseUrl: string): readonly Resource[] {
   const config = readConfig({ BASE_URL: baseUrl }, '/');
-  const deps: ComposeDeps = {
+  const runtime: Runtime = {
     config,
     sql: stub,
     direct: stub,
     random: stub,
     derive: () => [Buffer.alloc(32)],
-    databases: stub,
-    outbox: stub,
     log: stub,
-    health: stub,
     mailer: stub,
     sealer: stub,
     guard: stub,
     clock: stub,
+  };
+  const home = { runtime, serving: stub } as Pick<Databases['home'], 'runtime' | 'serving'>;
+  const deps: ComposeDeps = {
+    ...runtime,
+    databases: { home } as Databases,
+    outbox: stub,
+    health: stub,
     passwordCost: stub,
     bearer: stub,
   };

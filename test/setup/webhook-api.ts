@@ -2,6 +2,8 @@
  * The operations of stores and webhooks on a real socket and database. Only `authenticate` is replaced: it knows a few fixed
  * tokens.
  */
+import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
@@ -82,7 +84,7 @@ const shop = (name: string, timeZone: string) => ({
 });
 
 /** Creates two stores and the callers of `Token`; closed and dropped at the end of the file. */
-export async function startWebhookApi(settings: { versions?: string[] } = {}) {
+export async function startWebhookApi(settings: { versions?: string } = {}) {
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, because node:test assigns hooks to the test that runs synchronously.
   after(async () => {
@@ -150,11 +152,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     changelog,
     search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3, searchesWaiting: 10 }),
     sealer,
-    baseUrl: BASE_URL,
-    versions: settings.versions ?? ['2'],
-    webhooksPerStore: 100,
-    keyOverlapHours: 24,
-    headerPrefix: 'Service',
+    config: readConfig({ BASE_URL, WEBHOOK_VERSIONS: settings.versions }, '/'),
     preview: createPreview({
       sql,
       sealer,
@@ -171,7 +169,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       throw new Error('no listener in this test');
     },
     handshake: undefined,
-    checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
+    guard: createGuard({ allowed: ['127.0.0.0/8'] }, async () => []),
     announce: async () => {},
     retryNow: async () => {},
     clock: { now: () => clock.time, monotonicMs: () => 0 },

@@ -6,6 +6,7 @@ import { notFound } from '#core/problem.ts';
 import { labelOf, collectionOf } from '#catalog/catalog.ts';
 import { resourceKeyOf } from '#catalog/access.ts';
 import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { eraseRemaining, eraseBatch, isDone, type ChainDeps } from './chain.ts';
 import { saveRemaining } from './chain-sql.ts';
 import { deleteResource, lockResource, insertErasedCustomer } from './erase-sql.ts';
@@ -52,7 +53,7 @@ export async function eraseResource(
 
 // The API operation that erases a resource; needs the scope `platform`.
 
-export function createErasure(deps: ChainDeps & { baseUrl: string }): Operation {
+export function createErasure(deps: ChainDeps & Pick<Runtime, 'config'>): Operation {
   return guarded({
     title: 'Erase',
     isConditional: true,
@@ -62,7 +63,7 @@ export function createErasure(deps: ChainDeps & { baseUrl: string }): Operation 
     handle: async (request) => {
       const key = resourceKeyOf(request);
       await eraseResource(deps, key, request);
-      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+      return { status: 204, next: `${deps.config.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
     },
   });
 }

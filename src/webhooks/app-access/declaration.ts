@@ -58,7 +58,7 @@ export type AppWebhooks = {
 
 type KeyChange = 'begin' | 'finish' | 'at_once';
 
-type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> &
+type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'guard'> &
   HandshakeDeps & {
     writeInternalEvents: InternalEventWriter;
     /** Called when a declaration was changed, before the commit. */
@@ -102,7 +102,8 @@ function keysAfter(stored: SealedKeys, change: KeyChange, { create, endsAt, now 
 type NewKey = { create: () => Buffer; endsAt: Date; now: Date };
 
 export function createAppWebhooks(deps: Deps): AppWebhooks {
-  const { sealer, announce, checkUrl, keyOverlapHours } = deps;
+  const { sealer, announce, guard } = deps;
+  const { keyOverlapHours } = deps.config.webhooks;
   const open = (sealed: Buffer | null, client: number): string | null => {
     try {
       return sealed === null ? null : sealer.open(sealed, appKeyBinding(client));
@@ -117,7 +118,7 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
       if (url === null) return [];
       const reason = syntaxFault(url);
       if (reason !== undefined) return [invalidUrl(label, reason)];
-      const forbidden = await checkUrl(url);
+      const forbidden = await guard.checkUrl(url);
       return forbidden === null ? [] : [{ ...invalidUrl(`${label}:`, forbidden), code: 'forbidden_address' }];
     },
     consentFaults: (url, asker, label = 'webhook_url') =>

@@ -90,14 +90,14 @@ function paragraphsOf(
 
 /** Returns the advice for a webhook; undefined if none is needed. */
 export async function adviceOfWebhook(
-  { sql, baseUrl }: Pick<WebhookDeps, 'sql' | 'baseUrl'>,
+  { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   webhook: AdvisedWebhook,
   now: Date,
 ): Promise<Advice | undefined> {
   const trouble = await findFailureState(sql, shardOf(webhook.id), webhook.id);
   if (trouble === undefined) return undefined;
   // A path, because pages may have another host than the API.
-  const address = new URL(addressOfWebhook(webhook.id, baseUrl)).pathname;
+  const address = new URL(addressOfWebhook(webhook.id, config.baseUrl)).pathname;
   const paragraphs = paragraphsOf(webhook, trouble, { now, address });
   return paragraphs.length === 0 ? undefined : { paragraphs, suggested: sinceOf(trouble, webhook.timeZone) };
 }

@@ -47,7 +47,7 @@ async function readHealth(sql: Sql, key: Key, { now, period }: { now: Date; peri
 
 /** Returns what the page of a webhook shows beside its settings: charts, and its health, which is read once for both. */
 export function statisticsOfWebhook(
-  { sql, baseUrl }: Pick<WebhookDeps, 'sql' | 'baseUrl'>,
+  { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   key: Key,
   now: Date,
 ): { charts: Charted; summary: () => Promise<Document> } {
@@ -58,15 +58,15 @@ export function statisticsOfWebhook(
       const { figures, row } = await read();
       return chartsOfFigures(figures, row.timeZone);
     },
-    summary: async () => healthDocument(await read(), { baseUrl, now }),
+    summary: async () => healthDocument(await read(), { baseUrl: config.baseUrl, now }),
   };
 }
 
 /** Creates the charts for the page of a store; passed to the module stores, which does not import this one. */
-export function createStoreCharts({ sql, webhooksPerStore }: Pick<WebhookDeps, 'sql' | 'webhooksPerStore'>) {
+export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'>) {
   return async ({ shard, storeId }: Store, now: Date): Promise<Charts> => {
     // Of all webhooks, also those of apps that the reader does not see: the charts name none.
-    const rows = await listHealths(sql, { shard, storeId }, webhooksPerStore, null);
+    const rows = await listHealths(sql, { shard, storeId }, config.webhooks.webhooksPerStore, null);
     const [first] = rows;
     if (first === undefined) return {};
     const ids = rows.map(({ id }) => id);
@@ -77,9 +77,10 @@ export function createStoreCharts({ sql, webhooksPerStore }: Pick<WebhookDeps, '
 
 export function createHealth({
   sql,
-  baseUrl,
-  webhooksPerStore,
-}: Pick<WebhookDeps, 'sql' | 'baseUrl' | 'webhooksPerStore'>): Record<'health' | 'overview', Operation> {
+  config,
+}: Pick<WebhookDeps, 'sql' | 'config'>): Record<'health' | 'overview', Operation> {
+  const { baseUrl } = config;
+  const { webhooksPerStore } = config.webhooks;
   return {
     health: guarded({
       summary: 'The health of this webhook in the last 24 hours, 7 or 30 days',
@@ -95,7 +96,7 @@ export function createHealth({
           status: 200,
           document: healthDocument(health, { baseUrl, now }),
           charts: async () => chartsOfFigures(health.figures, row.timeZone),
-          advice: async () => adviceOfWebhook({ sql, baseUrl }, row, now),
+          advice: async () => adviceOfWebhook({ sql, config }, row, now),
         };
       },
     }),

@@ -275,8 +275,8 @@ async function showDelivery(
     sealer,
     preview,
     attemptsMaxOf,
-    baseUrl,
-  }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'attemptsMaxOf' | 'baseUrl'>,
+    config: { baseUrl },
+  }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'attemptsMaxOf' | 'config'>,
   request: AddressedRequest & Pick<ApiRequest, 'now'>,
   webhook: WebhookRow,
 ): Promise<Document> {

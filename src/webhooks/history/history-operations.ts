@@ -47,7 +47,7 @@ type History = {
 };
 
 const historyOf = (
-  { sql, search, baseUrl }: WebhookDeps,
+  { sql, search, config: { baseUrl } }: WebhookDeps,
   { rel, title, properties, searchedBy, read }: History,
 ): Operation =>
   listing({
@@ -72,7 +72,7 @@ const historyOf = (
   });
 
 export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' | 'resend' | 'logs', Operation> {
-  const { baseUrl } = deps;
+  const { baseUrl } = deps.config;
   return {
     statuses: historyOf(deps, {
       rel: 'statuses',
@@ -157,7 +157,7 @@ async function resend(
   return { webhook, made };
 }
 
-function createResend({ sql, baseUrl, onResent }: WebhookDeps): Operation {
+function createResend({ sql, config: { baseUrl }, onResent }: WebhookDeps): Operation {
   return beginning({
     title: 'Send it again',
     summary:

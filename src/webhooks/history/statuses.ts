@@ -6,7 +6,7 @@ import type { Link } from '#hypermedia/document.ts';
 import { listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import type { Search } from '#db/search.ts';
-import type { Sql } from '#db/pool.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { listing } from '#http/listing.ts';
 import type { Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
@@ -16,7 +16,7 @@ import { listDeliveriesOfStore } from './deliveries-sql.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './history-documents.ts';
 import { appOf, READ_SCOPES } from '../access.ts';
 
-type Deps = { sql: Sql; search: Search; baseUrl: string };
+type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 
 const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Link[] => [
   { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
@@ -29,7 +29,7 @@ const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Lin
   },
 ];
 
-export function createEventStatuses({ sql, search, baseUrl }: Deps): Operation {
+export function createEventStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
     summary: 'The deliveries of this event to all webhooks, newest first, paged',
     scopes: READ_SCOPES,
@@ -54,7 +54,7 @@ export function createEventStatuses({ sql, search, baseUrl }: Deps): Operation {
   });
 }
 
-export function createStoreStatuses({ sql, search, baseUrl }: Deps): Operation {
+export function createStoreStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
     summary: 'The deliveries of this store to all its webhooks, newest first, paged',
     scopes: READ_SCOPES,

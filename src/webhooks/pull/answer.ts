@@ -112,7 +112,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
       const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
       const answered = await deps.pull.answer(key, deliveryId, parseAnswer(request.body));
       if (answered.kind !== 'answered') throw problemOf(answered.kind);
-      return { status: 200, document: attemptDocument(answered.attempt, webhook, deps.baseUrl) };
+      return { status: 200, document: attemptDocument(answered.attempt, webhook, deps.config.baseUrl) };
     },
   });
 }

@@ -143,7 +143,7 @@ function readPart(body: RecoveryBody, context: PartContext): RecoveredPart {
   };
 }
 
-export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDays: number };
+type Deps = Pick<WebhookDeps, 'sql' | 'config'>;
 
 /** Throws a 409 if recovered deliveries could not be sent. */
 function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
@@ -173,7 +173,7 @@ async function checkNoOpenRecovery(tx: Tx, { id: webhookId }: WebhookRow, baseUr
 /** Creates the recovery under the lock of the webhook, so that later publishes see the webhook as it is now. */
 async function openRecovery(
   tx: Tx,
-  { baseUrl }: RecoveryDeps,
+  { config: { baseUrl } }: Deps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
   part: RecoveredPart,
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
@@ -194,7 +194,7 @@ async function openRecovery(
   return { webhook, row };
 }
 
-async function recoveryOf(deps: RecoveryDeps, request: Pick<ApiRequest, 'params' | 'principal'>) {
+async function recoveryOf(deps: Deps, request: Pick<ApiRequest, 'params' | 'principal'>) {
   const webhook = await webhookOf(deps.sql, request);
   const id = parseId(request.params['recovery_id'] ?? '');
   const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
@@ -203,7 +203,7 @@ async function recoveryOf(deps: RecoveryDeps, request: Pick<ApiRequest, 'params'
   return { webhook, row };
 }
 
-const createRecover = (deps: RecoveryDeps): Operation =>
+const createRecover = (deps: Deps): Operation =>
   beginning({
     title: 'Recover what was missed',
     summary:
@@ -213,11 +213,11 @@ const createRecover = (deps: RecoveryDeps): Operation =>
     admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
     prepare: async (request) => {
       const { timeZone } = await webhookOf(deps.sql, request);
-      return readPart(request.body, { now: request.now, retentionDays: deps.retentionDays, timeZone });
+      return readPart(request.body, { now: request.now, retentionDays: deps.config.database.retentionDays, timeZone });
     },
     make: async (tx, request, part) => {
       const { webhook, row } = await openRecovery(tx, deps, request, part);
-      const { baseUrl } = deps;
+      const { baseUrl } = deps.config;
       return { document: recoveryDocument(row, webhook, { baseUrl }), location: addressOfRecovery(row, baseUrl) };
     },
   });
@@ -226,17 +226,17 @@ const createRecover = (deps: RecoveryDeps): Operation =>
  * Cancels a recovery; idempotent. The recovery stays readable, so this is not a DELETE, and its deliveries are still sent. Throws
  * a 409 if it had already ended otherwise.
  */
-async function cancel(deps: RecoveryDeps, request: ApiRequest): Promise<Document> {
+async function cancel(deps: Deps, request: ApiRequest): Promise<Document> {
   const { webhook, row } = await recoveryOf(deps, request);
   requireSending(request.principal, webhook);
   request.unmodified(versionOf(row));
   if (isOpen(row)) await endRecovery(deps.sql, { shard: shardOf(webhook.id), id: row.id }, 'cancelled', request.now);
   const { row: after } = await recoveryOf(deps, request);
-  if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps);
+  if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps.config);
   throw conflict('ended', 'The recovery has already ended');
 }
 
-export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' | 'read' | 'cancel', Operation> {
+export function createRecoveries(deps: Deps): Record<'recover' | 'list' | 'read' | 'cancel', Operation> {
   return {
     recover: createRecover(deps),
     list: listing({
@@ -254,10 +254,10 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
           listRecoveries(deps.sql, key, request.listing),
           countRecoveries(deps.sql, key, request.listing),
         ]);
-        const links = breadcrumbLinks(webhook, deps.baseUrl);
-        const shown = { baseUrl: deps.baseUrl, isSendable: maySendTo(request.principal, webhook) };
+        const links = breadcrumbLinks(webhook, deps.config.baseUrl);
+        const shown = { baseUrl: deps.config.baseUrl, isSendable: maySendTo(request.principal, webhook) };
         const items = rows.map((row) => recoveryDocument(row, webhook, shown));
-        return { path: addressOfRecoveries(webhookId, deps.baseUrl), items, total, links, timeZone };
+        return { path: addressOfRecoveries(webhookId, deps.config.baseUrl), items, total, links, timeZone };
       },
     }),
     read: guarded({
@@ -266,7 +266,7 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
       handle: async (request) => {
         const { webhook, row } = await recoveryOf(deps, request);
         const isSendable = maySendTo(request.principal, webhook);
-        return { status: 200, document: recoveryDocument(row, webhook, { baseUrl: deps.baseUrl, isSendable }) };
+        return { status: 200, document: recoveryDocument(row, webhook, { baseUrl: deps.config.baseUrl, isSendable }) };
       },
     }),
     cancel: guarded({
