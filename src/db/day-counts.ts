@@ -32,12 +32,15 @@ export type DayCounts = {
   days: readonly { day: number; rows: number }[];
 };
 
+/** One row without a day if there are none. */
+type CountedDay = { through: number | null } & ({ day: number; rows: number } | { day: null; rows: null });
+
 /** Returns the counts of the list of a store, or of the lists of some webhooks together. */
 export async function readDayCounts(
   sql: Queryable,
   { shard, ownerIds, list }: { shard: number; ownerIds: readonly number[]; list: DailyList },
 ): Promise<DayCounts> {
-  const rows = await sql<{ through: number | null; day: number | null; rows: number }[]>`
+  const rows = await sql<CountedDay[]>`
     select counted.through, own.day, own.rows
     from (select max(day) as through from day_count where shard = ${shard} and owner_id = 0 and list = ${list}) as counted
     left join (

@@ -55,7 +55,7 @@ export async function status(terminal: Terminal): Promise<void> {
     terminal.print(`Version ${databases.map.version} of the map of shards`);
     for (const { id, name, shards, is_reachable: isReachable, stores, bytes, schema } of lines) {
       const details = isReachable
-        ? `${stores} stores, ${((bytes ?? 0) / MIB).toFixed(0)} MiB, schema ${schema}`
+        ? `${stores} stores, ${((bytes ?? 0) / MIB).toFixed(0)} MiB, schema ${schema ?? 'none'}`
         : 'not reachable';
       const number = id === HOME ? 'home' : String(id);
       terminal.print(`${number.padEnd(NUMBER_WIDTH)}${name.padEnd(NAME_WIDTH)} ${details}; shards ${shards || 'none'}`);

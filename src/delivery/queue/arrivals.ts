@@ -157,9 +157,9 @@ export class Arrivals {
     return owns(shard) && !this.#isStopped ? lanes.get(shard, webhookId) : undefined;
   }
 
-  #cacheBody({ eventId, body, ...row }: Arrival, readAt: number): void {
-    if (body === null) return;
-    const { storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated } = row;
+  #cacheBody(row: Arrival, readAt: number): void {
+    if (row.body === null) return;
+    const { eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body } = row;
     const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body };
     this.#deps.bodies.put(event, readAt);
   }

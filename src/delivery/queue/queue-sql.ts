@@ -216,8 +216,16 @@ export async function fetchLanes(sql: Queryable, shards: number[], webhookIds: n
     order by d.due_at, d.id`;
 }
 
-/** `body` is null if it is too long, was erased, or is in another row of the same result. */
-export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
+type EventOf = Omit<EventRow, 'id' | 'storeId'>;
+
+/**
+ * `body` is null if it is too long, was erased, or is in another row of the same result. Only with a body is the event known to exist:
+ * retention may have deleted it.
+ */
+export type Arrival = Pending & { shard: number } & (
+    | EventOf
+    | ({ [Name in Exclude<keyof EventOf, 'body'>]: EventOf[Name] | null } & { body: null })
+  );
 
 /**
  * Returns deliveries by shard and id with their events. A body is returned once per event, and only up to `maxBytes`.

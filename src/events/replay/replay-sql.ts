@@ -105,17 +105,20 @@ export type RefeedRow = {
   baseUrl: string;
   /** Set in one row only, so that it is not transferred up to a hundred times. */
   body: string | null;
-  webhookId: number | null;
+  eventResource: string | null;
+  /** Null if the webhook does not receive the event. */
+  deliveryId: number | null;
+} & (RefeedWebhook | { [Name in keyof RefeedWebhook]: null });
+
+type RefeedWebhook = {
+  webhookId: number;
   isActive: boolean;
   hasUrl: boolean;
   /** Whether it is a pull webhook. */
   isHeld: boolean;
-  eventResource: string | null;
   /** Whether the webhook subscribes to the requested event. */
   isSubscribed: boolean;
   epoch: number;
-  /** Null if the webhook does not receive the event. */
-  deliveryId: number | null;
 };
 
 /**

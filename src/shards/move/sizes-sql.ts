@@ -26,7 +26,8 @@ export async function estimateLoads(sql: Queryable, measure: Measure): Promise<M
   return loads;
 }
 
-export type DatabaseState = { stores: number; bytes: number; schema: number };
+/** `schema`: the last migration; null if there is none. */
+export type DatabaseState = { stores: number; bytes: number; schema: number | null };
 
 export async function readDatabaseState(sql: Queryable, shards: readonly number[]): Promise<DatabaseState> {
   const [row] = await sql<DatabaseState[]>`

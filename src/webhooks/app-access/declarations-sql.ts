@@ -4,17 +4,19 @@ import type { Rotating } from '#core/rotation.ts';
 
 /** The sealed keys of an app's webhook. */
 export type SealedKeys = Rotating<Buffer>;
+/** A declaration always has a key, which the store's own webhooks need not have. */
+type StoredKeys = SealedKeys & { encryptionKey: Buffer };
 
 const keyColumns = (sql: Queryable) =>
   sql`key as "encryptionKey", next_key as "nextEncryptionKey", rotation_ends_at as "rotationEndsAt"`;
 
 export async function findKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
-  const [row] = await sql<SealedKeys[]>`select ${keyColumns(sql)} from app_webhook where client = ${client}`;
+  const [row] = await sql<StoredKeys[]>`select ${keyColumns(sql)} from app_webhook where client = ${client}`;
   return row;
 }
 
 export async function lockKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
-  const [row] = await sql<SealedKeys[]>`
+  const [row] = await sql<StoredKeys[]>`
     select ${keyColumns(sql)} from app_webhook where client = ${client} for no key update`;
   return row;
 }

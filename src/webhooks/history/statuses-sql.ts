@@ -79,12 +79,18 @@ export async function listDeliveriesOfEvent(
   return { timeZone, total, rows: rows.flatMap((row) => (row.id === null ? [] : [row])) };
 }
 
+/** One row without a webhook if the store has none. */
+type OwnerRow = { timeZone: string; heldUntil: Date | null } & (
+  | { id: number; epoch: number }
+  | { id: null; epoch: null }
+);
+
 /** Returns the time zone of the store and its webhooks whose deliveries the caller sees, of which it has at most 100; undefined if the store does not exist. */
 export async function readOwners(
   sql: Sql,
   { shard, storeId, app }: SeenStore,
 ): Promise<{ timeZone: string; owners: Owner[] } | undefined> {
-  const rows = await sql.reads<{ timeZone: string; id: number | null; epoch: number; heldUntil: Date | null }[]>`
+  const rows = await sql.reads<OwnerRow[]>`
     select s.time_zone as "timeZone", w.id, w.epoch, greatest(t.paused_until, t.probe_at) as "heldUntil"
     from store s
     left join webhook w on w.shard = s.shard and w.store_id = s.id ${historySeenBy(sql, app)}

@@ -328,7 +328,7 @@ export async function lockConfidential(
 ): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
     update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
-    returning id, client_id as "clientId", name, owner as "ownerId"
+    returning ${identityColumns(sql)}
   `;
   return row;
 }
