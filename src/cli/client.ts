@@ -134,7 +134,7 @@ const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> 
     const client = await findClient(context.sql, id);
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? All connections of users to it end.`);
-    await removeClient(context, id, operator(context.now));
+    await removeClient(context.sql, context, id, operator(context.now));
     printResult(terminal, { client_id: id, deleted: true });
   });
 

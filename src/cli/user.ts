@@ -79,9 +79,8 @@ const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean
 
 const resetLink = (terminal: Terminal, email: string): Promise<void> =>
   withContext(terminal, async ({ sql, now }) => {
-    const { authUrl, accounts } = readConfig(terminal.env, terminal.cwd);
     const { id } = await existing(sql, email);
-    const links = createLinks({ sql, authUrl, lifetimeMinutes: accounts.passwordResetMinutes });
+    const links = createLinks({ sql, config: readConfig(terminal.env, terminal.cwd) });
     const link = await links.issue(id, { origin, now });
     if (link === undefined) throw new UserError(`${email} is disabled: run halcyon user enable ${email} first`);
     // The text output is the link alone, ready to be sent on.

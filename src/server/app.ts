@@ -199,7 +199,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const { homeOutageMs: outageMs } = config.database;
     const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
     const { health } = observing;
-    const { handlers, ...services } = compose({ ...runtime, databases, outbox, health, passwordCost, bearer });
+    const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
     const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;

@@ -32,6 +32,9 @@ export type MemberAccess = {
 };
 type Origin = Pick<ApiRequest, 'address' | 'headers'>;
 
+/** What changes of the members of a store also affect, in the same transaction. */
+export type MemberEffects = { changelog: Changelog; memberAccess: MemberAccess };
+
 /** Adds a user to a store, or changes the role of a member. Throws a 404 if either does not exist. */
 export async function addMemberWithEntry(
   tx: Tx,

@@ -1,24 +1,17 @@
 /** The sandbox store of a developer: POST {base_url}/users/<id>/sandbox_store, and the same from the page of the apps. */
-import { actorOf, type Actor, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { actorOf, type Actor } from '#changelog/changelog.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { reachesAccount } from '#core/principal.ts';
-import { addMemberWithEntry, createStoreWithEntry, type MemberAccess } from './audited-changes.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { lockForErasure } from './erase-sql.ts';
 import { eraseStoreIn, type Eraser } from './erase.ts';
 import { lockMember } from './members/members-sql.ts';
 import { findSandbox, lockDeveloper, type StoreRow } from './stores-sql.ts';
-
-export type SandboxDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  memberAccess: Pick<MemberAccess, 'begin'>;
-  /** False if the operator has switched sandbox stores off; those that exist stay. */
-  allowsSandboxes: boolean;
-};
 
 const OFF = 'The operator of this service has switched sandbox stores off';
 const UNVERIFIED = {
@@ -43,7 +36,8 @@ const detailsOf = (userId: number) => ({
  * exist, and a 403 if sandbox stores are switched off.
  */
 export function provideSandbox(
-  { sql, changelog, memberAccess: access, allowsSandboxes }: SandboxDeps,
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  { changelog, memberAccess: access }: MemberEffects,
   userId: number,
   { actor, now }: { actor: Actor; now: Date },
 ): Promise<StoreRow> {
@@ -52,7 +46,8 @@ export function provideSandbox(
     if (developer === undefined) throw notFound('user');
     if (!developer.isEmailVerified) throw new Problem(403, UNVERIFIED);
     const present = await findSandbox(tx, userId);
-    if (present === undefined && !allowsSandboxes) throw new Problem(403, { code: 'sandbox_stores_off', message: OFF });
+    if (present === undefined && !config.stores.allowsSandboxes)
+      throw new Problem(403, { code: 'sandbox_stores_off', message: OFF });
     const by = { changelog, actor, now };
     const store = present ?? (await createStoreWithEntry(tx, { ...detailsOf(userId), sandboxOf: userId }, by));
     const member = { shard: shardOf(store.id), storeId: store.id, userId };
@@ -84,16 +79,19 @@ export async function eraseSandboxOf(
 }
 
 export function createSandbox(
-  deps: SandboxDeps & { baseUrl: string; collections: readonly PublishedCollection[] },
+  runtime: Runtime,
+  { effects, collections }: { effects: MemberEffects; collections: readonly PublishedCollection[] },
 ): Operation {
+  const { baseUrl } = runtime.config;
   return guarded({
     title: 'Create the sandbox store',
     summary: 'Returns the sandbox store of the user, which the first request creates: a user has one at most',
     handle: async ({ params, principal, now }) => {
       const userId = parseId(params['user_id'] ?? '');
       if (userId === undefined || !reachesAccount(principal, userId)) throw notFound('user');
-      const store = await provideSandbox(deps, userId, { actor: actorOf(principal), now });
-      return { status: 200, document: storeDocument(store, deps), next: addressOfStore(store.id, deps.baseUrl) };
+      const store = await provideSandbox(runtime, effects, userId, { actor: actorOf(principal), now });
+      const document = storeDocument(store, { baseUrl, collections });
+      return { status: 200, document, next: addressOfStore(store.id, baseUrl) };
     },
   });
 }

@@ -1,8 +1,10 @@
 /** API operations on stores: {base_url}/stores. */
 import { isDeepStrictEqual } from 'node:util';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
+import type { Document } from '#hypermedia/document.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -25,9 +27,7 @@ import {
 } from './store-fields.ts';
 
 export type StoreDeps = {
-  sql: Sql;
   changelog: Changelog;
-  baseUrl: string;
   /** The collections of published resources. */
   collections: readonly PublishedCollection[];
   /** Returns the charts on the page of a store. */
@@ -86,7 +86,8 @@ const reachOf = ({ stores }: Principal): Reach =>
 
 /** Changes a store in one transaction with a locked row, so that no concurrent change is lost. */
 async function change(
-  { sql, changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
+  { sql }: Pick<Runtime, 'sql'>,
+  { changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
   request: ApiRequest<StorePart>,
 ): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
@@ -120,9 +121,10 @@ async function change(
 }
 
 export function createStoreOperations(
+  { sql, config: { baseUrl } }: Pick<Runtime, 'sql'> & { config: Pick<Runtime['config'], 'baseUrl'> },
   deps: StoreDeps,
 ): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> {
-  const { sql, baseUrl } = deps;
+  const describe = (store: StoreRow): Document => storeDocument(store, { baseUrl, collections: deps.collections });
   return {
     list: listing({
       summary: 'The stores that this token has access to, in pages',
@@ -133,7 +135,7 @@ export function createStoreOperations(
       handle: async ({ principal, listing: request }) => {
         const reach = reachOf(principal);
         const [stores, total] = await Promise.all([listStores(sql, reach, request), countStores(sql, reach, request)]);
-        return { path: `${baseUrl}/stores`, items: stores.map((store) => storeDocument(store, deps)), total };
+        return { path: `${baseUrl}/stores`, items: stores.map(describe), total };
       },
     }),
     create: creating({
@@ -149,7 +151,7 @@ export function createStoreOperations(
           actor: actorOf(principal),
           now,
         });
-        return { document: storeDocument(store, deps), location: addressOfStore(store.id, baseUrl) };
+        return { document: describe(store), location: addressOfStore(store.id, baseUrl) };
       },
     }),
     read: guarded({
@@ -157,7 +159,7 @@ export function createStoreOperations(
       scopes: 'any',
       handle: async (request) => ({
         status: 200,
-        document: storeDocument(await storeOf(sql.reads, request), deps),
+        document: describe(await storeOf(sql.reads, request)),
         charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
       }),
     }),
@@ -167,7 +169,7 @@ export function createStoreOperations(
       summary: 'Changes the properties that are sent and keeps the others',
       input: storeSchemas.part,
       review: async (request) => storeFaults(detailsOf(await storeOf(sql.reads, request), request.body)),
-      handle: async (request) => ({ status: 200, document: storeDocument(await change(deps, request), deps) }),
+      handle: async (request) => ({ status: 200, document: describe(await change({ sql }, deps, request)) }),
     }),
     remove: guarded({
       title: 'Erase the store',

@@ -199,18 +199,16 @@ test('the pages with passkeys run no script but those of our own origin', async 
 
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
   const lifetimes = { idleDays: 14, maxDays: 30 };
-  const sessions = createSessions({ sql, authUrl: server.origin, ...lifetimes, requiresSecondFactor: false });
+  const sessions = createSessions({
+    sql,
+    config: { authUrl: server.origin, accounts: { sessions: lifetimes, requiresSecondFactor: false } },
+  });
   const stepUp = { restored: ({ form }: { form: URLSearchParams }) => form, confirm: async () => undefined };
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;
-  const show = createAccount({
-    sql,
-    signedIn,
-    sections: [part('first'), part('second')],
-    baseUrl: server.origin,
-    root: '/auth',
-  });
+  const config = { baseUrl: server.origin, authUrl: `${server.origin}/auth` };
+  const show = createAccount({ sql, config }, signedIn, [part('first'), part('second')]);
   const browser = newBrowser();
   await browser.signIn(bob);
   const cookies = Object.fromEntries(browser.jar);

@@ -1,10 +1,10 @@
 /** The addresses of src/server/routes.ts, without handlers: tests that iterate over all of them include each new one. */
 import type { Operation } from '#http/operation.ts';
 import type { Method, Resource, Route } from '#http/route.ts';
-import type { Runtime } from '#runtime/runtime.ts';
 import { readConfig } from '../../src/config/config.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
 import type { Databases } from '../../src/server/databases.ts';
-import { compose, type ComposeDeps } from '../../src/server/compose.ts';
+import { compose } from '../../src/server/compose.ts';
 import { routesOf } from '../../src/server/routes.ts';
 
 const stub: never = new Proxy({}, { get: () => stub }) as never;
@@ -19,26 +19,19 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
   const config = readConfig({ BASE_URL: baseUrl }, '/');
   const runtime: Runtime = {
     config,
+    clock: stub,
+    random: stub,
+    log: stub,
     sql: stub,
     direct: stub,
-    random: stub,
-    derive: () => [Buffer.alloc(32)],
-    log: stub,
-    mailer: stub,
     sealer: stub,
+    mailer: stub,
     guard: stub,
-    clock: stub,
+    derive: () => [Buffer.alloc(32)],
   };
   const home = { runtime, serving: stub } as Pick<Databases['home'], 'runtime' | 'serving'>;
-  const deps: ComposeDeps = {
-    ...runtime,
-    databases: { home } as Databases,
-    outbox: stub,
-    health: stub,
-    passwordCost: stub,
-    bearer: stub,
-  };
-  return routesOf(compose(deps).handlers, config).filter((route) => route.kind === 'resource');
+  const parts = { databases: { home } as Databases, outbox: stub, health: stub, passwordCost: stub, bearer: stub };
+  return routesOf(compose(runtime, parts).handlers, config).filter((route) => route.kind === 'resource');
 }
 
 export type Described = { path: string; method: Method; operation: Operation };

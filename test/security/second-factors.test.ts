@@ -300,7 +300,7 @@ test('a password reset does not bypass the second factor', async () => {
   const { id, email, browser } = await newPerson();
   await setUpApp(browser);
   const again = newBrowser();
-  const links = createLinks({ sql, authUrl: ISSUER, lifetimeMinutes: 60 });
+  const links = createLinks({ sql, config: { authUrl: ISSUER, accounts: { passwordResetMinutes: 60 } } });
   const link = await links.issue(id, { origin: null, now: now() });
   const token = new URL(link ?? '').searchParams.get('token') ?? '';
   const reset = await again.post('/reset-password', { token, password: 'a battery, stapled' });

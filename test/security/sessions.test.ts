@@ -151,10 +151,10 @@ test('a check by an open stream does not keep a session alive', async () => {
   const { id, browser } = await newPerson();
   const sessions = createSessions({
     sql,
-    authUrl: server.origin,
-    idleDays: 5,
-    maxDays: 12,
-    requiresSecondFactor: false,
+    config: {
+      authUrl: server.origin,
+      accounts: { sessions: { idleDays: 5, maxDays: 12 }, requiresSecondFactor: false },
+    },
   });
   server.wait(DAY);
   assert.ok(await sessions.find({ cookies: Object.fromEntries(browser.jar), now: server.now() }));

@@ -53,7 +53,10 @@ test('the session gets a new id at each sign-in, and the old one ends', async ()
 test('on https the cookie is bound to the host', async () => {
   const lifetimes = { idleDays: 14, maxDays: 30 };
   const authUrl = 'https://auth.example.com';
-  const sessions = createSessions({ sql, authUrl, ...lifetimes, requiresSecondFactor: false });
+  const sessions = createSessions({
+    sql,
+    config: { authUrl, accounts: { sessions: lifetimes, requiresSecondFactor: false } },
+  });
   const cookie = await sessions.start(sql, server.adaId, { address: '', headers: {}, now: new Date() });
   assert.match(cookie, /^__Host-halcyon=[A-Za-z0-9_-]{43}; /);
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));

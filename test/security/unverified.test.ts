@@ -15,7 +15,7 @@ const NEW = 'a battery, stapled';
 // Without mail: an open link makes the account at once, and the operator hands over the link to a new password.
 const people = await startWithPeople();
 const { sql, alpha, foreign, call, client, now } = people;
-const links = createLinks({ sql, authUrl: ISSUER, lifetimeMinutes: 60 });
+const links = createLinks({ sql, config: { authUrl: ISSUER, accounts: { passwordResetMinutes: 60 } } });
 const newBrowser = () => createBrowser(people.origin);
 let count = 0;
 

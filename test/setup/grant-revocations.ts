@@ -81,7 +81,7 @@ export function grantEndings(owners: Owners): Readonly<Record<string, GrantEndin
       end: (_owner, { credentials }) => {
         const operator = { userId: null, origin: null, now: owners.now() };
         return changeHome(sql, async (home) =>
-          removeClient({ sql: home, ...(await openEffects(home, ISSUER)) }, credentials.client_id, operator),
+          removeClient(home, await openEffects(home, ISSUER), credentials.client_id, operator),
         );
       },
       ended: ['operator', none, none],

@@ -135,17 +135,18 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
   });
   const changelog = createChangelog(write);
   const sealer = createSealer(randomBytes(32));
-  const stores = createStoreOperations({
-    sql,
-    changelog,
-    baseUrl: BASE_URL,
-    collections: [],
-    chartsOf: async () => ({}),
-    onDomainChanged: async () => async () => {},
-    rescheduleSnapshot: async () => {},
-    hasSecondFactor: async () => false,
-    erasers: [],
-  });
+  const stores = createStoreOperations(
+    { sql, config: { baseUrl: BASE_URL } },
+    {
+      changelog,
+      collections: [],
+      chartsOf: async () => ({}),
+      onDomainChanged: async () => async () => {},
+      rescheduleSnapshot: async () => {},
+      hasSecondFactor: async () => false,
+      erasers: [],
+    },
+  );
   const webhooks = createWebhookOperations({
     sql,
     accounts: ACCOUNTS_HERE,

@@ -3,11 +3,10 @@
  * connected app, a client secret. A name that another person has chosen is shown by `shownName`.
  */
 import { shownName } from '#core/legible.ts';
-import { letter, type Mail, type Mailer } from '#mail/mail.ts';
+import { letter, type Mail } from '#mail/mail.ts';
 import { browserOf, knownBrowserOf, originOf, type Origin } from './audit/audit.ts';
-import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { listSignIns } from './audit/audit-sql.ts';
 import type { Devices } from './attempts.ts';
 import { addressPrefix, type Throttle } from './throttle/throttle.ts';
@@ -215,16 +214,12 @@ export type SecurityMails = {
 /** Sign-ins that are compared with a new one: the latest in the audit. */
 const SIGN_INS_COMPARED = 1_000;
 
-/** The mails are not notices: those of failing webhooks must not delay or displace them. */
-export function createSecurityMails(deps: {
-  sql: Sql;
-  devices: Devices;
-  throttle: Throttle;
-  mailer: Mailer;
-  log: Log;
-  authUrl: string;
-}): SecurityMails {
-  const { sql, devices, throttle, mailer, log, authUrl } = deps;
+/** Returns undefined without mail. The mails are not notices: those of failing webhooks must not delay or displace them. */
+export function createSecurityMails(
+  { sql, mailer, log, config: { authUrl } }: Runtime,
+  { devices, throttle }: { devices: Devices; throttle: Throttle },
+): SecurityMails | undefined {
+  if (mailer === undefined) return undefined;
   const post = (
     kind: string,
     { id, email }: Person,

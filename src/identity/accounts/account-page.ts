@@ -5,7 +5,9 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { countTries, latestAuditEntries, type AuditRow, type TriesRow } from './audit/audit-sql.ts';
@@ -40,14 +42,13 @@ export type AccountSection = (visit: {
   done: string | null;
 }) => Promise<Markup>;
 
-export function createAccount(deps: {
-  sql: Sql;
-  signedIn: SignedIn;
-  sections: readonly AccountSection[];
-  baseUrl: string;
-  root: string;
-}): RawHandler {
-  const { sql, signedIn, root } = deps;
+export function createAccount(
+  { sql, config }: Pick<Runtime, 'sql'> & { config: Pick<Runtime['config'], 'baseUrl' | 'authUrl'> },
+  signedIn: SignedIn,
+  shown: readonly AccountSection[],
+): RawHandler {
+  const { baseUrl, authUrl } = config;
+  const root = rootOf(authUrl);
   return signedIn.page(async ({ query, now }, session) => {
     const visit = {
       session,
@@ -56,14 +57,14 @@ export function createAccount(deps: {
       root,
       done: query.get('done'),
     };
-    const sections = await Promise.all(deps.sections.map((section) => section(visit)));
+    const sections = await Promise.all(shown.map((section) => section(visit)));
     const { userId, email } = session;
     const before = parseId(query.get('before') ?? '');
     const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1 });
     const entries = found.slice(0, ENTRIES_SHOWN);
     const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
-    const invitations = new URL(`${deps.baseUrl}/users/${userId}/invitations`).pathname;
+    const invitations = new URL(`${baseUrl}/users/${userId}/invitations`).pathname;
     const message = DONE.get(visit.done ?? '') ?? doneSentence(query);
     const activity = { tries, entries, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, invitations, message, sections, activity }));
@@ -227,13 +228,11 @@ const audit = (userId: number, request: RawRequest, sessions: number) =>
   ({ action: 'sessions_ended', userId, origin: originOf(request), detail: { sessions }, now: request.now }) as const;
 
 /** A session that has already ended is not an error, so that a double click succeeds. */
-export function createBrowsers(deps: {
-  sql: Sql;
-  signedIn: SignedIn;
-  root: string;
-}): Record<'end' | 'endOthers', RawHandler> {
-  const { sql, signedIn } = deps;
-  const done = () => redirectAnswer(`${deps.root}/account?done=ended#browsers`);
+export function createBrowsers(
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  signedIn: SignedIn,
+): Record<'end' | 'endOthers', RawHandler> {
+  const done = () => redirectAnswer(`${rootOf(config.authUrl)}/account?done=ended#browsers`);
   return {
     end: signedIn.form(
       (request) => boundToEnd(sessionIdOf(request)),

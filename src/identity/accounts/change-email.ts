@@ -7,12 +7,13 @@
 import { PostgresError } from '#db/connection.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
-import { html, type Markup } from '#hypermedia/markup.ts';
+import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
-import type { Attempts, Devices } from './attempts.ts';
 import { originOf, recordAuditEntry, type Action } from './audit/audit.ts';
 import {
   consumePendingChange,
@@ -43,27 +44,9 @@ import {
   type FormFault,
   type Refused,
 } from './page-kit.ts';
+import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
-import { addressPrefix, type Throttle } from './throttle/throttle.ts';
-
-export type ChangeEmailDeps = {
-  sql: Sql;
-  attempts: Attempts;
-  throttle: Throttle;
-  devices: Devices;
-  signedIn: SignedIn;
-  /** Undefined if mail is not configured. */
-  mailer: Mailer | undefined;
-  /** Lifetime of the link that makes the change. */
-  emailConfirmHours: number;
-  /** Time in which the change can be undone. */
-  emailUndoDays: number;
-  authUrl: string;
-  root: string;
-  /** Advice on the page for too many attempts. */
-  advice: Markup;
-};
+import { addressPrefix } from './throttle/throttle.ts';
 
 const CONFIRM_FORM = ['confirm email'] as const;
 type PendingLink = { hash: Buffer; token: string; change: EmailChange };
@@ -81,8 +64,8 @@ const audit = (tx: Tx, request: RawRequest, userId: number, action: Action): Pro
  * Stores the request and returns the tokens of its links; undefined if the password has changed since it was verified. A request for
  * a taken address is stored like others, because its link is not mailed.
  */
-const store = (deps: ChangeEmailDeps, request: RawRequest, user: Credentials, newEmail: string) =>
-  transaction(deps.sql, async (tx) => {
+const store = ({ sql, config: { accounts } }: Runtime, request: RawRequest, user: Credentials, newEmail: string) =>
+  transaction(sql, async (tx) => {
     const { now } = request;
     const locked = await lockUser(tx, user.id);
     if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
@@ -95,8 +78,8 @@ const store = (deps: ChangeEmailDeps, request: RawRequest, user: Credentials, ne
       hash: confirm.hash,
       undoHash: undo.hash,
       now,
-      expires: later(now, deps.emailConfirmHours),
-      undoExpires: later(now, deps.emailUndoDays * 24),
+      expires: later(now, accounts.emailConfirmHours),
+      undoExpires: later(now, accounts.emailUndoDays * 24),
     });
     await audit(tx, request, user.id, 'email_change_requested');
     return { oldEmail: locked.email, confirm: confirm.token, undo: undo.token };
@@ -130,14 +113,14 @@ function changePage(
 }
 
 /** Returns the same page whether or not the new address has an account. */
-const sentPage = ({ root, emailConfirmHours }: ChangeEmailDeps, newEmail: string): string =>
+const sentPage = ({ authUrl, accounts }: Runtime['config'], newEmail: string): string =>
   noticePage({
     title: 'Check your inbox',
     good: html`A mail was sent to <strong>${newEmail}</strong>.`,
-    message: html`Your address changes when you open the link in it. The link is valid for ${emailConfirmHours} hours.
-    Only the latest link works.`,
-    link: { href: `${root}/account`, label: 'Your account' },
-    nav: accountNav(root),
+    message: html`Your address changes when you open the link in it. The link is valid for ${accounts.emailConfirmHours}
+    hours. Only the latest link works.`,
+    link: { href: `${rootOf(authUrl)}/account`, label: 'Your account' },
+    nav: accountNav(rootOf(authUrl)),
   });
 
 const confirmPage = (root: string, { token, change: { newEmail } }: PendingLink, nonce: string): string =>
@@ -190,20 +173,29 @@ function endedAnswers(root: string) {
   };
 }
 
+type Requested = {
+  mailer: Mailer;
+  session: Session;
+  again: (status: number, refused: Refused) => Promise<RawResponse>;
+};
+
 /** Verifies the password, and mails both addresses. */
 async function requestChange(
-  deps: ChangeEmailDeps & { mailer: Mailer },
+  runtime: Runtime,
+  { throttle, factors: { attempts, advice } }: People,
   request: RawRequest,
-  { session, again }: { session: Session; again: (status: number, refused: Refused) => Promise<RawResponse> },
+  { mailer, session, again }: Requested,
 ): Promise<RawResponse> {
-  const { sql, attempts, throttle, mailer, root, authUrl } = deps;
+  const { sql, config } = runtime;
+  const { authUrl, accounts } = config;
+  const root = rootOf(authUrl);
   const entered = request.form.get('email') ?? '';
   const newEmail = readEmail(entered);
   if (newEmail === undefined) return again(422, { typed: entered, fault: INVALID_EMAIL });
   if (newEmail === session.email) return again(422, { typed: newEmail, fault: SAME });
   const wrong = { typed: newEmail, fault: WRONG_PASSWORD };
   const attempt = await attempts(request, { email: session.email, password: request.form.get('current') ?? '' });
-  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
+  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
   if (attempt.kind === 'wrong') return again(422, wrong);
   const taken = await throttle.take(
     [
@@ -215,18 +207,18 @@ async function requestChange(
     request.now,
   );
   if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Links that were mailed before stay valid.</p>`);
-  const stored = await store(deps, request, attempt.user, newEmail);
+  const stored = await store(runtime, request, attempt.user, newEmail);
   if (stored === undefined) return again(422, wrong);
   const other = await findUserByEmail(sql, newEmail);
   const mail = { oldEmail: stored.oldEmail, newEmail, authUrl };
   const isFree = other === undefined || other.id === session.userId;
-  const lifetimeHours = deps.emailConfirmHours;
+  const lifetimeHours = accounts.emailConfirmHours;
   // The other account is mailed at its own spelling of the address.
   if (isFree) mailer.send(confirmEmailMail(mail, { token: stored.confirm, lifetimeHours }));
   else mailer.send(takenEmailMail({ ...mail, newEmail: other.email }));
-  const undo = { token: stored.undo, address: request.address, undoDays: deps.emailUndoDays };
+  const undo = { token: stored.undo, address: request.address, undoDays: accounts.emailUndoDays };
   mailer.send(emailChangeMail(mail, undo));
-  return htmlAnswer(200, sentPage(deps, newEmail));
+  return htmlAnswer(200, sentPage(config, newEmail));
 }
 
 type Outcome = 'changed' | 'invalid' | 'taken';
@@ -235,14 +227,19 @@ type Outcome = 'changed' | 'invalid' | 'taken';
 class Taken extends Error {}
 
 /** Makes the change. A link whose address is taken stays usable, because the address may become free. */
-async function makeChange(deps: ChangeEmailDeps, request: RawRequest, hash: Buffer, change: EmailChange) {
+async function makeChange(
+  { sql, config: { accounts } }: Runtime,
+  request: RawRequest,
+  hash: Buffer,
+  change: EmailChange,
+) {
   const { userId, oldEmail, newEmail } = change;
   const { now } = request;
   try {
-    return await transaction(deps.sql, async (tx): Promise<{ outcome: Outcome; passwordHash: string }> => {
+    return await transaction(sql, async (tx): Promise<{ outcome: Outcome; passwordHash: string }> => {
       const user = await lockUser(tx, userId);
       const isCurrent = user?.email === oldEmail && !user.isDisabled;
-      const undoExpires = later(now, deps.emailUndoDays * 24);
+      const undoExpires = later(now, accounts.emailUndoDays * 24);
       if (!isCurrent || !(await consumePendingChange(tx, { hash, now, undoExpires })))
         return { outcome: 'invalid', passwordHash: '' };
       if (!(await updateEmail(tx, { userId, email: newEmail, now }))) throw new Taken();
@@ -258,13 +255,13 @@ async function makeChange(deps: ChangeEmailDeps, request: RawRequest, hash: Buff
 }
 
 /** Cancels or undoes the change, and signs out all browsers: another person may have requested the change in one. */
-async function undoChange(deps: ChangeEmailDeps, request: RawRequest, undoHash: Buffer): Promise<Outcome> {
+async function undoChange(sql: Sql, request: RawRequest, undoHash: Buffer): Promise<Outcome> {
   const { now } = request;
-  const found = await findUndoableChange(deps.sql, undoHash, now);
+  const found = await findUndoableChange(sql, undoHash, now);
   if (found === undefined) return 'invalid';
   const { userId } = found;
   try {
-    return await transaction(deps.sql, async (tx): Promise<Outcome> => {
+    return await transaction(sql, async (tx): Promise<Outcome> => {
       await lockUser(tx, userId);
       // Read again with the lock: the change may have been made, or undone, concurrently.
       const change = await findUndoableChange(tx, undoHash, now);
@@ -284,31 +281,31 @@ async function undoChange(deps: ChangeEmailDeps, request: RawRequest, undoHash: 
 export type ChangeEmail = Record<'change' | 'confirm' | 'undo', Record<'show' | 'submit', RawHandler>>;
 
 /** Requires the session of the person: a mistyped address must not hand the account to its reader. */
-function createConfirm(deps: ChangeEmailDeps): ChangeEmail['confirm'] {
-  const { sql, signedIn, root } = deps;
+function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeEmail['confirm'] {
+  const root = rootOf(runtime.config.authUrl);
   const { invalid, taken } = endedAnswers(root);
   const { show, submit } = followLink<PendingLink, [Session]>({
     invalid,
     find: async (token, now, { userId }) => {
       const hash = hashOfLinkToken('emailChange', token);
-      const change = hash && (await findPendingChange(sql, { hash, userId, now }));
+      const change = hash && (await findPendingChange(runtime.sql, { hash, userId, now }));
       return hash === undefined || change === undefined ? undefined : { hash, change, token: token ?? '' };
     },
-    show: (link, session) => htmlAnswer(200, confirmPage(root, link, signedIn.nonce(session, CONFIRM_FORM))),
+    show: (link, session) => htmlAnswer(200, confirmPage(root, link, verified.nonce(session, CONFIRM_FORM))),
     submit: async (request, { hash, change }) => {
-      const { outcome, passwordHash } = await makeChange(deps, request, hash, change);
+      const { outcome, passwordHash } = await makeChange(runtime, request, hash, change);
       if (outcome === 'taken') return taken();
       if (outcome === 'invalid') return invalid();
-      const cookies = deps.devices.remember(request, { email: change.newEmail, passwordHash });
+      const cookies = factors.devices.remember(request, { email: change.newEmail, passwordHash });
       return redirectAnswer(`${root}/account?done=email`, { 'Set-Cookie': cookies });
     },
   });
-  return { show: signedIn.page(show), submit: signedIn.form(() => CONFIRM_FORM, submit) };
+  return { show: verified.page(show), submit: verified.form(() => CONFIRM_FORM, submit) };
 }
 
 /** Works without a session: another person may have changed the password too. */
-function createUndo(deps: ChangeEmailDeps): ChangeEmail['undo'] {
-  const { sql, root } = deps;
+function createUndo({ sql, config }: Runtime): ChangeEmail['undo'] {
+  const root = rootOf(config.authUrl);
   const { invalid, taken } = endedAnswers(root);
   return followLink<UndoLink>({
     invalid,
@@ -319,26 +316,28 @@ function createUndo(deps: ChangeEmailDeps): ChangeEmail['undo'] {
     },
     show: (link) => htmlAnswer(200, undoPage(root, link)),
     submit: async (request, { hash, change }) => {
-      const outcome = await undoChange(deps, request, hash);
+      const outcome = await undoChange(sql, request, hash);
       if (outcome === 'taken') return taken();
       return outcome === 'invalid' ? invalid() : htmlAnswer(200, undonePage(root, change));
     },
   });
 }
 
-export function createChangeEmail(deps: ChangeEmailDeps): ChangeEmail {
-  const { signedIn, mailer, root } = deps;
+export function createChangeEmail(runtime: Runtime, people: People): ChangeEmail {
+  const { mailer, config } = runtime;
+  const { verified } = people;
+  const root = rootOf(config.authUrl);
   const { noMail } = endedAnswers(root);
-  const change = formPage(signedIn, {
+  const change = formPage(verified, {
     name: 'change email',
     guard: 'passwordForm',
     render: async (session, view) => changePage(root, session, view),
     submit: async (request, session, again) =>
-      mailer === undefined ? noMail() : requestChange({ ...deps, mailer }, request, { session, again }),
+      mailer === undefined ? noMail() : requestChange(runtime, people, request, { mailer, session, again }),
   });
   return {
-    change: mailer === undefined ? { ...change, show: signedIn.page(async () => noMail()) } : change,
-    confirm: createConfirm(deps),
-    undo: createUndo(deps),
+    change: mailer === undefined ? { ...change, show: verified.page(async () => noMail()) } : change,
+    confirm: createConfirm(runtime, people),
+    undo: createUndo(runtime),
   };
 }

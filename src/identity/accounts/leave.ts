@@ -1,16 +1,15 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
-import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { findUser, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
-import { eraseUser, type EraseUserData } from './user-erasure.ts';
-import type { Attempts } from './attempts.ts';
+import type { UserErasure } from './user-erasure.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import { listEmailChanges } from './links-sql.ts';
 import { findFactors } from './factors/factors-sql.ts';
@@ -30,36 +29,22 @@ import {
   type FormFault,
   type Refused,
 } from './page-kit.ts';
-import type { Session, Sessions } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
+import type { People } from './people.ts';
+import type { Session } from './sessions.ts';
 import { listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
 
 /** Returns a part of the export from another module, without secrets. */
-export type ExportPart = (userId: number) => Promise<unknown>;
+type ExportPart = (userId: number) => Promise<unknown>;
 
-export type LeaveDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  attempts: Attempts;
-  sessions: Sessions;
-  signedIn: SignedIn;
-  eraseUserData: EraseUserData;
-  /** By the member of the export. */
-  exportParts: Readonly<Record<string, ExportPart>>;
-  mailer: Mailer | undefined;
-  baseUrl: string;
-  authUrl: string;
-  root: string;
-  /** Advice on the page for too many attempts. */
-  advice: Markup;
-};
+/** The parts of the export from other modules, by its member. */
+export type ExportParts = Readonly<Record<string, ExportPart>>;
 
 const EXPORT_FORM = ['export account'] as const;
 const EXPORTED_SESSIONS_MAX = 1_000;
 const EXPORTED_ENTRIES_MAX = 10_000;
 
 /** Returns all that is stored about a person, except secrets and their hashes. */
-async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session, now: Date) {
+async function exportOf(sql: Sql, exportParts: ExportParts, { userId, id }: Session, now: Date) {
   const user = await findUser(sql, userId);
   if (user === undefined) throw notFound('account');
   const sessions = { userId, hash: Buffer.from(id, 'hex'), now, limit: EXPORTED_SESSIONS_MAX };
@@ -142,7 +127,7 @@ const inPersonOf = (userId: number): Principal => ({
 type EraseView = { email: string; nonce: string; fault: FormFault | undefined };
 
 /** Says which stores need another owner before their only owner can erase the account. */
-const refusal = (stores: readonly SoleStore[], { root, baseUrl }: Pick<LeaveDeps, 'root' | 'baseUrl'>): Markup => {
+const refusal = (stores: readonly SoleStore[], { baseUrl, authUrl }: Runtime['config']): Markup => {
   const membersOf = (id: number): string => new URL(`${baseUrl}/stores/${id}/members`).pathname;
   return html`<p class="alert" role="alert">You are the only owner of these stores, which need one:</p>
     <ul>
@@ -160,7 +145,7 @@ const refusal = (stores: readonly SoleStore[], { root, baseUrl }: Pick<LeaveDeps
       )}
     </ul>
     <p>You can erase your account then.</p>
-    <p><a href="${root}/account">Your account</a></p>`;
+    <p><a href="${rootOf(authUrl)}/account">Your account</a></p>`;
 };
 
 const eraseForm = (root: string, { email, nonce, fault }: EraseView): Markup =>
@@ -179,26 +164,33 @@ const eraseForm = (root: string, { email, nonce, fault }: EraseView): Markup =>
       cancel: { href: `${root}/account` },
     })}`;
 
+type Erasing = {
+  erasure: UserErasure;
+  session: Session;
+  again: (status: number, refused?: Refused) => Promise<RawResponse>;
+};
+
 async function erase(
-  deps: LeaveDeps,
+  { sql, mailer, config: { authUrl } }: Runtime,
+  { sessions, factors: { attempts, advice } }: People,
   request: RawRequest,
-  { session, again }: { session: Session; again: (status: number, refused?: Refused) => Promise<RawResponse> },
+  { erasure, session, again }: Erasing,
 ): Promise<RawResponse> {
-  const { sql, root, mailer, authUrl } = deps;
+  const root = rootOf(authUrl);
   const { email, userId } = session;
-  const attempt = await deps.attempts(request, { email, password: request.form.get('current') ?? '' });
-  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
+  const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
+  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
   if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
   const { user } = attempt;
   try {
     const by = { ...request, principal: inPersonOf(userId), unmodified: () => {} };
-    await eraseUser({ ...deps, mayErase: mayErase(user) }, userId, by);
+    await erasure.eraseUser(userId, by, mayErase(user));
   } catch (error) {
     if (!(error instanceof NotErased)) throw error;
     return error.reason === 'only owner' ? again(409) : again(422, { fault: WRONG_PASSWORD });
   }
   mailer?.send(erasedMail({ to: email, authUrl }));
-  const { cookie } = await deps.sessions.end(sql, request);
+  const { cookie } = await sessions.end(sql, request);
   const page = noticePage({
     title: 'Account erased',
     good: 'Your account is erased, and all browsers and apps have lost their access.',
@@ -226,15 +218,21 @@ export function leaveSection(): AccountSection {
 
 export type Leave = { export: RawHandler; erase: Record<'show' | 'submit', RawHandler> };
 
-export function createLeave(deps: LeaveDeps): Leave {
-  const { sql, signedIn, root } = deps;
+export function createLeave(
+  runtime: Runtime,
+  people: People,
+  { erasure, exportParts }: { erasure: UserErasure; exportParts: ExportParts },
+): Leave {
+  const { sql, config } = runtime;
+  const { signedIn } = people;
+  const root = rootOf(config.authUrl);
   return {
     export: signedIn.sensitiveForm(
       () => EXPORT_FORM,
       async (request, session) => {
         const { now } = request;
         const { userId } = session;
-        const exported = await exportOf(deps, session, now);
+        const exported = await exportOf(sql, exportParts, session, now);
         await transaction(sql, (tx) =>
           recordAuditEntry(tx, { action: 'account_exported', userId, origin: originOf(request), now }),
         );
@@ -247,10 +245,10 @@ export function createLeave(deps: LeaveDeps): Leave {
       render: async (session, { nonce, fault }) => {
         const stores = await listSoleStores(sql, session.userId);
         const view = { email: session.email, nonce, fault };
-        const content = stores.length > 0 ? refusal(stores, deps) : eraseForm(root, view);
+        const content = stores.length > 0 ? refusal(stores, config) : eraseForm(root, view);
         return cardPage('Erase your account', content, accountNav(root));
       },
-      submit: (request, session, again) => erase(deps, request, { session, again }),
+      submit: (request, session, again) => erase(runtime, people, request, { erasure, session, again }),
     }),
   };
 }

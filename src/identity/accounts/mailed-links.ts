@@ -5,10 +5,11 @@
  * `askForLink` is the flow of the form that asks for an address, `followLink` that of the page to which a link leads.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { rootOf } from '#http/root.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { tooManyAnswer } from './page-kit.ts';
 import type { Bucket, Throttle } from './throttle/throttle.ts';
 
@@ -59,7 +60,8 @@ export type LinkPurpose = {
 
 /** Mails the link for the address that was entered, unless a limit is reached; earlier links stay valid. */
 export async function askForLink(
-  { throttle, log, root }: { throttle: Throttle; log: Log; root: string },
+  { log, config }: Pick<Runtime, 'log' | 'config'>,
+  throttle: Throttle,
   request: RawRequest,
   { typed, ...purpose }: LinkPurpose & { typed: string },
 ): Promise<RawResponse> {
@@ -67,7 +69,7 @@ export async function askForLink(
   if (email === undefined) return purpose.refuse(typed);
   const { buckets, send } = await purpose.mailTo(email);
   const taken = await throttle.take(buckets, request.now);
-  if (!taken.allowed) return tooManyAnswer(root, taken, purpose.advice);
+  if (!taken.allowed) return tooManyAnswer(rootOf(config.authUrl), taken, purpose.advice);
   // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
   send().catch((error: unknown) => log.error({ err: error }, purpose.failure));
   return purpose.sent(email);

@@ -1,11 +1,12 @@
 /** Changes the password of a signed-in user (/account/password), and what every new password of an account ends. */
 import { inPerson, type Actor } from '#changelog/changelog.ts';
-import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, lockUser, updatePassword, type Credentials } from './accounts-sql.ts';
-import type { Attempts, Devices } from './attempts.ts';
 import { originOf, recordAuditEntry, type Origin } from './audit/audit.ts';
 import { findFactors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
@@ -24,10 +25,8 @@ import {
   WRONG_PASSWORD,
   type FormFault,
 } from './page-kit.ts';
-import type { Passwords } from './passwords.ts';
-import type { SecurityMails } from './account-mails.ts';
+import type { People } from './people.ts';
 import type { Session, Sessions } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
 import { passwordFault } from './users.ts';
 
 /** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
@@ -76,44 +75,34 @@ export function newPasswordFields(view: { fault: FormFault | undefined; hasSecon
   })}`;
 }
 
-type Deps = {
-  sql: Sql;
-  attempts: Attempts;
-  passwords: Passwords;
-  sessions: Sessions;
-  devices: Devices;
-  signedIn: SignedIn;
-  endGrants: EndGrants;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-  root: string;
-  /** Advice on the page for too many attempts. */
-  advice: Markup;
-};
-
 /**
  * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
  * verified.
  */
 const replace = (
-  deps: Deps,
+  { sql }: Pick<Runtime, 'sql'>,
+  { sessions, endGrants: end }: { sessions: Sessions; endGrants: EndGrants },
   request: RawRequest,
-  user: Credentials,
-  passwordHash: string,
+  { user, passwordHash }: { user: Credentials; passwordHash: string },
 ): Promise<string | undefined> =>
-  transaction(deps.sql, async (tx) => {
+  transaction(sql, async (tx) => {
     const { now } = request;
     const locked = await lockUser(tx, user.id);
     if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
-    const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
+    const endGrants = request.form.get('end_grants') === '1' ? end : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
-    return deps.sessions.start(tx, user.id, request);
+    return sessions.start(tx, user.id, request);
   });
 
-export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> {
-  const { signedIn, attempts, passwords, root, advice } = deps;
-  const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(deps.sql, userId));
+export function createChange(
+  runtime: Runtime,
+  { signedIn, passwords, sessions, factors, securityMails }: People,
+  endGrants: EndGrants,
+): Record<'show' | 'submit', RawHandler> {
+  const { attempts, advice } = factors;
+  const root = rootOf(runtime.config.authUrl);
+  const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(runtime.sql, userId));
   return formPage(signedIn, {
     name: 'password',
     guard: 'passwordForm',
@@ -141,10 +130,11 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
       if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
       const passwordHash = await passwords.hash(password);
-      const cookie = await replace(deps, request, attempt.user, passwordHash);
+      const { user } = attempt;
+      const cookie = await replace(runtime, { sessions, endGrants }, request, { user, passwordHash });
       if (cookie === undefined) return again(422, { fault: WRONG_PASSWORD });
-      deps.securityMails?.passwordChanged(request, attempt.user);
-      const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
+      securityMails?.passwordChanged(request, user);
+      const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   });

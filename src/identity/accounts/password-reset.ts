@@ -1,11 +1,12 @@
 /** A new password by a mailed link: /forgot-password asks for the address, /reset-password uses the link. */
 import { inPerson } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
-import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { findUserByEmail, lockUser } from './accounts-sql.ts';
 import { lockForErasure } from './users-sql.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from './audit/audit.ts';
@@ -14,14 +15,13 @@ import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { consumeReset, deleteOlderResets, findReset, insertReset } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
-import { resetMail, type SecurityMails } from './account-mails.ts';
+import { resetMail } from './account-mails.ts';
 import { alertOf, cardPage, emailField, noticePage, postForm, usernameField, type FormFault } from './page-kit.ts';
 import { newPasswordFields, replacePassword, type EndGrants } from './password-change.ts';
-import type { Passwords } from './passwords.ts';
-import type { Sessions } from './sessions.ts';
+import type { People } from './people.ts';
 import type { SignInPages } from './sign-in.ts';
-import { addressPrefix, type Bucket, type Throttle } from './throttle/throttle.ts';
-import type { EraseUnverified } from './user-erasure.ts';
+import { addressPrefix, type Bucket } from './throttle/throttle.ts';
+import type { UserErasure } from './user-erasure.ts';
 import { addUser, passwordFault } from './users.ts';
 
 /** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */
@@ -35,28 +35,36 @@ export type Links = {
   issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 
-export function createLinks(deps: { sql: Sql; authUrl: string; lifetimeMinutes: number }): Links {
+export function createLinks({
+  sql,
+  config: { authUrl, accounts },
+}: Pick<Runtime, 'sql'> & {
+  config: Pick<Runtime['config'], 'authUrl'> & {
+    accounts: Pick<Runtime['config']['accounts'], 'passwordResetMinutes'>;
+  };
+}): Links {
+  const { passwordResetMinutes: lifetimeMinutes } = accounts;
   const issueIn: Links['issueIn'] = async (tx, userId, by) => {
     const user = await lockUser(tx, userId);
     if (user === undefined || user.isDisabled) return undefined;
     const { token, hash } = newLinkToken('passwordReset');
-    const expires = new Date(by.now.getTime() + deps.lifetimeMinutes * 60_000);
+    const expires = new Date(by.now.getTime() + lifetimeMinutes * 60_000);
     await deleteOlderResets(tx, { userId, kept: LINKS_MAX - 1 });
     await insertReset(tx, { hash, userId, now: by.now, expires });
     await recordAuditEntry(tx, { ...by, action: 'password_reset_requested', userId });
-    return `${deps.authUrl}/reset-password?token=${token}`;
+    return `${authUrl}/reset-password?token=${token}`;
   };
   return {
-    lifetimeMinutes: deps.lifetimeMinutes,
+    lifetimeMinutes,
     issueIn,
-    issue: (userId, by) => transaction(deps.sql, (tx) => issueIn(tx, userId, by)),
+    issue: (userId, by) => transaction(sql, (tx) => issueIn(tx, userId, by)),
   };
 }
 
 const FORGOT = 'Forgot your password?';
 const NO_ADDRESS: FormFault = { field: 'email', message: 'Enter the e-mail address you sign in with.' };
 
-function forgotPages({ root, links: { lifetimeMinutes } }: Pick<ForgotDeps, 'root' | 'links'>) {
+function forgotPages(root: string, { lifetimeMinutes }: Links) {
   const link = { href: `${root}/sign-in`, label: 'Back to sign-in' };
   return {
     form: (email: string, fault?: FormFault): string =>
@@ -84,21 +92,13 @@ function forgotPages({ root, links: { lifetimeMinutes } }: Pick<ForgotDeps, 'roo
   };
 }
 
-type ForgotDeps = {
-  sql: Sql;
-  throttle: Throttle;
-  devices: Devices;
-  links: Links;
-  /** Undefined if mail is not configured. */
-  mailer: Mailer | undefined;
-  authUrl: string;
-  root: string;
-  log: Log;
-};
-
 /** Returns the mail for an address, and its limits: those of a browser that has signed in to the account are its own. */
-async function resetMailTo(deps: ForgotDeps & { mailer: Mailer }, request: RawRequest, email: string) {
-  const { sql, devices, links, mailer, authUrl } = deps;
+async function resetMailTo(
+  { sql, config: { authUrl } }: Pick<Runtime, 'sql' | 'config'>,
+  { devices, links, mailer }: { devices: Devices; links: Links; mailer: Mailer },
+  request: RawRequest,
+  email: string,
+) {
   const { lifetimeMinutes } = links;
   const user = await findUserByEmail(sql, email);
   const device = devices.recognize(request, { email, passwordHash: user?.passwordHash ?? '' });
@@ -118,17 +118,21 @@ async function resetMailTo(deps: ForgotDeps & { mailer: Mailer }, request: RawRe
   return { buckets: [network, ...ofMailbox], send } satisfies LinkMail;
 }
 
-export function createForgot(deps: ForgotDeps): Record<'show' | 'submit', RawHandler> {
-  const { links, mailer } = deps;
-  const pages = forgotPages(deps);
+export function createForgot(
+  runtime: Runtime,
+  { throttle, factors: { devices } }: People,
+  links: Links,
+): Record<'show' | 'submit', RawHandler> {
+  const { mailer } = runtime;
+  const pages = forgotPages(rootOf(runtime.config.authUrl), links);
   return {
     show: async () => htmlAnswer(200, mailer === undefined ? pages.noMail() : pages.form('')),
     submit: async (request) => {
       if (mailer === undefined) return htmlAnswer(200, pages.noMail());
-      return askForLink(deps, request, {
+      return askForLink(runtime, throttle, request, {
         typed: request.form.get('email') ?? '',
         refuse: (typed) => htmlAnswer(422, pages.form(typed, NO_ADDRESS)),
-        mailTo: (email) => resetMailTo({ ...deps, mailer }, request, email),
+        mailTo: (email) => resetMailTo(runtime, { devices, links, mailer }, request, email),
         advice: html`<p>
           Check your inbox and your spam folder: the links in the latest three mails are each valid for
           ${links.lifetimeMinutes} minutes.
@@ -140,18 +144,7 @@ export function createForgot(deps: ForgotDeps): Record<'show' | 'submit', RawHan
   };
 }
 
-type ResetDeps = {
-  sql: Sql;
-  pages: Pick<SignInPages, 'secondStep'>;
-  passwords: Passwords;
-  sessions: Sessions;
-  devices: Devices;
-  endGrants: EndGrants;
-  eraseUnverified: EraseUnverified;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-  root: string;
-};
+type ResetDeps = { pages: Pick<SignInPages, 'secondStep'>; endGrants: EndGrants; erasure: UserErasure };
 
 type Choice = { userId: number; isEmailVerified: boolean; hash: Buffer; passwordHash: string };
 
@@ -162,8 +155,14 @@ type Redeemed = { userId: number } & ({ session: string } | { factors: Factors }
  * Consumes the link and replaces the password; undefined if the link has been used in the meantime. The link proves that a person
  * reads the mail of the account, not that they have its second factor; if the address was not verified before, they get a new account.
  */
-const redeem = (deps: ResetDeps, request: RawRequest, choice: Choice): Promise<Redeemed | undefined> =>
-  transaction(deps.sql, async (tx) => {
+const redeem = (
+  { sql }: Pick<Runtime, 'sql'>,
+  { sessions }: People,
+  deps: ResetDeps,
+  request: RawRequest,
+  choice: Choice,
+): Promise<Redeemed | undefined> =>
+  transaction(sql, async (tx) => {
     const { userId, hash, passwordHash } = choice;
     const { now } = request;
     // Before the weaker lock: two transactions that both hold it could not erase the user.
@@ -172,10 +171,10 @@ const redeem = (deps: ResetDeps, request: RawRequest, choice: Choice): Promise<R
     if (user === undefined || user.isDisabled || !(await consumeReset(tx, hash, now))) return undefined;
     if (!user.isEmailVerified) {
       const { email } = user;
-      await deps.sessions.end(tx, request);
-      await deps.eraseUnverified(tx, email, request);
+      await sessions.end(tx, request);
+      await deps.erasure.eraseUnverified(tx, email, request);
       const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
-      return { userId: id, session: await deps.sessions.start(tx, id, request) };
+      return { userId: id, session: await sessions.start(tx, id, request) };
     }
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
     await replacePassword(tx, {
@@ -188,10 +187,10 @@ const redeem = (deps: ResetDeps, request: RawRequest, choice: Choice): Promise<R
       now,
     });
     // Another user may be signed in in this browser.
-    await deps.sessions.end(tx, request);
+    await sessions.end(tx, request);
     const factors = await findFactors(tx, userId);
     if (hasSecondFactor(factors)) return { userId, factors };
-    return { userId, session: await deps.sessions.start(tx, userId, request) };
+    return { userId, session: await sessions.start(tx, userId, request) };
   });
 
 type ResetLink = Omit<Choice, 'passwordHash'> & { email: string; token: string; hasSecondFactor: boolean };
@@ -206,8 +205,9 @@ function resetPage(root: string, { email, token, hasSecondFactor: keepsFactor }:
   );
 }
 
-export function createReset(deps: ResetDeps): Record<'show' | 'submit', RawHandler> {
-  const { sql, passwords, root } = deps;
+export function createReset(runtime: Runtime, people: People, deps: ResetDeps): Record<'show' | 'submit', RawHandler> {
+  const { sql } = runtime;
+  const root = rootOf(runtime.config.authUrl);
   const invalid = () =>
     htmlAnswer(
       410,
@@ -235,18 +235,18 @@ export function createReset(deps: ResetDeps): Record<'show' | 'submit', RawHandl
         return htmlAnswer(422, resetPage(root, link, { field: 'password', message }));
       }
       const { email } = link;
-      const passwordHash = await passwords.hash(password);
-      const redeemed = await redeem(deps, request, { ...link, passwordHash });
+      const passwordHash = await people.passwords.hash(password);
+      const redeemed = await redeem(runtime, people, deps, request, { ...link, passwordHash });
       if (redeemed === undefined) return invalid();
       const user = { id: redeemed.userId, email };
-      deps.securityMails?.passwordChanged(request, user);
+      people.securityMails?.passwordChanged(request, user);
       if ('factors' in redeemed)
         return deps.pages.secondStep(
           request,
           { ...user, passwordHash, isDisabled: false, isEmailVerified: true },
           redeemed.factors,
         );
-      const cookies = [redeemed.session, ...deps.devices.remember(request, { email, passwordHash })];
+      const cookies = [redeemed.session, ...people.factors.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   });

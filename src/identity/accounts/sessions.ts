@@ -1,8 +1,9 @@
 /** Browser sessions: a random cookie, of which only the SHA-256 is stored. They end when they are not used, and at an age. */
 import { createHash, randomBytes } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
-import type { Queryable, Sql } from '#db/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit/audit.ts';
 import { deleteSession, deleteSessionsOf, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
@@ -49,17 +50,16 @@ export type Sessions = {
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-/** `idleDays`: without use a session ends after this time. `maxDays`: it ends at this age, used or not. */
-export function createSessions(deps: {
-  sql: Sql;
-  authUrl: string;
-  idleDays: number;
-  maxDays: number;
-  /** Whether every user needs a second factor. */
-  requiresSecondFactor: boolean;
+export function createSessions({
+  sql: pool,
+  config: { authUrl, accounts },
+}: Pick<Runtime, 'sql'> & {
+  config: Pick<Runtime['config'], 'authUrl'> & {
+    accounts: Pick<Runtime['config']['accounts'], 'sessions' | 'requiresSecondFactor'>;
+  };
 }): Sessions {
-  const { idleDays, maxDays } = deps;
-  const secure = deps.authUrl.startsWith('https:');
+  const { idleDays, maxDays } = accounts.sessions;
+  const secure = authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
   const name = secure ? '__Host-halcyon' : 'halcyon';
 
@@ -77,17 +77,17 @@ export function createSessions(deps: {
     find: async (request) => {
       const { now, address, headers } = request;
       const hash = presented(request);
-      const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, now);
+      const found = hash === undefined ? undefined : await findSession(pool.reads, hash, now);
       if (hash === undefined || found === undefined) return null;
       const { userId, email, isEmailVerified, verifiedAt, dateCreated, dateSeen, hasFactor } = found;
       const isSeenLately = (dateSeen ?? dateCreated).getTime() > now.getTime() - SEEN_EVERY_MS;
       if (address !== undefined && headers !== undefined && !isSeenLately)
-        await updateSeen(deps.sql, hash, {
+        await updateSeen(pool, hash, {
           origin: originOf({ address, headers }),
           now,
           expires: expiry(dateCreated, now),
         });
-      const mustEnrol = !hasFactor && deps.requiresSecondFactor;
+      const mustEnrol = !hasFactor && accounts.requiresSecondFactor;
       return { userId, email, isEmailVerified, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
     },
     start: async (sql, userId, request) => {

@@ -2,13 +2,13 @@
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
  * external/external-sign-in.ts.
  */
-import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import type { Mailer } from '#mail/mail.ts';
-import type { Attempts, Devices } from './attempts.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import { findCredentials, insertIdentity, lockPassword, touchIdentity, type Credentials } from './accounts-sql.ts';
 import {
@@ -18,12 +18,11 @@ import {
   type VerifiedIdentity,
 } from './signed-tokens.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
-import { factorChangedMail, type SecurityMails } from './account-mails.ts';
-import type { Passkeys } from './factors/passkeys.ts';
-import { hasSecondFactor, type SecondFactor } from './factors/second-factor.ts';
+import { factorChangedMail } from './account-mails.ts';
+import { hasSecondFactor } from './factors/second-factor.ts';
 import { returnPath } from './signed-in.ts';
-import type { Sessions } from './sessions.ts';
-import { addressPrefix, type Throttle } from './throttle/throttle.ts';
+import type { People } from './people.ts';
+import { addressPrefix } from './throttle/throttle.ts';
 import { emailInput, tooManyAnswer } from './page-kit.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { verificationForm } from './factors/step-up.ts';
@@ -36,31 +35,11 @@ const NOT_LINKED =
   'Nothing was linked: the sign-in took too long, or it is for another account. Start again, or sign in to the account with the address that the provider knows.';
 const TOO_LATE = 'The sign-in took too long, or the password was changed. Start again.';
 
-export type SignInDeps = {
-  sql: Sql;
-  attempts: Attempts;
-  throttle: Throttle;
-  sessions: Sessions;
-  devices: Devices;
-  secondFactor: SecondFactor;
-  passkeys: Passkeys;
-  pendingSignIns: PendingSignIns;
-  verifiedIdentities: VerifiedIdentities;
-  /** The names of the OpenID providers, and the CSP sources of their pages. */
-  providers: readonly { name: string; formTargets: readonly string[] }[];
-  mailer: Mailer | undefined;
-  authUrl: string;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-  formTargets: (returnTo: string) => Promise<readonly string[]>;
-  root: string;
-  /** The script elements of pages with passkeys. */
-  passkeyScripts: Markup;
-  /** Whether people may create accounts themselves. */
-  allowsSignUp: boolean;
-  /** Advice on the page for too many attempts. */
-  advice: Markup;
-};
+/** What a form carries, signed, from one step of the sign-in to the next. */
+export type SignInTokens = { pendingSignIns: PendingSignIns; verifiedIdentities: VerifiedIdentities };
+
+/** A person who was verified in full; `identity` is that of a provider. */
+type SigningIn = { user: Credentials; identity: VerifiedIdentity | undefined };
 
 type Begun = { cookies: string[]; hasLinked: boolean };
 
@@ -89,123 +68,115 @@ async function useIdentity(
  * the person signs in is not theirs.
  */
 const begin = (
-  deps: SignInDeps,
+  { sql }: Runtime,
+  { sessions, factors: { devices } }: People,
   request: RawRequest,
-  user: Credentials,
-  identity: VerifiedIdentity | undefined,
+  { user, identity }: SigningIn,
 ): Promise<Begun | undefined> =>
-  transaction(deps.sql, async (tx) => {
+  transaction(sql, async (tx) => {
     const { now } = request;
     if (!(await lockPassword(tx, user))) return undefined;
     const used = identity === undefined ? { hasLinked: false } : await useIdentity(tx, request, identity);
     if (used === undefined) return undefined;
-    await deps.sessions.end(tx, request);
-    const session = await deps.sessions.start(tx, user.id, request);
+    await sessions.end(tx, request);
+    const session = await sessions.start(tx, user.id, request);
     const detail = identity === undefined ? {} : { provider: identity.provider };
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), detail, now });
-    return { ...used, cookies: [session, ...deps.devices.remember(request, user)] };
+    return { ...used, cookies: [session, ...devices.remember(request, user)] };
   });
 
+/** The steps of a sign-in. */
 export type SignInPages = {
   /** The form of the first step. */
   signIn: (request: RawRequest, status: number, typed: { email: string; alert?: string }) => Promise<RawResponse>;
   secondStep: (request: RawRequest, user: Credentials, factors: Factors, alert?: string) => Promise<RawResponse>;
+  /** Signs in a person who was verified in full, and redirects. Shows the form with `alert` if that is no longer possible. */
+  finish: (request: RawRequest, user: Credentials, alert: string) => Promise<RawResponse>;
 };
 
 const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined =>
   returnPath((method === 'POST' ? form : query).get('return_to'));
 
+/** Starts the session, and mails the person if the browser is new to the account, or a provider was linked. */
+async function beginHere(
+  runtime: Runtime,
+  people: People,
+  request: RawRequest,
+  { user, identity }: SigningIn,
+): Promise<string[] | undefined> {
+  const { mailer, config } = runtime;
+  const { securityMails } = people;
+  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
+  const begun = await begin(runtime, people, request, { user, identity });
+  if (begun === undefined) return undefined;
+  if (isNew) securityMails?.newDevice(request, user);
+  const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
+  if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl: config.authUrl }));
+  return begun.cookies;
+}
+
 export function createSignInPages(
-  deps: Pick<
-    SignInDeps,
-    | 'root'
-    | 'passkeys'
-    | 'passkeyScripts'
-    | 'pendingSignIns'
-    | 'verifiedIdentities'
-    | 'providers'
-    | 'formTargets'
-    | 'allowsSignUp'
-  >,
+  runtime: Runtime,
+  people: People,
+  deps: {
+    tokens: SignInTokens;
+    /** The names of the OpenID providers, and the CSP sources of their pages. */
+    providers: readonly { name: string; formTargets: readonly string[] }[];
+    formTargets: (returnTo: string) => Promise<readonly string[]>;
+  },
 ): SignInPages {
-  const { root, passkeys, passkeyScripts, allowsSignUp, verifiedIdentities } = deps;
+  const { pendingSignIns, verifiedIdentities } = deps.tokens;
+  const { authUrl, accounts } = runtime.config;
+  const { allowsSignUp } = accounts;
+  const root = rootOf(authUrl);
+  const { passkeys, passkeyScripts } = people.factors;
   const providers = deps.providers.map(({ name }) => name);
   const optionsOf = async (returnTo: string | undefined) => {
     return { formTargets: returnTo === undefined ? [] : await deps.formTargets(returnTo), hasScripts: true };
   };
   const providerTargets = deps.providers.flatMap(({ formTargets }) => formTargets);
+  const signIn: SignInPages['signIn'] = async (request, status, typed) => {
+    const returnTo = returnTargetOf(request);
+    const passkeyOptions = await passkeys.signInOptions(request.now);
+    const identity = verifiedIdentities.of(request.form, request.now);
+    const token = request.form.get(IDENTITY_FIELD) ?? '';
+    const linking = identity?.isLinked === false ? { provider: identity.provider, token } : undefined;
+    const own = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp };
+    const options = await optionsOf(returnTo);
+    return htmlAnswer(status, signInPage({ ...own, providers, linking, ...typed }), {
+      ...options,
+      formTargets: [...new Set([...options.formTargets, ...providerTargets])],
+    });
+  };
   return {
-    signIn: async (request, status, typed) => {
-      const returnTo = returnTargetOf(request);
-      const passkeyOptions = await passkeys.signInOptions(request.now);
-      const identity = verifiedIdentities.of(request.form, request.now);
-      const token = request.form.get(IDENTITY_FIELD) ?? '';
-      const linking = identity?.isLinked === false ? { provider: identity.provider, token } : undefined;
-      const own = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp };
-      const options = await optionsOf(returnTo);
-      return htmlAnswer(status, signInPage({ ...own, providers, linking, ...typed }), {
-        ...options,
-        formTargets: [...new Set([...options.formTargets, ...providerTargets])],
-      });
-    },
+    signIn,
     secondStep: async (request, user, { passkeys: own, hasApp }, alert) => {
       const returnTo = returnTargetOf(request);
       const passkeyOptions = own.length > 0 ? await passkeys.signInOptions(request.now, own) : undefined;
-      const pending = deps.pendingSignIns.issue(user, request.now);
+      const pending = pendingSignIns.issue(user, request.now);
       const identity = request.form.get(IDENTITY_FIELD) ?? undefined;
-      const view = {
-        root,
-        returnTo,
-        identity,
-        email: user.email,
-        pending,
-        hasApp,
-        passkeyOptions,
-        passkeyScripts,
-        alert,
-      };
+      const { email } = user;
+      const view = { root, returnTo, identity, email, pending, hasApp, passkeyOptions, passkeyScripts, alert };
       return htmlAnswer(alert === undefined ? 200 : 422, secondFactorPage(view), await optionsOf(returnTo));
+    },
+    finish: async (request, user, alert) => {
+      const identity = verifiedIdentities.of(request.form, request.now);
+      if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
+        return signIn(request, 422, { email: '', alert: NOT_LINKED });
+      const cookies = await beginHere(runtime, people, request, { user, identity });
+      if (cookies === undefined) return signIn(request, 422, { email: user.email, alert });
+      return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
     },
   };
 }
 
-/** Starts the session, and mails the person if the browser is new to the account, or a provider was linked. */
-async function beginHere(
-  deps: SignInDeps,
-  request: RawRequest,
-  user: Credentials,
-  identity: VerifiedIdentity | undefined,
-): Promise<string[] | undefined> {
-  const { securityMails, mailer, authUrl } = deps;
-  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
-  const begun = await begin(deps, request, user, identity);
-  if (begun === undefined) return undefined;
-  if (isNew) securityMails?.newDevice(request, user);
-  const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
-  if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl }));
-  return begun.cookies;
-}
-
-/** Signs in a person who was verified in full, and redirects. Shows the form with `alert` if that is no longer possible. */
-export type Finish = (request: RawRequest, user: Credentials, alert: string) => Promise<RawResponse>;
-
-export function createFinish(deps: SignInDeps, pages: SignInPages): Finish {
-  return async (request, user, alert) => {
-    const identity = deps.verifiedIdentities.of(request.form, request.now);
-    if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
-      return pages.signIn(request, 422, { email: '', alert: NOT_LINKED });
-    const cookies = await beginHere(deps, request, user, identity);
-    if (cookies === undefined) return pages.signIn(request, 422, { email: user.email, alert });
-    return redirectAnswer(returnTargetOf(request) ?? `${deps.root}/home`, { 'Set-Cookie': cookies });
-  };
-}
-
-/** `root` is the path prefix of the pages, without a trailing slash. */
 export function createSignIn(
-  deps: SignInDeps & { pages: SignInPages; finish: Finish },
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  { sessions, throttle, factors }: People,
+  { pages, pendingSignIns }: { pages: SignInPages; pendingSignIns: PendingSignIns },
 ): Record<'show' | 'submit' | 'submitSecond' | 'submitPasskey' | 'signOut', RawHandler> {
-  const { sql, attempts, sessions, secondFactor, passkeys, pendingSignIns, throttle, root, advice, pages, finish } =
-    deps;
+  const { attempts, secondFactor, passkeys, advice } = factors;
+  const root = rootOf(config.authUrl);
   return {
     show: async (request) => {
       // With `return_to`, a signed-in user also gets the form, to switch to another account.
@@ -219,9 +190,9 @@ export function createSignIn(
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
       if (attempt.kind === 'wrong') return pages.signIn(request, 422, { email, alert: WRONG });
-      const factors = await findFactors(sql, attempt.user.id);
-      if (hasSecondFactor(factors)) return pages.secondStep(request, attempt.user, factors);
-      return finish(request, attempt.user, WRONG);
+      const found = await findFactors(sql, attempt.user.id);
+      if (hasSecondFactor(found)) return pages.secondStep(request, attempt.user, found);
+      return pages.finish(request, attempt.user, WRONG);
     },
 
     submitSecond: async (request) => {
@@ -234,7 +205,7 @@ export function createSignIn(
       if (verified.kind === 'too many') return tooManyAnswer(root, verified, advice);
       if (verified.kind === 'wrong')
         return pages.secondStep(request, user, await findFactors(sql, user.id), WRONG_CODE);
-      return finish(request, user, TOO_LATE);
+      return pages.finish(request, user, TOO_LATE);
     },
 
     submitPasskey: async (request) => {
@@ -245,7 +216,7 @@ export function createSignIn(
       const user = id === undefined ? undefined : await findCredentials(sql, id);
       if (user === undefined) return pages.signIn(request, 422, { email: '', alert: WRONG_PASSKEY });
       await taken.giveBack();
-      return finish(request, user, WRONG_PASSKEY);
+      return pages.finish(request, user, WRONG_PASSKEY);
     },
 
     signOut: async (request) => {

@@ -4,14 +4,14 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
-import type { Log } from '#core/log.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { findUserByEmail } from './accounts-sql.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
-import type { Devices } from './attempts.ts';
 import { consumeSignUp, deleteSignUps, findSignUp, insertSignUp } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
 import { existingAccountMail, signUpMail } from './account-mails.ts';
@@ -26,20 +26,27 @@ import {
   usernameField,
   type FormFault,
 } from './page-kit.ts';
-import type { Passwords } from './passwords.ts';
+import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
-import { addressPrefix, type Throttle } from './throttle/throttle.ts';
-import type { EraseUnverified } from './user-erasure.ts';
+import { addressPrefix } from './throttle/throttle.ts';
+import type { UserErasure } from './user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from './users.ts';
 
-export type SignUpLinkDeps = { sql: Sql; mailer: Mailer; signUpMinutes: number; authUrl: string };
+/** What mails the link. */
+type SignUpSender = Pick<Runtime, 'sql' | 'config'> & { mailer: Mailer };
 
 /** The addresses in the mails: of the page that creates the account, without its token, and of the page to sign in. */
 type Addresses = { confirmAt: string; signInAt: string };
 
 /** Mails the link, or that there is an account. A disabled account gets no mail. */
-async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at: Addresses): Promise<void> {
-  const { sql, mailer, authUrl, signUpMinutes: lifetimeMinutes } = deps;
+async function send(
+  { sql, mailer, config }: SignUpSender,
+  request: RawRequest,
+  email: string,
+  at: Addresses,
+): Promise<void> {
+  const { authUrl, accounts } = config;
+  const { signUpMinutes: lifetimeMinutes } = accounts;
   const { now } = request;
   const user = await findUserByEmail(sql, email);
   if (user?.isDisabled === true) return;
@@ -58,7 +65,7 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
  * Mails of an invitation are counted for each `inviter`, because they must not use up the links that the person asks for.
  */
 export function signUpMailTo(
-  deps: SignUpLinkDeps,
+  sender: SignUpSender,
   request: RawRequest,
   email: string,
   { inviter, ...at }: Addresses & { inviter?: string },
@@ -71,7 +78,7 @@ export function signUpMailTo(
       { limit: 'sign-up mails to address a day', subject },
       ...(inviter === undefined ? [] : [{ limit: 'mails of others to mailbox', subject: email } as const]),
     ],
-    send: () => send(deps, request, email, at),
+    send: () => send(sender, request, email, at),
   };
 }
 
@@ -135,33 +142,22 @@ const newAccountPage = (root: string, { token, email }: SignUpLink, fault?: Form
       })}`,
   );
 
-export type SignUpDeps = {
-  sql: Sql;
-  passwords: Passwords;
-  sessions: Sessions;
-  devices: Devices;
-  throttle: Throttle;
-  eraseUnverified: EraseUnverified;
-  mailer: Mailer | undefined;
-  /** Whether people may create accounts themselves. It needs mail. */
-  allowsSignUp: boolean;
-  signUpMinutes: number;
-  authUrl: string;
-  root: string;
-  log: Log;
-};
-
 /** Creates the account and returns the cookie of its session; undefined if the link has been used in the meantime. */
-const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: SignUpLink, passwordHash: string) =>
-  transaction(deps.sql, async (tx) => {
+const join = (
+  { sql }: Runtime,
+  { sessions, erasure }: { sessions: Sessions; erasure: UserErasure },
+  request: RawRequest,
+  { hash, email, passwordHash }: SignUpLink & { passwordHash: string },
+) =>
+  transaction(sql, async (tx) => {
     const { now } = request;
     if (!(await consumeSignUp(tx, hash, now))) return undefined;
     await deleteSignUps(tx, email);
-    await deps.eraseUnverified(tx, email, request);
+    await erasure.eraseUnverified(tx, email, request);
     const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
     // Another user may be signed in in this browser.
-    await deps.sessions.end(tx, request);
-    return deps.sessions.start(tx, id, request);
+    await sessions.end(tx, request);
+    return sessions.start(tx, id, request);
   });
 
 const existingAccount = (root: string): RawResponse =>
@@ -174,8 +170,12 @@ const existingAccount = (root: string): RawResponse =>
     }),
   );
 
-async function createAccount(deps: SignUpDeps, request: RawRequest, link: SignUpLink): Promise<RawResponse> {
-  const { root, passwords } = deps;
+async function createAccount(
+  runtime: Runtime,
+  { passwords, sessions, factors }: People,
+  { erasure, request, link }: { erasure: UserErasure; request: RawRequest; link: SignUpLink },
+): Promise<RawResponse> {
+  const root = rootOf(runtime.config.authUrl);
   const { email } = link;
   const password = request.form.get('password') ?? '';
   const weak = await passwordFault({ email, password, hasSecondFactor: false });
@@ -184,9 +184,9 @@ async function createAccount(deps: SignUpDeps, request: RawRequest, link: SignUp
   }
   const { passwordHash } = await prepareUser(passwords, { email, password });
   try {
-    const session = await join(deps, request, link, passwordHash);
+    const session = await join(runtime, { sessions, erasure }, request, { ...link, passwordHash });
     if (session === undefined) return invalidSignUpLink(`${root}/sign-up`);
-    const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
+    const cookies = [session, ...factors.devices.remember(request, { email, passwordHash })];
     return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });
   } catch (error) {
     // The operator or an invitation created the account since the link was mailed.
@@ -197,14 +197,17 @@ async function createAccount(deps: SignUpDeps, request: RawRequest, link: SignUp
 
 export type SignUp = Record<'request' | 'confirm', Record<'show' | 'submit', RawHandler>>;
 
-export function createSignUp(deps: SignUpDeps): SignUp {
-  const { sql, mailer, root, authUrl, signUpMinutes: lifetimeMinutes } = deps;
+export function createSignUp(runtime: Runtime, people: People, erasure: UserErasure): SignUp {
+  const { sql, mailer, config } = runtime;
+  const { authUrl, accounts } = config;
+  const { signUpMinutes: lifetimeMinutes } = accounts;
+  const root = rootOf(authUrl);
   const again = `${root}/sign-up`;
   const at = { confirmAt: `${authUrl}/sign-up/confirm`, signInAt: `${authUrl}/sign-in` };
   /** Throws a 404 unless people may sign up. */
-  const admitted = (): SignUpDeps & { mailer: Mailer } => {
-    if (!deps.allowsSignUp || mailer === undefined) throw notFound('page');
-    return { ...deps, mailer };
+  const admitted = (): SignUpSender => {
+    if (!accounts.allowsSignUp || mailer === undefined) throw notFound('page');
+    return { sql, mailer, config };
   };
   const confirm = followLink<SignUpLink>({
     find: (token, now) => {
@@ -213,7 +216,7 @@ export function createSignUp(deps: SignUpDeps): SignUp {
     },
     invalid: () => invalidSignUpLink(again),
     show: (link) => htmlAnswer(200, newAccountPage(root, link)),
-    submit: (request, link) => createAccount(deps, request, link),
+    submit: (request, link) => createAccount(runtime, people, { erasure, request, link }),
   });
   return {
     request: {
@@ -222,11 +225,11 @@ export function createSignUp(deps: SignUpDeps): SignUp {
         return htmlAnswer(200, signUpPage(root, ''));
       },
       submit: async (request) => {
-        const sending = admitted();
-        return askForLink(deps, request, {
+        const sender = admitted();
+        return askForLink(runtime, people.throttle, request, {
           typed: request.form.get('email') ?? '',
           refuse: (typed) => htmlAnswer(422, signUpPage(root, typed, INVALID_EMAIL)),
-          mailTo: async (email) => signUpMailTo(sending, request, email, at),
+          mailTo: async (email) => signUpMailTo(sender, request, email, at),
           advice: html`<p>Check your inbox and your spam folder.</p>`,
           sent: (email) => signUpSent(email, { lifetimeMinutes, again }),
           failure: SIGN_UP_FAILURE,

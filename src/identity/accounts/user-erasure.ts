@@ -4,9 +4,10 @@
  * and nothing that was set on the old account may remain.
  */
 import { actorOf, inPerson, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from './audit/audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
 import type { RawRequest } from '#http/route.ts';
@@ -25,12 +26,8 @@ export type EraseUserData = {
   ) => Promise<void>;
 };
 
-type ErasureDeps = {
-  changelog: Changelog;
-  eraseUserData: EraseUserData;
-  /** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
-  mayErase?: (tx: Tx) => Promise<void>;
-};
+/** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
+type MayErase = (tx: Tx) => Promise<void>;
 
 type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 
@@ -43,10 +40,10 @@ type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
  */
 async function eraseLockedUser(
   tx: Tx,
-  { changelog, eraseUserData, mayErase }: ErasureDeps,
-  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest },
+  { changelog, eraseUserData }: { changelog: Changelog; eraseUserData: EraseUserData },
+  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest; mayErase?: MayErase },
 ): Promise<void> {
-  const { userId, actor, client, request } = erased;
+  const { userId, actor, client, request, mayErase } = erased;
   const { now } = request;
   const by = { userId, client, origin: originOf(request), now };
   await eraseUserData.lock(tx, userId);
@@ -62,32 +59,35 @@ async function eraseLockedUser(
   await changelog.record(tx, changes, now);
 }
 
-/** Erases a user. Throws a 404 if the user does not exist. */
-export function eraseUser(
-  { sql, ...deps }: ErasureDeps & { sql: Sql },
-  userId: number,
-  request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
-): Promise<void> {
-  return transaction(sql, async (tx) => {
-    const dateCreated = await lockForErasure(tx, userId);
-    if (dateCreated === undefined) throw notFound('user');
-    request.unmodified(dateCreated.getTime());
-    const { principal } = request;
-    await eraseLockedUser(tx, deps, { userId, actor: actorOf(principal), client: principal.clientId, request });
-  });
-}
+export type UserErasure = {
+  /** Erases a user. Throws a 404 if the user does not exist. */
+  eraseUser: (
+    userId: number,
+    request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
+    mayErase?: MayErase,
+  ) => Promise<void>;
+  /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
+  eraseUnverified: (tx: Tx, email: string, request: Pick<RawRequest, 'address' | 'headers' | 'now'>) => Promise<void>;
+};
 
-/** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
-export type EraseUnverified = (
-  tx: Tx,
-  email: string,
-  request: Pick<RawRequest, 'address' | 'headers' | 'now'>,
-) => Promise<void>;
-
-export function createEraseUnverified(deps: ErasureDeps): EraseUnverified {
-  return async (tx, email, request) => {
-    const userId = await lockUnverified(tx, email);
-    if (userId === undefined) return;
-    await eraseLockedUser(tx, deps, { userId, actor: inPerson(userId), client: null, request });
+export function createUserErasure(
+  { sql }: Pick<Runtime, 'sql'>,
+  effects: { changelog: Changelog; eraseUserData: EraseUserData },
+): UserErasure {
+  return {
+    eraseUser: (userId, request, mayErase = async () => {}) =>
+      transaction(sql, async (tx) => {
+        const dateCreated = await lockForErasure(tx, userId);
+        if (dateCreated === undefined) throw notFound('user');
+        request.unmodified(dateCreated.getTime());
+        const { principal } = request;
+        const by = { actor: actorOf(principal), client: principal.clientId, request, mayErase };
+        await eraseLockedUser(tx, effects, { userId, ...by });
+      }),
+    eraseUnverified: async (tx, email, request) => {
+      const userId = await lockUnverified(tx, email);
+      if (userId === undefined) return;
+      await eraseLockedUser(tx, effects, { userId, actor: inPerson(userId), client: null, request });
+    },
   };
 }

@@ -10,18 +10,16 @@ import type { Comparisons, Filter } from '#core/listing.ts';
 import { isInPerson, isPerson, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
 import { findUser, type UserRow } from './accounts-sql.ts';
 import { randomBytes } from 'node:crypto';
-import type { Changelog } from '#changelog/changelog.ts';
-import type { Sql } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit/audit.ts';
 import type { Links } from './password-reset.ts';
 import { welcomeMail } from './account-mails.ts';
-import { eraseUser, type EraseUnverified, type EraseUserData } from './user-erasure.ts';
+import type { UserErasure } from './user-erasure.ts';
 import { countUsers, listUsers } from './users-sql.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 
@@ -55,13 +53,16 @@ function addressOfUser(id: number, baseUrl: string): string {
   return `${baseUrl}/users/${id}`;
 }
 
+type UserSettings = { baseUrl: string; stores: { allowsSandboxes: boolean } };
+
 /**
  * Returns a user's Document. Only the platform and the user in person see the e-mail address: the access granted to an app
  * does not include permission to contact the user.
  */
 function userDocument(
   { id, email, isEmailVerified, dateCreated }: UserRow,
-  { principal, baseUrl, allowsSandboxes }: { principal: Principal; baseUrl: string; allowsSandboxes: boolean },
+  principal: Principal,
+  { baseUrl, stores: { allowsSandboxes } }: UserSettings,
 ): Document {
   const self = addressOfUser(id, baseUrl);
   const shown = principal.scope === 'platform' || isInPerson(principal) ? email : null;
@@ -94,19 +95,7 @@ function userDocument(
   };
 }
 
-type Deps = {
-  sql: Sql;
-  changelog: Changelog;
-  passwords: Passwords;
-  links: Links;
-  mailer: Mailer | undefined;
-  eraseUserData: EraseUserData;
-  eraseUnverified: EraseUnverified;
-  baseUrl: string;
-  authUrl: string;
-  /** Whether users may create sandbox stores. */
-  allowsSandboxes: boolean;
-};
+type Deps = { passwords: Passwords; links: Links; erasure: UserErasure };
 
 /** Returns a random password for a user created without one, who chooses a password by the mailed link. */
 const unknownPassword = (): string => randomBytes(32).toString('base64url');
@@ -129,7 +118,7 @@ async function faultsOf(user: { email?: string; password?: string }, sendsMail: 
   return faults.filter((fault) => fault !== undefined);
 }
 
-const creation = ({ passwords, links, mailer, eraseUnverified, baseUrl, authUrl, allowsSandboxes }: Deps): Operation =>
+const creation = ({ mailer, config }: Runtime, { passwords, links, erasure }: Deps): Operation =>
   creating({
     title: 'Create a user',
     summary:
@@ -144,17 +133,18 @@ const creation = ({ passwords, links, mailer, eraseUnverified, baseUrl, authUrl,
     },
     make: async (tx, request, prepared) => {
       const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
-      await eraseUnverified(tx, prepared.email, request);
+      await erasure.eraseUnverified(tx, prepared.email, request);
       const { id } = await addUser(tx, prepared, by);
       const row = { id, email: prepared.email, isEmailVerified: true, dateCreated: request.now };
       const isInvited = request.body.password === undefined && mailer !== undefined;
       const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
       return {
-        document: userDocument(row, { ...request, baseUrl, allowsSandboxes }),
-        location: addressOfUser(id, baseUrl),
+        document: userDocument(row, request.principal, config),
+        location: addressOfUser(id, config.baseUrl),
         made: async () => {
           const { lifetimeMinutes } = links;
-          if (link !== undefined) mailer?.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl }));
+          if (link !== undefined)
+            mailer?.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl: config.authUrl }));
         },
       };
     },
@@ -167,8 +157,12 @@ function withStoredSpelling(filter: Filter): Filter {
   return isAddress ? { ...filter, value: readEmail(value) ?? value } : filter;
 }
 
-export function createUserOperations(deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> {
-  const { sql, baseUrl, allowsSandboxes } = deps;
+export function createUserOperations(
+  runtime: Runtime,
+  deps: Deps,
+): Record<'list' | 'create' | 'read' | 'remove', Operation> {
+  const { sql, config } = runtime;
+  const { baseUrl } = config;
   return {
     list: listing({
       summary: 'Lists all users; requires the scope platform',
@@ -179,11 +173,11 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       handle: async (request) => {
         const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpelling) };
         const [rows, total] = await Promise.all([listUsers(sql, found), countUsers(sql, found)]);
-        const items = rows.map((row) => userDocument(row, { ...request, baseUrl, allowsSandboxes }));
+        const items = rows.map((row) => userDocument(row, request.principal, config));
         return { path: `${baseUrl}/users`, items, total };
       },
     }),
-    create: creation(deps),
+    create: creation(runtime, deps),
     read: guarded({
       summary: 'Returns a user',
       scopes: 'any',
@@ -191,7 +185,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
         const id = parseId(request.params['user_id'] ?? '');
         const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql.reads, id) : undefined;
         if (user === undefined) throw notFound('user');
-        return { status: 200, document: userDocument(user, { ...request, baseUrl, allowsSandboxes }) };
+        return { status: 200, document: userDocument(user, request.principal, config) };
       },
     }),
     remove: guarded({
@@ -203,7 +197,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       handle: async (request) => {
         const userId = parseId(request.params['user_id'] ?? '');
         if (userId === undefined) throw notFound('user');
-        await eraseUser(deps, userId, request);
+        await deps.erasure.eraseUser(userId, request);
         return { status: 204, next: `${baseUrl}/users` };
       },
     }),
@@ -229,7 +223,7 @@ const platform: Principal = {
 };
 
 const userExample: Example = ({ baseUrl }) =>
-  userDocument(user, { principal: platform, baseUrl, allowsSandboxes: true });
+  userDocument(user, platform, { baseUrl, stores: { allowsSandboxes: true } });
 
 export const userChapter: Chapter = {
   title: 'Users',

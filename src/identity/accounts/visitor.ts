@@ -4,10 +4,11 @@ import type { Pages } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { confirmationAt, isFresh } from './factors/step-up.ts';
 import { accountNav } from './page-kit.ts';
-import type { Sessions } from './sessions.ts';
-import { enrolmentForStore, enrolmentPath, type SignedIn } from './signed-in.ts';
+import type { People } from './people.ts';
+import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
 /** Returns the stores of which a user is a member, those that the user owns, those that require a second factor, and their names. */
 export type MembershipsOf = (userId: number) => Promise<{
@@ -49,17 +50,12 @@ function closedStores({
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
  * store owners may see. What a store requires closes that store alone.
  */
-export function createPages(deps: {
-  sessions: Sessions;
-  signedIn: Pick<SignedIn, 'nonce' | 'isNonce'>;
-  membershipsOf: MembershipsOf;
-  tabsOf: TabsOf;
-  stepUp: StepUp;
-  baseUrl: string;
-  authUrl: string;
-}): Pages {
-  const { sessions, signedIn, membershipsOf, tabsOf, stepUp } = deps;
-  const root = rootOf(deps.authUrl);
+export function createPages(
+  { config: { baseUrl, authUrl } }: Pick<Runtime, 'config'>,
+  { sessions, signedIn, factors: { stepUp } }: People,
+  { membershipsOf, tabsOf }: { membershipsOf: MembershipsOf; tabsOf: TabsOf },
+): Pages {
+  const root = rootOf(authUrl);
   const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
   return {
     signInAt,
@@ -94,7 +90,7 @@ export function createPages(deps: {
           return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
         },
         nav: (document) =>
-          html`${accountNav(root)}${closedStores({ ...deps, root, closed, names, userId })}${tabsOf(document, (storeId) => names.get(storeId))}`,
+          html`${accountNav(root)}${closedStores({ root, baseUrl, closed, names, userId })}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },
   };

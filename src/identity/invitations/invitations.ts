@@ -1,13 +1,11 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
-import type { Devices } from '#identity/accounts/attempts.ts';
 import { askForLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
 import { INVALID_EMAIL, tooManyAnswer, unverifiedAnswer, type FormFault } from '#identity/accounts/page-kit.ts';
-import type { Passwords } from '#identity/accounts/passwords.ts';
-import type { Session, Sessions } from '#identity/accounts/sessions.ts';
-import type { SignedIn } from '#identity/accounts/signed-in.ts';
+import type { People } from '#identity/accounts/people.ts';
+import type { Session } from '#identity/accounts/sessions.ts';
 import {
   findSignUpLink,
   invalidSignUpLink,
@@ -18,7 +16,7 @@ import {
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
-import type { EraseUnverified } from '#identity/accounts/user-erasure.ts';
+import type { UserErasure } from '#identity/accounts/user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
@@ -26,18 +24,17 @@ import type { InvitationMails } from '#stores/invitations/invitation-operations.
 import { hashOfToken } from '#stores/invitations/invitation.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
-import type { Changelog } from '#changelog/changelog.ts';
-import type { MemberAccess } from '#stores/audited-changes.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import type { MemberEffects } from '#stores/audited-changes.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
-import type { Log } from '#core/log.ts';
 import { isInPerson } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import {
   acceptPage,
   alreadyMemberPage,
@@ -48,27 +45,8 @@ import {
   storeFullPage,
 } from './invitation-pages.ts';
 
-export type InvitationPageDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  memberAccess: Pick<MemberAccess, 'begin'>;
-  passwords: Passwords;
-  sessions: Sessions;
-  signedIn: SignedIn;
-  devices: Devices;
-  throttle: Throttle;
-  eraseUnverified: EraseUnverified;
-  /** Undefined if mail is not configured: then an open link makes an account whose address is not verified. */
-  mailer: Mailer | undefined;
-  signUpMinutes: number;
-  log: Log;
-  membersPerStore: number;
-  baseUrl: string;
-  authUrl: string;
-};
-
 /** `root` is the path prefix of the pages, without a trailing slash. */
-type Context = InvitationPageDeps & { root: string };
+type Context = { runtime: Runtime; people: People; effects: MemberEffects; erasure: UserErasure; root: string };
 
 /** The request with the valid invitation of its link. */
 type Visit = { request: RawRequest; token: string; invitation: OfferedInvitation };
@@ -83,7 +61,7 @@ const boundTo = ({ params }: Pick<RawRequest, 'params'>) => ['invitation', param
 
 /** Accepts in a transaction that also records the audit entry; `follow` returns what depends on the user. */
 const accept = <Result>(
-  deps: InvitationPageDeps,
+  { runtime: { sql, config }, effects }: Context,
   { request, invitation }: Visit,
   {
     userOf,
@@ -93,9 +71,10 @@ const accept = <Result>(
     follow: (tx: Tx, userId: number) => Promise<Result>;
   },
 ): Promise<Result> =>
-  transaction(deps.sql, async (tx) => {
+  transaction(sql, async (tx) => {
     const { now } = request;
-    const { userId } = await acceptInvitation(tx, invitation, { ...deps, userOf, now });
+    const by = { userOf, membersPerStore: config.stores.membersPerStore, now };
+    const { userId } = await acceptInvitation(tx, invitation, effects, by);
     const { storeId } = invitation;
     await recordAuditEntry(tx, { action: 'invitation_accepted', userId, storeId, origin: originOf(request), now });
     return follow(tx, userId);
@@ -109,8 +88,8 @@ const ADVICE = html`<p>A valid invitation stays valid.</p>`;
 
 const tooMany = ({ root }: Context, taken: { retryAfterSeconds: number }) => tooManyAnswer(root, taken, ADVICE);
 
-const overviewPath = ({ baseUrl }: Context, { storeId }: OfferedInvitation): string =>
-  new URL(`${addressOfStore(storeId, baseUrl)}/overview`).pathname;
+const overviewPath = ({ runtime }: Context, { storeId }: OfferedInvitation): string =>
+  new URL(`${addressOfStore(storeId, runtime.config.baseUrl)}/overview`).pathname;
 
 const joined = (context: Context, { invitation }: Visit, cookies: readonly string[] = []): RawResponse =>
   redirectAnswer(`${overviewPath(context, invitation)}?done=joined`, { 'Set-Cookie': cookies });
@@ -118,7 +97,8 @@ const joined = (context: Context, { invitation }: Visit, cookies: readonly strin
 /** Returns the page of an invitation that cannot be accepted. Rethrows other errors. */
 function refuse(context: Context, { token, invitation }: Visit, email: string, thrown: unknown): RawResponse {
   if (!(thrown instanceof NotAccepted)) throw thrown;
-  const { root, membersPerStore } = context;
+  const { root, runtime } = context;
+  const { membersPerStore } = runtime.config.stores;
   switch (thrown.refusal) {
     case 'ended':
       return invalidLink(context);
@@ -136,9 +116,9 @@ async function showTo(context: Context, visit: Visit, session: Session): Promise
   const { email, userId } = session;
   if (!session.isEmailVerified) return unverifiedAnswer(context.root, email);
   if (!isFor(invitation, email)) return refuse(context, visit, email, new NotAccepted('other address'));
-  if ((await findMember(context.sql, { ...invitation, userId })) !== undefined)
+  if ((await findMember(context.runtime.sql, { ...invitation, userId })) !== undefined)
     return refuse(context, visit, email, new NotAccepted('already member'));
-  const nonce = context.signedIn.nonce(session, boundTo(request));
+  const nonce = context.people.signedIn.nonce(session, boundTo(request));
   return htmlAnswer(200, acceptPage({ root: context.root, token, invitation, email, nonce }));
 }
 
@@ -160,7 +140,7 @@ type Newcomer = { email: string; isVerified: boolean; link: SignUpLink | undefin
 async function join(context: Context, visit: Visit, { email, isVerified }: Newcomer, password: string) {
   const { request } = visit;
   const { now } = request;
-  const { passwords, sessions, devices } = context;
+  const { passwords, sessions, factors } = context.people;
   const user = { ...(await prepareUser(passwords, { email, password })), isEmailVerified: isVerified };
   const by = { origin: originOf(request), now };
   const session = await accept(context, visit, {
@@ -168,13 +148,13 @@ async function join(context: Context, visit: Visit, { email, isVerified }: Newco
       if (isVerified) {
         // The links of the address end. Of two that are used at once, one finds the address taken.
         await deleteSignUps(tx, email);
-        await context.eraseUnverified(tx, email, request);
+        await context.erasure.eraseUnverified(tx, email, request);
       }
       return { ...(await addUser(tx, user, by)), email };
     },
     follow: (tx, userId) => sessions.start(tx, userId, request),
   });
-  return [session, ...devices.remember(request, user)];
+  return [session, ...factors.devices.remember(request, user)];
 }
 
 /** Returns the answer to too many attempts without mail, where a refusal shows that the address has an account. */
@@ -183,13 +163,13 @@ async function throttled(context: Context, { request, invitation }: Visit): Prom
   if (invitation.createdBy !== null)
     buckets.push({ limit: 'taken address by inviter', subject: String(invitation.createdBy) });
   // Not given back, so that both outcomes count alike.
-  const taken = await context.throttle.take(buckets, request.now);
+  const taken = await context.people.throttle.take(buckets, request.now);
   return taken.allowed ? undefined : tooMany(context, taken);
 }
 
 async function createAccount(context: Context, visit: Visit, newcomer: Newcomer): Promise<RawResponse> {
   const { request, token, invitation } = visit;
-  const { sql, root } = context;
+  const { runtime, root } = context;
   const { email, isVerified, link } = newcomer;
   const password = request.form.get('password') ?? '';
   const ask = isVerified ? 'password' : 'both';
@@ -200,7 +180,7 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
   if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
   const refused = isVerified ? undefined : await throttled(context, visit);
   if (refused !== undefined) return refused;
-  const user = await findUserByEmail(sql, email);
+  const user = await findUserByEmail(runtime.sql, email);
   if (user !== undefined && (user.isEmailVerified || !isVerified)) return again(TAKEN);
   try {
     return joined(context, visit, await join(context, visit, newcomer, password));
@@ -212,26 +192,29 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
 }
 
 /** Mails the link that verifies the address; the answer does not show whether the address has an account. */
-function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Promise<RawResponse> {
+function mailLink({ runtime, people, root }: Context, mailer: Mailer, visit: Visit): Promise<RawResponse> {
   const { request, token, invitation } = visit;
-  const { root, authUrl, signUpMinutes: lifetimeMinutes } = context;
+  const { sql, config } = runtime;
+  const { authUrl, accounts } = config;
   const signInAt = new URL(signInPath({ root, token }), authUrl).href;
   const inviter = String(invitation.createdBy ?? 'the platform');
   const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt, inviter };
-  return askForLink(context, request, {
+  return askForLink(runtime, people.throttle, request, {
     typed: invitation.email ?? request.form.get('email') ?? '',
     refuse: (email) =>
       htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask: 'email', fault: INVALID_EMAIL })),
-    mailTo: async (email) => signUpMailTo(context, request, email, at),
+    mailTo: async (email) => signUpMailTo({ sql, config, mailer }, request, email, at),
     advice: ADVICE,
-    sent: (email) => signUpSent(email, { lifetimeMinutes, again: `${root}/invitations/${token}` }),
+    sent: (email) =>
+      signUpSent(email, { lifetimeMinutes: accounts.signUpMinutes, again: `${root}/invitations/${token}` }),
     failure: SIGN_UP_FAILURE,
   });
 }
 
 /** Shows the form for a visitor without a session: what has to be entered depends on what verifies the address. */
 async function showToNew(context: Context, { request, token, invitation }: Visit): Promise<RawResponse> {
-  const { sql, root, mailer } = context;
+  const { runtime, root } = context;
+  const { sql, mailer } = runtime;
   const given = request.query.get('token');
   const link = await findSignUpLink(sql, given, request.now);
   if (given !== null && link === undefined) return staleProof(context, token);
@@ -242,12 +225,12 @@ async function showToNew(context: Context, { request, token, invitation }: Visit
 
 async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse> {
   const { request, token, invitation } = visit;
-  const { sql, mailer } = context;
+  const { sql, mailer } = context.runtime;
   const { form, now } = request;
   const link = await findSignUpLink(sql, form.get('token'), now);
   if (form.has('token') && link === undefined) return staleProof(context, token);
   const isVerified = link !== undefined || invitation.isMailed;
-  if (!isVerified && mailer !== undefined) return mailLink({ ...context, mailer }, visit);
+  if (!isVerified && mailer !== undefined) return mailLink(context, mailer, visit);
   const email = link?.email ?? invitation.email ?? readEmail(form.get('email') ?? '') ?? '';
   return createAccount(context, visit, { email, isVerified, link });
 }
@@ -256,22 +239,26 @@ async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse>
 const withInvitation =
   (context: Context, handle: (visit: Visit) => Promise<RawResponse>): RawHandler =>
   async (request) => {
-    const { throttle, sql } = context;
+    const { runtime, people } = context;
     const token = request.params['token'] ?? '';
     const subject = addressPrefix(request.address);
-    const taken = await throttle.take([{ limit: 'invitation from address', subject }], request.now);
+    const taken = await people.throttle.take([{ limit: 'invitation from address', subject }], request.now);
     if (!taken.allowed) return tooMany(context, taken);
     const hash = hashOfToken(token);
-    const invitation = hash && (await findOffered(sql, hash, request.now));
+    const invitation = hash && (await findOffered(runtime.sql, hash, request.now));
     if (invitation === undefined) return invalidLink(context);
     await taken.giveBack();
     return handle({ request, token, invitation });
   };
 
-export function createInvitationPages(deps: InvitationPageDeps): Record<'show' | 'submit', RawHandler> {
-  const { sessions, signedIn } = deps;
-  const root = rootOf(deps.authUrl);
-  const context = { ...deps, root };
+/** Without mail, an open link makes an account whose address is not verified. */
+export function createInvitationPages(
+  runtime: Runtime,
+  people: People,
+  { effects, erasure }: { effects: MemberEffects; erasure: UserErasure },
+): Record<'show' | 'submit', RawHandler> {
+  const { sessions, signedIn } = people;
+  const context: Context = { runtime, people, effects, erasure, root: rootOf(runtime.config.authUrl) };
   return {
     // Does not consume the link, because mail scanners open links in advance.
     show: withInvitation(context, async (visit) => {
@@ -288,14 +275,18 @@ export function createInvitationPages(deps: InvitationPageDeps): Record<'show' |
   };
 }
 
-/** Creates the mails of invitations, which are sent within their limits. */
 function tooManyMails(retryAfterSeconds: number): Problem {
   const message = `Too many invitations were mailed: wait ${retryAfterSeconds} s, or omit email and hand over the link`;
   const headers = { 'Retry-After': String(retryAfterSeconds) };
   return new Problem(429, { code: 'too_many_requests', message, field: 'email' }, { headers });
 }
 
-export function createInvitationMails(deps: { throttle: Throttle; mailer: Mailer; authUrl: string }): InvitationMails {
+/** Creates the mails of invitations, which are sent within their limits; undefined without mail. */
+export function createInvitationMails(
+  { mailer, config }: Pick<Runtime, 'mailer' | 'config'>,
+  throttle: Throttle,
+): InvitationMails | undefined {
+  if (mailer === undefined) return undefined;
   return {
     admit: async (to, { principal, now }) => {
       const inviter = isInPerson(principal) ? String(principal.userId) : 'the platform';
@@ -305,9 +296,9 @@ export function createInvitationMails(deps: { throttle: Throttle; mailer: Mailer
           { limit: 'invitations by person', subject: inviter },
           { limit: 'mails of others to mailbox', subject: to },
         );
-      const taken = await deps.throttle.take(buckets, now);
+      const taken = await throttle.take(buckets, now);
       if (!taken.allowed) throw tooManyMails(taken.retryAfterSeconds);
     },
-    send: (mail) => deps.mailer.send(invitationMail(mail, deps.authUrl)),
+    send: (mail) => mailer.send(invitationMail(mail, config.authUrl)),
   };
 }

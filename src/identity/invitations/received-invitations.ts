@@ -3,22 +3,15 @@ import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { acceptInvitation, NotAccepted, type Refusal } from '#stores/invitations/accept.ts';
 import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#stores/invitations/received-invitation.ts';
 import { countReceived, deleteInvitation, findReceived, listReceived } from '#stores/invitations/invitations-sql.ts';
-import { recordInvitation, type MemberAccess } from '#stores/audited-changes.ts';
+import { recordInvitation, type MemberEffects } from '#stores/audited-changes.ts';
 import { addressOfStore } from '#stores/store-document.ts';
-import { inPerson, type Changelog } from '#changelog/changelog.ts';
+import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-
-type Deps = {
-  sql: Sql;
-  changelog: Changelog;
-  memberAccess: Pick<MemberAccess, 'begin'>;
-  membersPerStore: number;
-  baseUrl: string;
-};
+import type { Runtime } from '#runtime/runtime.ts';
 
 const REFUSED: Readonly<Record<Refusal, string>> = {
   ended: 'The invitation was accepted, revoked or has expired',
@@ -35,7 +28,7 @@ function personOf({ params }: Pick<ApiRequest, 'params'>): number {
 }
 
 /** Returns the invitation of the address. Throws a 404 unless it is for the caller, whose e-mail address is verified. */
-async function receivedBy({ sql }: Deps, request: ApiRequest<undefined>) {
+async function receivedBy(sql: Sql, request: ApiRequest<undefined>) {
   const id = parseId(request.params['invitation_id'] ?? '');
   const of = { userId: personOf(request), now: request.now };
   const found = id === undefined ? undefined : await findReceived(sql, { ...of, id });
@@ -43,19 +36,20 @@ async function receivedBy({ sql }: Deps, request: ApiRequest<undefined>) {
   return found;
 }
 
-const createAccept = (deps: Deps): Operation =>
+const createAccept = ({ sql, config: { baseUrl, stores } }: Runtime, effects: MemberEffects): Operation =>
   guarded({
     title: 'Join the store',
     access: 'person',
     summary: 'Accepts an invitation: the person becomes a member of the store; for signed-in people',
     handle: async (request) => {
-      const received = await receivedBy(deps, request);
+      const received = await receivedBy(sql, request);
       const { email, storeId } = received;
       const userId = personOf(request);
       const { now } = request;
       try {
-        await transaction(deps.sql, async (tx) => {
-          await acceptInvitation(tx, received, { ...deps, userOf: async () => ({ id: userId, email }), now });
+        await transaction(sql, async (tx) => {
+          const by = { userOf: async () => ({ id: userId, email }), membersPerStore: stores.membersPerStore, now };
+          await acceptInvitation(tx, received, effects, by);
           const entry = { userId, storeId, origin: originOf(request), now };
           await recordAuditEntry(tx, { ...entry, action: 'invitation_accepted' });
         });
@@ -63,31 +57,34 @@ const createAccept = (deps: Deps): Operation =>
         if (!(error instanceof NotAccepted)) throw error;
         throw new Problem(409, { code: 'not_accepted', message: REFUSED[error.refusal] });
       }
-      return { status: 204, next: `${addressOfStore(storeId, deps.baseUrl)}/overview`, done: 'joined' };
+      return { status: 204, next: `${addressOfStore(storeId, baseUrl)}/overview`, done: 'joined' };
     },
   });
 
-const createDecline = (deps: Deps): Operation =>
+const createDecline = ({ sql, config: { baseUrl } }: Runtime, { changelog }: MemberEffects): Operation =>
   guarded({
     title: 'Decline the invitation',
     access: 'person',
     summary: 'Declines an invitation, which ends; for signed-in people',
     handle: async (request) => {
-      const received = await receivedBy(deps, request);
+      const received = await receivedBy(sql, request);
       const userId = personOf(request);
-      await transaction(deps.sql, async (tx) => {
+      await transaction(sql, async (tx) => {
         const declined = await deleteInvitation(tx, received, request.now);
         if (declined === undefined) throw notFound('invitation');
-        const { changelog } = deps;
         const by = { changelog, actor: inPerson(userId), now: request.now };
         await recordInvitation(tx, received, { action: 'declined', role: declined.role }, by);
       });
-      return { status: 204, next: addressOfReceived(userId, deps.baseUrl), done: 'declined' };
+      return { status: 204, next: addressOfReceived(userId, baseUrl), done: 'declined' };
     },
   });
 
-export function createReceivedInvitations(deps: Deps): Record<'list' | 'read' | 'decline' | 'accept', Operation> {
-  const { sql, baseUrl } = deps;
+export function createReceivedInvitations(
+  runtime: Runtime,
+  effects: MemberEffects,
+): Record<'list' | 'read' | 'decline' | 'accept', Operation> {
+  const { sql, config } = runtime;
+  const { baseUrl } = config;
   return {
     list: listing({
       summary: 'The invitations to a person, in pages; for signed-in people',
@@ -110,11 +107,11 @@ export function createReceivedInvitations(deps: Deps): Record<'list' | 'read' | 
       summary: 'An invitation to a person; for signed-in people',
       access: 'person',
       handle: async (request) => {
-        const document = receivedDocument(await receivedBy(deps, request), { userId: personOf(request), baseUrl });
+        const document = receivedDocument(await receivedBy(sql, request), { userId: personOf(request), baseUrl });
         return { status: 200, document };
       },
     }),
-    decline: createDecline(deps),
-    accept: createAccept(deps),
+    decline: createDecline(runtime, effects),
+    accept: createAccept(runtime, effects),
   };
 }

@@ -1,12 +1,9 @@
 /** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
 import type { AccountSection } from '#identity/accounts/account-page.ts';
-import type { Sessions } from '#identity/accounts/sessions.ts';
-import type { SecurityMails } from '#identity/accounts/account-mails.ts';
-import type { SignedIn } from '#identity/accounts/signed-in.ts';
-import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
-import type { Sql } from '#db/pool.ts';
+import type { People } from '#identity/accounts/people.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { MemberEffects } from '#stores/audited-changes.ts';
 import type { EachDatabase } from '#shards/each.ts';
-import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
@@ -18,7 +15,7 @@ import { ownClientsSection } from './clients/own-clients-list.ts';
 import { createListing } from './clients/app-listing.ts';
 import { createOwnClients, type OwnClients } from './clients/own-clients.ts';
 import { createGrantOperations } from './connected/grants-api.ts';
-import { connectedSection, createRevokeButton, memberAccessOf, revokeGrantsOf } from './connected/connected.ts';
+import { connectedSection, createRevokeButton, revokeGrantsOf } from './connected/connected.ts';
 import { createManagement, createRegister } from './registration/registration.ts';
 import type { EraseUserData } from '#identity/accounts/user-erasure.ts';
 import { removeClientsOf } from './clients/client-change.ts';
@@ -36,43 +33,31 @@ export type Apps = {
   registration: Record<'read' | 'replace' | 'remove', RawHandler>;
 };
 
-type AppsDeps = RevocationEffects & {
+/** What apps and grants change and read outside their own tables. */
+export type AppsDeps = {
+  effects: RevocationEffects;
+  memberEffects: MemberEffects;
   appWebhooks: AppWebhooks;
-  sql: Sql;
   eachDatabase: EachDatabase;
-  sessions: Sessions;
-  signedIn: SignedIn;
-  securityMails: SecurityMails | undefined;
-  throttle: Throttle;
   bearer: Bearer;
-  baseUrl: string;
-  authUrl: string;
-  clientsPerUser: number;
-  clientSecretOverlapHours: number;
-  openRegistration: boolean;
-  /** Whether users may create sandbox stores. */
-  allowsSandboxes: boolean;
 };
 
-export function createApps(deps: AppsDeps): Apps {
-  const { authUrl } = deps;
-  const memberAccess = memberAccessOf(deps);
-  const all = { ...deps, memberAccess, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
+export function createApps(runtime: Runtime, people: People, deps: AppsDeps): Apps {
   return {
-    clients: createClientOperations(all),
-    grants: createGrantOperations(all),
-    ownClients: createOwnClients(all),
-    logo: createLogo(all),
-    listing: createListing(all),
-    revokeConnected: createRevokeButton(all),
-    register: createRegister(all),
-    registration: createManagement(all),
+    clients: createClientOperations(runtime, deps),
+    grants: createGrantOperations(runtime, deps),
+    ownClients: createOwnClients(runtime, people, deps),
+    logo: createLogo(runtime),
+    listing: createListing(runtime, people.sessions),
+    revokeConnected: createRevokeButton(runtime, people.verified, deps.effects),
+    register: createRegister(runtime, people, deps),
+    registration: createManagement(runtime, deps),
   };
 }
 
 /** Returns the account page's sections: the connected apps and the user's own apps. */
-export function appSections(deps: { sql: Sql; eachDatabase: EachDatabase }): AccountSection[] {
-  return [connectedSection(deps), ownClientsSection(deps)];
+export function appSections({ sql }: Pick<Runtime, 'sql'>, eachDatabase: EachDatabase): AccountSection[] {
+  return [connectedSection(sql, eachDatabase), ownClientsSection(sql)];
 }
 
 /**

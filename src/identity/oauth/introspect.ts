@@ -4,27 +4,27 @@ import { jsonAnswer } from '#http/answers.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { isInEffect, type Bearer } from './bearer.ts';
 import { requireOneMethod, type AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './protocol-parameters.ts';
 import { findAuthenticatedClient, findIntrospected, type IntrospectedRow } from './oauth-sql.ts';
-import { hashToken, looksLike, type Lifetimes } from './tokens.ts';
+import { hashToken, looksLike } from './tokens.ts';
 import { scopeText } from './scope.ts';
 
-type Deps = {
-  sql: Sql;
-  authenticate: AuthenticateClient;
-  bearer: Bearer;
-  issuer: string;
-  lifetimes: Pick<Lifetimes, 'accessTokenLifetimeSeconds'>;
-};
+type Deps = { authenticate: AuthenticateClient; bearer: Bearer };
 
 /** The tokens that the caller may introspect: those of one client, by its internal id, or all. */
 type Visibility = number | 'all';
 
 /** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
-async function visibilityOf({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Visibility> {
+async function visibilityOf(
+  sql: Sql,
+  { authenticate, bearer }: Deps,
+  request: RawRequest,
+  form: Form,
+): Promise<Visibility> {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     requireOneMethod(request.headers['authorization'], form);
@@ -47,7 +47,7 @@ const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now:
  * refresh token moves, so it has no `iat`. It has no `token_type` either, so that a resource server does not accept it as an access
  * token.
  */
-function describe(row: IntrospectedRow, { issuer, lifetimes }: Deps) {
+function describe(row: IntrospectedRow, { authUrl, oauth }: Runtime['config']) {
   const exp = Math.floor(row.expires.getTime() / 1_000);
   return {
     active: true,
@@ -55,20 +55,20 @@ function describe(row: IntrospectedRow, { issuer, lifetimes }: Deps) {
     client_id: row.publicClientId,
     ...(row.userId === null ? {} : { sub: String(row.userId) }),
     exp,
-    ...(row.isAccessToken ? { iat: exp - lifetimes.accessTokenLifetimeSeconds, token_type: 'Bearer' } : {}),
-    iss: issuer,
+    ...(row.isAccessToken ? { iat: exp - oauth.accessTokenLifetimeSeconds, token_type: 'Bearer' } : {}),
+    iss: authUrl,
   };
 }
 
 /** Returns only `active: false` for a token that is not active or not visible to the caller (RFC 7662 §2.2). */
-export function createIntrospect(deps: Deps): RawHandler {
+export function createIntrospect({ sql, config }: Runtime, deps: Deps): RawHandler {
   return answeringRefusals(async (request) => {
     const form = readForm(request);
-    const visibility = await visibilityOf(deps, request, form);
+    const visibility = await visibilityOf(sql, deps, request, form);
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
-    const row = hasKnownPrefix ? await findIntrospected(deps.sql.reads, hashToken(token)) : undefined;
-    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps) : { active: false });
+    const row = hasKnownPrefix ? await findIntrospected(sql.reads, hashToken(token)) : undefined;
+    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, config) : { active: false });
   });
 }

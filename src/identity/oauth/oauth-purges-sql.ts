@@ -13,8 +13,6 @@ const DAY_MS = 86_400_000;
 /** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
 const RETIREMENT_MS = DAY_MS;
 
-type PurgeDeps = RevocationEffects & { sql: Sql };
-
 /** A grant that was deleted with its last code or token; the client is null if none was, or if it had been revoked before. */
 type Lapsed = { client: number | null; userId: number | null; storeId: number | null };
 
@@ -37,7 +35,7 @@ export function createOAuthPurges({
   return purgesOf(sql, [
     {
       name: 'authorization_codes',
-      by: (pool, ...rest) => deleteCodes({ ...effects, sql: pool }, ...rest),
+      by: (pool, ...rest) => deleteCodes(pool, effects, ...rest),
       keptMs: kept.codeKeptMinutes * MINUTE_MS,
     },
     {
@@ -48,8 +46,8 @@ export function createOAuthPurges({
       keptMs: kept.codeKeptMinutes * MINUTE_MS,
     },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
-    { name: 'refresh_tokens', by: (pool, ...rest) => deleteRefreshTokens({ ...effects, sql: pool }, ...rest) },
-    { name: 'retired_grants', by: (pool, before, limit) => endRetired({ ...effects, sql: pool }, before, limit) },
+    { name: 'refresh_tokens', by: (pool, ...rest) => deleteRefreshTokens(pool, effects, ...rest) },
+    { name: 'retired_grants', by: (pool, before, limit) => endRetired(pool, effects, before, limit) },
     // Codes and tokens of a grant are deleted with it.
     { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
     // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
@@ -65,10 +63,10 @@ export function createOAuthPurges({
  * Deletes expired codes, and retires the grants that the grants of redeemed codes replace: not at the approval, because the app
  * may never redeem the code, and not at the token endpoint, which every app waits for.
  */
-const deleteCodes = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
-  transaction(deps.sql, async (tx) => {
+const deleteCodes = (sql: Sql, effects: RevocationEffects, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(sql, async (tx) => {
     const { gone, lapsed } = await deleteExpiredCodes(tx, before, limit);
-    await applyLapsed(tx, deps, lapsed, now);
+    await applyLapsed(tx, effects, lapsed, now);
     const redeemed = gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : []));
     if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
     return gone.length;
@@ -139,13 +137,14 @@ async function retireReplaced(tx: Tx, newer: readonly number[], now: Date): Prom
 }
 
 /** Ends retired grants whose date has come, each in a transaction of its own, and returns their number. */
-async function endRetired(deps: RevocationEffects & { sql: Sql }, now: Date, limit: number): Promise<number> {
-  const rows = await deps.sql<{ grantId: number }[]>`
+async function endRetired(sql: Sql, effects: RevocationEffects, now: Date, limit: number): Promise<number> {
+  const rows = await sql<{ grantId: number }[]>`
     select id as "grantId" from access_grant where date_ends <= ${now} and date_revoked is null
       and exists (select from client c where c.id = client and c.date_deleted is null)
     order by date_ends limit ${limit}
   `;
-  for (const { grantId } of rows) await endGrant(deps, { grantId, action: null, actor: HALCYON, origin: null, now });
+  for (const { grantId } of rows)
+    await endGrant(sql, effects, { grantId, action: null, actor: HALCYON, origin: null, now });
   return rows.length;
 }
 
@@ -153,10 +152,16 @@ async function endRetired(deps: RevocationEffects & { sql: Sql }, now: Date, lim
  * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
  * too.
  */
-const deleteRefreshTokens = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
-  transaction(deps.sql, async (tx) => {
+const deleteRefreshTokens = (
+  sql: Sql,
+  effects: RevocationEffects,
+  before: Date,
+  limit: number,
+  now: Date,
+): Promise<number> =>
+  transaction(sql, async (tx) => {
     const rows = await deleteExpiredRefreshTokens(tx, before, limit);
-    await applyLapsed(tx, deps, lapsedOf(rows), now);
+    await applyLapsed(tx, effects, lapsedOf(rows), now);
     return rows.length;
   });
 

@@ -123,8 +123,7 @@ const accessRelations: Chapter['relations'] = [
 
 /** Returns the reference chapter of the authorization server. */
 export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
-  const clientExample: Example = ({ baseUrl }) =>
-    clientDocument(client, { baseUrl, authUrl: addresses.authUrl, clientSecret: null, webhookKey: null });
+  const clientExample: Example = ({ baseUrl }) => clientDocument(client, { baseUrl, authUrl: addresses.authUrl });
   return {
     title: 'Apps and access',
     about: 'How to register an app, get authorization from a user, and obtain and revoke tokens.',

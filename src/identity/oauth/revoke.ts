@@ -3,6 +3,7 @@ import { originOf, recordAuditEntry, type Action, type Origin } from '#identity/
 import { transaction, type Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
@@ -15,8 +16,10 @@ import type { Actor } from '#changelog/changelog.ts';
  * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
  * itself. For an unknown token or another client's token nothing happens, and the response is the same (§2.2).
  */
-export function createRevoke(deps: RevocationEffects & { sql: Sql; authenticate: AuthenticateClient }): RawHandler {
-  const { sql, authenticate } = deps;
+export function createRevoke(
+  { sql }: Pick<Runtime, 'sql'>,
+  { authenticate, effects }: { authenticate: AuthenticateClient; effects: RevocationEffects },
+): RawHandler {
   return answeringRefusals(async (request) => {
     const form = readForm(request);
     const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql, claim));
@@ -29,7 +32,7 @@ export function createRevoke(deps: RevocationEffects & { sql: Sql; authenticate:
       const grantId = await grantOfRefreshToken(sql, hash, client.id);
       // The app acts for itself and not for the user, who need not be present.
       const actor = { kind: 'app', user: null, client: client.clientId } as const;
-      if (grantId !== undefined) await endGrant(deps, { grantId, action: 'grant_revoked', actor, ...by });
+      if (grantId !== undefined) await endGrant(sql, effects, { grantId, action: 'grant_revoked', actor, ...by });
     }
     // The body has no meaning (RFC 7009 §2.2), but some clients require JSON.
     return jsonAnswer(200, {});
@@ -45,7 +48,8 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
  * grant has already ended, so that its end is recorded once.
  */
 export function endGrant(
-  { sql, changelog, accessChanged }: RevocationEffects & { sql: Sql },
+  sql: Sql,
+  { changelog, accessChanged }: RevocationEffects,
   end: { grantId: number; action: Reason | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<void> {
   return transaction(sql, async (tx) => {

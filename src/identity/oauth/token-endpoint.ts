@@ -6,6 +6,7 @@ import { originOf, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { AuthenticateClient, FindAuthenticated } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './errors.ts';
@@ -40,9 +41,10 @@ import { pollDevice, type DeviceState } from './authorize/authorize-sql.ts';
 /** The rotation of refresh tokens: the keys that derive successors, and how long rotated tokens are kept. */
 type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
 
-/** `RevocationEffects` is for a grant that is revoked here, after reuse. */
-type Exchange = RevocationEffects & {
+type Exchange = {
   sql: Sql;
+  /** For a grant that is revoked here, after reuse. */
+  effects: RevocationEffects;
   /** Authenticates the client within the first statement of the grant type. Throws `invalid_client`. */
   authenticate: <Found>(find: FindAuthenticated<Found>) => Promise<Found>;
   /** Throws the fault of the form, after authenticating the client. */
@@ -102,8 +104,8 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
 
 /** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
 async function refuseReuse({ grantId }: CodeRow, exchange: Exchange): Promise<never> {
-  const { origin, now } = exchange;
-  await endGrant(exchange, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
+  const { sql, effects, origin, now } = exchange;
+  await endGrant(sql, effects, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
   throw new TokenRefusal(tokenErrors.usedCode);
 }
 
@@ -143,9 +145,9 @@ type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
 async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<never> {
   switch (refused.outcome) {
     case 'reused': {
-      const { origin, now } = exchange;
+      const { sql, effects, origin, now } = exchange;
       const { grantId } = refused;
-      await endGrant(exchange, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
+      await endGrant(sql, effects, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);
     }
     case 'unknown':
@@ -260,23 +262,23 @@ const grants: ReadonlyMap<string, GrantHandler> = new Map([
  * device, 3 for its tokens.
  */
 export function createTokenEndpoint(
-  deps: RevocationEffects & {
-    sql: Sql;
-    authenticate: AuthenticateClient;
-    lifetimes: Lifetimes;
-    rotation: Rotation;
-    baseUrl: string;
-  },
+  { sql, config, derive }: Runtime,
+  { authenticate, effects }: { authenticate: AuthenticateClient; effects: RevocationEffects },
 ): RawHandler {
-  const { authenticate, baseUrl, ...rest } = deps;
+  const { baseUrl, oauth, housekeeping } = config;
+  const { rotatedTokenKeptDays } = housekeeping;
+  const rotation: Rotation = { successorKeys: derive('refresh token successor'), rotatedTokenKeptDays };
   return answeringRefusals(async (request) => {
     const form = readForm(request);
     const exchange: Exchange = {
-      ...rest,
+      sql,
+      effects,
+      lifetimes: oauth,
+      rotation,
       form,
       authenticate: (find) => authenticate(request, form, find),
       refuse: async (fault) => {
-        await authenticate(request, form, (claim) => findAuthenticatedClient(rest.sql.reads, claim));
+        await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
         throw new TokenRefusal(fault);
       },
       origin: originOf(request),

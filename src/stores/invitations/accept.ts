@@ -1,7 +1,7 @@
 /** Accepts an invitation: the user becomes a member with the role of the invitation, which ends. */
-import { inPerson, type Changelog } from '#changelog/changelog.ts';
+import { inPerson } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
-import { recordInvitation, recordMember, type MemberAccess } from '../audited-changes.ts';
+import { recordInvitation, recordMember, type MemberEffects } from '../audited-changes.ts';
 import { countMembers, insertMember, lockStoreRow, lockUserRow } from '../members/members-sql.ts';
 import { deleteInvitation, type OfferedInvitation } from './invitations-sql.ts';
 
@@ -30,16 +30,11 @@ export function isFor({ email }: Pick<OfferedInvitation, 'email'>, address: stri
 export async function acceptInvitation(
   tx: Tx,
   invitation: OfferedInvitation,
-  by: {
-    userOf: (tx: Tx) => Promise<{ id: number; email: string }>;
-    changelog: Changelog;
-    memberAccess: Pick<MemberAccess, 'begin'>;
-    membersPerStore: number;
-    now: Date;
-  },
+  { changelog, memberAccess }: MemberEffects,
+  by: { userOf: (tx: Tx) => Promise<{ id: number; email: string }>; membersPerStore: number; now: Date },
 ): Promise<{ userId: number }> {
   const { shard, storeId } = invitation;
-  const { changelog, now } = by;
+  const { now } = by;
   if (!(await lockStoreRow(tx, { shard, storeId }))) throw new NotAccepted('ended');
   const user = await by.userOf(tx);
   if (!(await lockUserRow(tx, user.id))) throw new NotAccepted('ended');
@@ -53,6 +48,6 @@ export async function acceptInvitation(
   const actor = { changelog, actor: inPerson(user.id), now };
   await recordInvitation(tx, invitation, { action: 'accepted', role }, actor);
   await recordMember(tx, member, { before: null, after: role }, actor);
-  await by.memberAccess.begin(tx, member, now);
+  await memberAccess.begin(tx, member, now);
   return { userId: user.id };
 }

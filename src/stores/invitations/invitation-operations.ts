@@ -2,7 +2,7 @@
  * API operations on the invitations to a store: {base_url}/stores/<id>/invitations. Only the platform and signed-in owners read and
  * change them: an app that could invite could give others access to the store.
  */
-import { type Sql, type Tx, transaction } from '#db/pool.ts';
+import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -14,6 +14,7 @@ import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { recordInvitation, type By } from '../audited-changes.ts';
 import { addressOfStore } from '../store-document.ts';
@@ -49,23 +50,15 @@ export type InvitationMails = {
   send: (mail: InvitationMail) => void;
 };
 
-export type InvitationDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  /** Undefined if mail is not configured. */
-  mails: InvitationMails | undefined;
-  baseUrl: string;
-  authUrl: string;
-  invitationsPerStore: number;
-  invitationLifetimeHours: number;
-};
+/** `mails` is undefined if mail is not configured. */
+type Deps = { changelog: Changelog; mails: InvitationMails | undefined };
 
 const LIST = { rel: 'invitations', title: 'Invitations to this store' } as const;
 const CREATE = { title: 'Invite a person' } as const;
 
 const HOUR_MS = 3_600_000;
 
-const byOf = ({ changelog }: InvitationDeps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
+const byOf = (changelog: Changelog, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
   changelog,
   actor: actorOf(principal),
   now,
@@ -83,22 +76,27 @@ const ALREADY_MEMBER = {
 };
 
 /** Validates the invitation, and counts its mail. */
-async function prepare(deps: InvitationDeps, request: ApiRequest<NewInvitation>): Promise<Prepared> {
+async function prepare(
+  { sql }: Runtime,
+  mails: InvitationMails | undefined,
+  request: ApiRequest<NewInvitation>,
+): Promise<Prepared> {
   const { body } = request;
   const faults = emailFaults(body);
   if (faults.length > 0) throw invalid(...faults);
   const email = readEmail(body.email ?? '') ?? null;
-  const { name } = await storeOf(deps.sql.reads, request);
+  const { name } = await storeOf(sql.reads, request);
   if (email !== null) {
-    if (await isMemberAddress(deps.sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);
-    await deps.mails?.admit(email, request);
+    if (await isMemberAddress(sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);
+    await mails?.admit(email, request);
   }
   return { email, storeName: name };
 }
 
 /** Inserts the invitation. The link is only in this response; of both tokens only the hashes are stored. */
 async function insert(
-  deps: InvitationDeps,
+  { config: { baseUrl, authUrl, stores } }: Runtime,
+  { changelog, mails }: Deps,
   tx: Tx,
   { request, prepared: { email, storeName } }: { request: ApiRequest<NewInvitation>; prepared: Prepared },
 ): Promise<CreatedResult & { made: () => Promise<void> }> {
@@ -110,36 +108,35 @@ async function insert(
   if (createdBy !== null && !(await lockOwner(tx, store, createdBy)))
     requireOwner({ ...principal, owned: [] }, undefined);
   const linked = newToken();
-  const mailed = email === null || deps.mails === undefined ? undefined : newToken();
+  const mailed = email === null || mails === undefined ? undefined : newToken();
   const id = idOf(await nextNumber(tx), store.shard);
   const { role = DEFAULT_ROLE } = body;
-  const expires = new Date(now.getTime() + deps.invitationLifetimeHours * HOUR_MS);
+  const expires = new Date(now.getTime() + stores.invitationLifetimeHours * HOUR_MS);
   const hashes = { hash: linked.hash, mailedHash: mailed?.hash ?? null };
   await insertInvitation(tx, { ...store, ...hashes, id, email, role, createdBy, now, expires });
-  if ((await countInvitations(tx, { ...store, now })) > deps.invitationsPerStore) {
-    const message = `A store has at most ${deps.invitationsPerStore} pending invitations; revoke one first`;
+  if ((await countInvitations(tx, { ...store, now })) > stores.invitationsPerStore) {
+    const message = `A store has at most ${stores.invitationsPerStore} pending invitations; revoke one first`;
     throw new Problem(409, { code: 'limit_reached', message });
   }
-  await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(deps, request));
+  await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(changelog, request));
   const row = await findInvitation(tx, { ...store, id }, now);
   if (row === undefined) throw new Error('An invitation that was just made does not exist');
-  const { baseUrl } = deps;
   return {
-    document: invitationDocument(row, { baseUrl, link: `${deps.authUrl}/invitations/${linked.token}` }),
+    document: invitationDocument(row, { baseUrl, link: `${authUrl}/invitations/${linked.token}` }),
     location: `${addressOfInvitations(store.storeId, baseUrl)}/${id}`,
     isSecret: true,
     made: async () => {
-      if (email !== null && mailed !== undefined)
-        deps.mails?.send({ to: email, storeName, token: mailed.token, expires });
+      if (email !== null && mailed !== undefined) mails?.send({ to: email, storeName, token: mailed.token, expires });
     },
   };
 }
 
 /** Returns what the operation that adds members needs to invite instead. */
-export function createInviting(deps: InvitationDeps): Inviting {
+export function createInviting(runtime: Runtime, deps: Deps): Inviting {
   return {
-    prepare: (request) => prepare(deps, request),
-    make: (tx, request, prepared) => insert(deps, tx, { request, prepared }),
+    prepare: (request) => prepare(runtime, deps.mails, request),
+    make: (tx, request, prepared) => insert(runtime, deps, tx, { request, prepared }),
+    pending: (store) => pendingInvitations(runtime, store),
   };
 }
 
@@ -149,7 +146,7 @@ function keyOf(request: Pick<ApiRequest, 'params' | 'principal'>) {
   return { ...storeOfAddress(request), id };
 }
 
-const createRevoke = (deps: InvitationDeps): Operation =>
+const createRevoke = ({ sql, config }: Runtime, changelog: Changelog): Operation =>
   guarded({
     title: 'Revoke the invitation',
     isConditional: true,
@@ -157,22 +154,22 @@ const createRevoke = (deps: InvitationDeps): Operation =>
     access: 'owner',
     handle: async (request) => {
       const key = keyOf(request);
-      await transaction(deps.sql, async (tx) => {
+      await transaction(sql, async (tx) => {
         const revoked = await deleteInvitation(tx, key, request.now);
         if (revoked === undefined) throw notFound('invitation');
         request.unmodified(revoked.dateCreated.getTime());
         const { role } = revoked;
-        await recordInvitation(tx, key, { action: 'deleted', role }, byOf(deps, request));
+        await recordInvitation(tx, key, { action: 'deleted', role }, byOf(changelog, request));
       });
-      return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
+      return { status: 204, next: addressOfMembers(key.storeId, config.baseUrl) };
     },
   });
 
-/** Returns all pending invitations, with the action that makes one, for a page of the store that its owners read. */
-export async function pendingInvitations(
-  { sql, baseUrl, invitationsPerStore: limit }: InvitationDeps,
+async function pendingInvitations(
+  { sql, config: { baseUrl, stores } }: Runtime,
   { storeId, now }: { storeId: number; now: Date },
 ): Promise<Document> {
+  const { invitationsPerStore: limit } = stores;
   const page = { filters: [], order: [], offset: 0, limit };
   const rows = await listInvitations(sql, { shard: shardOf(storeId), storeId, now }, page);
   const items = rows.map((row) => invitationDocument(row, { baseUrl, link: null }));
@@ -184,9 +181,11 @@ export async function pendingInvitations(
 }
 
 export function createInvitationOperations(
-  deps: InvitationDeps,
+  runtime: Runtime,
+  { changelog, inviting }: { changelog: Changelog; inviting: Inviting },
 ): Record<'list' | 'create' | 'read' | 'revoke', Operation> {
-  const { sql, baseUrl } = deps;
+  const { sql, config } = runtime;
+  const { baseUrl } = config;
   return {
     list: listing({
       summary: 'The pending invitations to the store, in pages; for signed-in owners and the scope platform',
@@ -218,7 +217,8 @@ export function createInvitationOperations(
       input: newInvitation,
       admit: async (request) => void (await storeOf(sql.reads, request)),
       review: async ({ body }) => emailFaults(body),
-      ...createInviting(deps),
+      prepare: inviting.prepare,
+      make: inviting.make,
     }),
     read: guarded({
       summary: 'A pending invitation, without its link; for signed-in owners and the scope platform',
@@ -229,6 +229,6 @@ export function createInvitationOperations(
         return { status: 200, document: invitationDocument(row, { baseUrl, link: null }) };
       },
     }),
-    revoke: createRevoke(deps),
+    revoke: createRevoke(runtime, changelog),
   };
 }

@@ -2,7 +2,7 @@
  * API operations on the members of a store: {base_url}/stores/<id>/members. All callers with access to the store can read them;
  * the platform and signed-in owners can change them, and every member can leave. One owner always remains.
  */
-import { actorOf, type Changelog } from '#changelog/changelog.ts';
+import { actorOf } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -11,9 +11,10 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem, invalid } from '#core/problem.ts';
 import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
-import { recordMember, type By, removeMemberWithEntry, type MemberAccess } from '../audited-changes.ts';
+import { recordMember, type By, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
 import {
   addressOfMembers,
   MEMBER_PROPERTIES,
@@ -40,15 +41,9 @@ import {
 import { readEmail } from '#core/email.ts';
 
 type Deps = {
-  sql: Sql;
-  changelog: Changelog;
-  memberAccess: MemberAccess;
-  baseUrl: string;
-  membersPerStore: number;
+  effects: MemberEffects;
   /** Makes an invitation for a person without an account, or with one whose e-mail address is not verified. */
-  invite: Inviting;
-  /** Returns the pending invitations, for pages. */
-  pendingInvitations: (store: { storeId: number; now: Date }) => Promise<Document>;
+  inviting: Inviting;
 };
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
@@ -58,7 +53,7 @@ function memberKeyOf(request: AddressedRequest) {
   return { ...storeOfAddress(request), userId };
 }
 
-const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
+const byOf = ({ changelog }: MemberEffects, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
   changelog,
   actor: actorOf(principal),
   now,
@@ -87,13 +82,14 @@ const LAST_OWNER =
 
 const ALREADY_MEMBER = 'This person is a member of the store already: change the role of the existing member';
 
-function tooManyMembers({ membersPerStore }: Deps): Problem {
+function tooManyMembers(membersPerStore: number): Problem {
   const message = `A store has at most ${membersPerStore} members; remove one first`;
   return new Problem(409, { code: 'limit_reached', message });
 }
 
 async function addUser(
-  deps: Deps,
+  { config: { baseUrl, stores } }: Runtime,
+  effects: MemberEffects,
   tx: Tx,
   { request, userId }: { request: ApiRequest<NewMember>; userId: number },
 ): Promise<CreatedResult> {
@@ -108,20 +104,20 @@ async function addUser(
       message: ALREADY_MEMBER,
       field: email === undefined ? 'user' : 'email',
     });
-  if ((await countMembers(tx, store)) > deps.membersPerStore) throw tooManyMembers(deps);
+  if ((await countMembers(tx, store)) > stores.membersPerStore) throw tooManyMembers(stores.membersPerStore);
   const member = await findMember(tx, key);
   if (member === undefined) throw new Error('A member that was just added does not exist');
-  await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
-  await deps.memberAccess.begin(tx, key, request.now);
-  const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
-  return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
+  await recordMember(tx, key, { before: null, after: role }, byOf(effects, request));
+  await effects.memberAccess.begin(tx, key, request.now);
+  const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
+  return { document: memberDocument(member, { ...request, baseUrl }), location };
 }
 
 /**
  * Creates the operation that adds a member. Only the platform adds people who have not accepted, and only if their address
  * is verified. A second addition is rejected, so that it cannot demote an owner.
  */
-const createAdd = (deps: Deps): Operation =>
+const createAdd = (runtime: Runtime, { effects, inviting }: Deps): Operation =>
   creating({
     title: 'Add a member',
     summary:
@@ -129,16 +125,16 @@ const createAdd = (deps: Deps): Operation =>
     access: 'platform',
     isSensitive: true,
     input: newMember,
-    admit: async (request) => void (await storeOf(deps.sql.reads, request)),
+    admit: async (request) => void (await storeOf(runtime.sql.reads, request)),
     prepare: async (request) => {
-      const userId = await findNewMember(deps.sql, request.body);
-      return userId === undefined ? { invited: await deps.invite.prepare(request) } : { userId };
+      const userId = await findNewMember(runtime.sql, request.body);
+      return userId === undefined ? { invited: await inviting.prepare(request) } : { userId };
     },
     make: (tx, request, { userId, invited }) =>
-      invited === undefined ? addUser(deps, tx, { request, userId }) : deps.invite.make(tx, request, invited),
+      invited === undefined ? addUser(runtime, effects, tx, { request, userId }) : inviting.make(tx, request, invited),
   });
 
-const createRemove = (deps: Deps): Operation =>
+const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffects): Operation =>
   guarded({
     title: 'Remove the member',
     isConditional: true,
@@ -148,22 +144,26 @@ const createRemove = (deps: Deps): Operation =>
     access: 'self',
     handle: async (request) => {
       const key = memberKeyOf(request);
-      await transaction(deps.sql, (tx) =>
+      await transaction(sql, (tx) =>
         removeMemberWithEntry(tx, key, {
-          ...byOf(deps, request),
-          access: deps.memberAccess,
+          ...byOf(effects, request),
+          access: effects.memberAccess,
           request,
           // The developer returns to a sandbox store without an owner.
           check: async () => lockedMember(tx, request, { remainsOwner: await isSandbox(tx, key) }),
         }),
       );
-      if (isPerson(request.principal, key.userId)) return { status: 204, next: `${deps.baseUrl}/stores`, done: 'left' };
-      return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
+      if (isPerson(request.principal, key.userId)) return { status: 204, next: `${baseUrl}/stores`, done: 'left' };
+      return { status: 204, next: addressOfMembers(key.storeId, baseUrl) };
     },
   });
 
-export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> {
-  const { sql, baseUrl } = deps;
+export function createMemberOperations(
+  runtime: Runtime,
+  { effects, inviting }: Deps,
+): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> {
+  const { sql, config } = runtime;
+  const { baseUrl } = config;
   return {
     list: listing({
       summary: 'The members of the store, in pages',
@@ -185,10 +185,10 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
         const listed = { path: addressOfMembers(key.storeId, baseUrl), items, total };
         if (!managesStore(request.principal, key.storeId)) return { ...listed, links };
         links.push({ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' });
-        return { ...listed, links, summary: () => deps.pendingInvitations({ ...key, now: request.now }) };
+        return { ...listed, links, summary: () => inviting.pending({ ...key, now: request.now }) };
       },
     }),
-    add: createAdd(deps),
+    add: createAdd(runtime, { effects, inviting }),
     read: guarded({
       summary: 'One member of the store',
       scopes: ['store_read'],
@@ -210,21 +210,21 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
         const member = await transaction(sql, async (tx) => {
           const current = await lockedMember(tx, request, { remainsOwner: role === 'owner' });
           await updateRole(tx, { ...memberKeyOf(request), role });
-          await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, byOf(deps, request));
+          await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, byOf(effects, request));
           return { ...current, role };
         });
         const next = addressOfMembers(member.storeId, baseUrl);
         return { status: 200, document: memberDocument(member, { ...request, baseUrl }), next };
       },
     }),
-    remove: createRemove(deps),
+    remove: createRemove(runtime, effects),
   };
 }
 
 /** What is checked before an invitation is made. */
 export type PreparedInvitation = { email: string | null; storeName: string };
 
-/** Invites a person in the operation that adds members. */
+/** Invites people in the operation that adds members. */
 export type Inviting = {
   prepare: (request: ApiRequest<{ email?: string; role?: Role }>) => Promise<PreparedInvitation>;
   make: (
@@ -232,6 +232,8 @@ export type Inviting = {
     request: ApiRequest<{ email?: string; role?: Role }>,
     prepared: PreparedInvitation,
   ) => Promise<CreatedResult & { made: () => Promise<void> }>;
+  /** Returns all pending invitations, with the action that makes one, for a page of the store that its owners read. */
+  pending: (store: { storeId: number; now: Date }) => Promise<Document>;
 };
 
 type MemberInput = { user?: number; email?: string };

@@ -4,6 +4,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Keys } from '#core/keys.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Proofs, ProvidedPerson, Provider } from './providers.ts';
@@ -21,13 +22,15 @@ import {
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { consumeChallenge, findFactors } from '../factors/factors-sql.ts';
 import { hasSecondFactor } from '../factors/second-factor.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Passwords } from '../passwords.ts';
-import type { Finish, SignInDeps, SignInPages } from '../sign-in.ts';
+import type { People } from '../people.ts';
+import type { SignInPages } from '../sign-in.ts';
 import { addressPrefix } from '../throttle/throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
-import type { EraseUnverified } from '../user-erasure.ts';
+import type { UserErasure } from '../user-erasure.ts';
 import { addUser } from '../users.ts';
-import { IDENTITY_FIELD, type VerifiedIdentity } from '../signed-tokens.ts';
+import { IDENTITY_FIELD, type VerifiedIdentities, type VerifiedIdentity } from '../signed-tokens.ts';
 
 const VALID_SECONDS = 10 * 60;
 const ID_BYTES = 32;
@@ -64,7 +67,7 @@ function proofsOf(key: Buffer, id: string): Proofs {
 }
 
 /** `keys`: 32 bytes each. The server stores nothing until the callback. */
-export function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }): AttemptCookies {
+function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }): AttemptCookies {
   const secure = authUrl.startsWith('https:');
   const name = secure ? '__Host-halcyon-external' : 'halcyon-external';
   const cookie = (value: string, maxAge: number): string =>
@@ -95,13 +98,11 @@ export function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: s
   };
 }
 
-type Deps = SignInDeps & {
-  passwords: Passwords;
-  eraseUnverified: EraseUnverified;
-  openIdProviders: readonly Provider[];
-  attemptCookies: AttemptCookies;
+type Deps = {
+  providers: readonly Provider[];
+  verifiedIdentities: VerifiedIdentities;
   pages: SignInPages;
-  finish: Finish;
+  erasure: UserErasure;
 };
 
 const unavailable = (name: string): string => `Sign-in with ${name} is not available now; use your password.`;
@@ -126,25 +127,26 @@ function domainOf(email: string): string {
 
 /** Adds the signed identity to the form of the request, which the pages and the end of the sign-in read. */
 function withIdentity(
-  deps: Deps,
+  { verifiedIdentities }: Deps,
   { provider, person, request }: Arrival,
   of: Pick<VerifiedIdentity, 'userId' | 'isLinked'>,
 ) {
   const { issuer, subject } = person;
-  const token = deps.verifiedIdentities.issue({ issuer, subject, provider: provider.name, ...of }, request.now);
+  const token = verifiedIdentities.issue({ issuer, subject, provider: provider.name, ...of }, request.now);
   const form = new URLSearchParams(request.form);
   form.set(IDENTITY_FIELD, token);
   return { ...request, form };
 }
 
 /** Signs in the user of a linked identity; a second factor is still required. */
-async function signInAs(deps: Deps, arrival: Arrival, userId: number): Promise<RawResponse> {
+async function signInAs({ sql }: Runtime, deps: Deps, arrival: Arrival, userId: number): Promise<RawResponse> {
+  const { pages } = deps;
   const request = withIdentity(deps, arrival, { userId, isLinked: true });
   const alert = ended(arrival.provider.name);
-  const user = await findCredentials(deps.sql, userId);
-  if (user === undefined || user.isDisabled) return deps.pages.signIn(arrival.request, 422, { email: '', alert });
-  const factors = await findFactors(deps.sql, userId);
-  return hasSecondFactor(factors) ? deps.pages.secondStep(request, user, factors) : deps.finish(request, user, alert);
+  const user = await findCredentials(sql, userId);
+  if (user === undefined || user.isDisabled) return pages.signIn(arrival.request, 422, { email: '', alert });
+  const factors = await findFactors(sql, userId);
+  return hasSecondFactor(factors) ? pages.secondStep(request, user, factors) : pages.finish(request, user, alert);
 }
 
 /** Asks the person to sign in as before: only that proves that the account is theirs, and that they want the link. */
@@ -153,16 +155,17 @@ const askToLink = (deps: Deps, arrival: Arrival, user: Credentials): Promise<Raw
 
 /** Creates an account with the identity. Returns its id; undefined if the address was taken in the meantime. */
 async function createAccount(
-  deps: Deps,
+  { sql }: Runtime,
+  { passwords, erasure }: { passwords: Passwords; erasure: UserErasure },
   { provider, person, request }: Arrival,
   email: string,
 ): Promise<number | undefined> {
   const { now } = request;
   const origin = originOf(request);
-  const passwordHash = await deps.passwords.hash(randomBytes(32).toString('base64url'));
+  const passwordHash = await passwords.hash(randomBytes(32).toString('base64url'));
   try {
-    return await transaction(deps.sql, async (tx) => {
-      await deps.eraseUnverified(tx, email, request);
+    return await transaction(sql, async (tx) => {
+      await erasure.eraseUnverified(tx, email, request);
       const { id: userId } = await addUser(tx, { email, passwordHash, hasPassword: false }, { origin, now });
       if (!(await insertIdentity(tx, { ...person, userId, now })))
         throw new Problem(409, { code: 'linked', message: '' });
@@ -177,15 +180,16 @@ async function createAccount(
 }
 
 /** What a verified person at the provider leads to: a session, the request to link an account, a new account, or a refusal. */
-async function arrive(deps: Deps, arrival: Arrival): Promise<RawResponse> {
-  const { sql, pages } = deps;
+async function arrive(runtime: Runtime, { passwords }: People, deps: Deps, arrival: Arrival): Promise<RawResponse> {
+  const { sql } = runtime;
+  const { pages, erasure } = deps;
   const { provider, person, request } = arrival;
   const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
   const email = readEmail(person.email ?? '');
   // Read before the identity: a concurrent callback creates both at once, so with its user this one also finds its identity.
   const user = email === undefined ? undefined : await findUserByEmail(sql, email);
   const known = await findUserOfIdentity(sql, person);
-  if (known !== undefined) return signInAs(deps, arrival, known);
+  if (known !== undefined) return signInAs(runtime, deps, arrival, known);
   if (email === undefined || !person.isEmailVerified) return refuse(unverified(provider.name));
   const isAllowed = provider.domains.length === 0 || provider.domains.includes(domainOf(email));
   if (!isAllowed) return refuse(foreignDomain(provider.name));
@@ -193,16 +197,20 @@ async function arrive(deps: Deps, arrival: Arrival): Promise<RawResponse> {
   if (user?.isEmailVerified === true) return askToLink(deps, arrival, user);
   if (!provider.createsAccounts) return refuse(noAccount(provider.name));
   // Of two concurrent callbacks of one person, the second one finds the identity that the first one has linked.
-  const userId = (await createAccount(deps, arrival, email)) ?? (await findUserOfIdentity(sql, person));
-  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(deps, arrival, userId);
+  const made = await createAccount(runtime, { passwords, erasure }, arrival, email);
+  const userId = made ?? (await findUserOfIdentity(sql, person));
+  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(runtime, deps, arrival, userId);
 }
 
 export type ExternalSignIn = Record<'start' | 'callback', RawHandler>;
 
-export function createExternalSignIn(deps: Deps): ExternalSignIn {
-  const { sql, openIdProviders, attemptCookies, pages, throttle, authUrl, root } = deps;
+export function createExternalSignIn(runtime: Runtime, people: People, deps: Deps): ExternalSignIn {
+  const { sql, derive, config } = runtime;
+  const { authUrl } = config;
+  const { providers, pages } = deps;
+  const attemptCookies = createAttemptCookies({ keys: derive('external sign-in'), authUrl });
   const providerOf = ({ params }: RawRequest): Provider => {
-    const found = openIdProviders.find(({ name }) => name === params['provider']);
+    const found = providers.find(({ name }) => name === params['provider']);
     if (found === undefined) throw notFound('provider');
     return found;
   };
@@ -221,7 +229,7 @@ export function createExternalSignIn(deps: Deps): ExternalSignIn {
     const exchanged = await provider.exchange(new URL(`${callbackOf(provider)}?${rawQuery}`), attempt.proofs, now);
     if (exchanged.kind === 'unavailable') return refuse(503, unavailable(provider.name));
     if (exchanged.kind === 'refused') return refuse(422, refused(provider.name));
-    return arrive(deps, { provider, person: exchanged.person, request: arrived });
+    return arrive(runtime, people, deps, { provider, person: exchanged.person, request: arrived });
   };
 
   return {
@@ -237,8 +245,8 @@ export function createExternalSignIn(deps: Deps): ExternalSignIn {
     callback: async (request) => {
       const provider = providerOf(request);
       const bucket = { limit: 'sign-in from address', subject: addressPrefix(request.address) } as const;
-      const taken = await throttle.take([bucket], request.now);
-      if (!taken.allowed) return tooManyAnswer(root, taken, deps.advice);
+      const taken = await people.throttle.take([bucket], request.now);
+      if (!taken.allowed) return tooManyAnswer(rootOf(authUrl), taken, people.factors.advice);
       const response = await receive(request, provider);
       if (response.status < 400) await taken.giveBack();
       const cookies = response.headers['Set-Cookie'] ?? [];

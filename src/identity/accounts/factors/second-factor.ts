@@ -20,7 +20,7 @@ import {
 import { createHash, randomBytes } from 'node:crypto';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import type { RawRequest } from '#http/route.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Credentials } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import type { Devices } from '../attempts.ts';
@@ -141,18 +141,10 @@ export function hasSecondFactor({ passkeys, hasApp }: Factors): boolean {
   return hasApp || passkeys.length > 0;
 }
 
-export function createSecondFactor(deps: {
-  sql: Sql;
-  sealer: Sealer;
-  passkeys: Passkeys;
-  throttle: Throttle;
-  devices: Devices;
-  /** Undefined if mail is not configured. */
-  mailer: Mailer | undefined;
-  authUrl: string;
-}): SecondFactor {
-  const { sql, sealer, passkeys, throttle, devices, mailer, authUrl } = deps;
-
+export function createSecondFactor(
+  { sql, sealer, mailer, config: { authUrl } }: Runtime,
+  { passkeys, throttle, devices }: { passkeys: Passkeys; throttle: Throttle; devices: Devices },
+): SecondFactor {
   const acceptRecovery = async (request: Verifying, user: Credentials, code: string): Promise<boolean> => {
     if (!(await acceptRecoveryCode(sql, user.id, code))) return false;
     const origin = originOf(request);

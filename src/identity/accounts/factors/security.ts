@@ -1,21 +1,22 @@
 /** The pages and forms of sign-in settings: GET /account/security and what is below it. Every change needs a recent verification. */
-import { transaction, type Queryable, type Sql } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
-import type { Markup } from '#hypermedia/markup.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
 import { deleteIdentity, hasPassword, listIdentities, lockUser } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from '../audit/audit.ts';
 import type { Session } from '../sessions.ts';
-import { enrolmentPath, type SignedIn } from '../signed-in.ts';
+import type { OpenIdProvider } from '../external/providers.ts';
+import type { People } from '../people.ts';
+import { enrolmentPath } from '../signed-in.ts';
 import { addressOf, createSecret, hasSecondFactor, renewRecoveryCodes, storeApp } from './second-factor.ts';
 import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
 import { factorChangedMail } from '../account-mails.ts';
-import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, type Passkeys } from './passkeys.ts';
+import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
 import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage, type SecurityView } from './security-page.ts';
 
 const NOT_ADDED =
@@ -24,21 +25,6 @@ const ONLY_SIGN_IN =
   'This account has no password and no passkey: without this provider you could not sign in. Choose a password with "Forgot your password?" on the sign-in page, or add a passkey, and unlink the provider then.';
 const WRONG_CODE = 'The code is wrong. Check that the clock of your device is right, and enter the current code.';
 const NO_NAME = `Give the passkey a name of at most ${PASSKEY_NAME_LENGTH_MAX} characters.`;
-
-type Deps = {
-  sql: Sql;
-  sealer: Sealer;
-  signedIn: SignedIn;
-  passkeys: Passkeys;
-  /** The OpenID providers, to name those of linked accounts. */
-  providers: readonly { name: string; issuer: string }[];
-  /** Undefined if mail is not configured. */
-  mailer: Mailer | undefined;
-  authUrl: string;
-  root: string;
-  /** The script elements of pages with passkeys. */
-  passkeyScripts: Markup;
-};
 
 export type Security = Record<
   | 'show'
@@ -64,7 +50,7 @@ const MAILED: Readonly<Partial<Record<Action, string>>> = {
 };
 
 /** Runs a change of factors under the lock of the user, with its audit entry and mail. `change` returns undefined if it did nothing. */
-function createChanges({ sql, mailer, authUrl }: Deps) {
+function createChanges({ sql, mailer, config: { authUrl } }: Runtime) {
   return async <T>(
     request: RawRequest,
     session: Session,
@@ -117,23 +103,23 @@ const codesOr = (root: string, codes: readonly string[], what: string): RawRespo
 type Show = (request: RawRequest, session: Session, alert?: string) => Promise<RawResponse>;
 
 /** The name of a provider; of one that is no longer configured, its host. */
-const providerNameOf = (providers: Deps['providers'], issuer: string): string =>
+const providerNameOf = (providers: readonly OpenIdProvider[], issuer: string): string =>
   providers.find((provider) => new URL(provider.issuer).href === new URL(issuer).href)?.name ?? new URL(issuer).host;
 
-function createShow(deps: Deps): Show {
-  const { sql, signedIn, passkeys, providers, root, passkeyScripts } = deps;
-  const providerOf = (issuer: string): string => providerNameOf(providers, issuer);
+function createShow({ sql, config }: Runtime, { verified, factors: { passkeys, passkeyScripts } }: People): Show {
+  const root = rootOf(config.authUrl);
+  const providerOf = (issuer: string): string => providerNameOf(config.accounts.openIdProviders, issuer);
   return async (request, session, alert) => {
     const { userId: id, email, mustEnrol } = session;
-    const factors = await findFactors(sql, id);
-    const creationOptions = await passkeys.creationOptions({ id, email }, factors.passkeys, request.now);
-    const nonce = (bound: readonly (string | number)[]) => signedIn.nonce(session, bound);
+    const found = await findFactors(sql, id);
+    const creationOptions = await passkeys.creationOptions({ id, email }, found.passkeys, request.now);
+    const nonce = (bound: readonly (string | number)[]) => verified.nonce(session, bound);
     const done = alert === undefined ? request.query.get('done') : null;
-    const isOfStore = request.query.get('required_by') === 'store' && !hasSecondFactor(factors);
+    const isOfStore = request.query.get('required_by') === 'store' && !hasSecondFactor(found);
     const identities = await listIdentities(sql, id);
     const view: SecurityView = {
       root,
-      factors,
+      factors: found,
       identities,
       providerOf,
       requiredBy: mustEnrol ? 'service' : isOfStore ? 'store' : undefined,
@@ -148,16 +134,17 @@ function createShow(deps: Deps): Show {
 }
 
 function createPasskeySettings(
-  deps: Deps,
+  runtime: Runtime,
+  { verified, factors: { passkeys } }: People,
   show: Show,
 ): Pick<Security, 'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey'> {
-  const { signedIn, passkeys, root } = deps;
-  const changed = createChanges(deps);
+  const root = rootOf(runtime.config.authUrl);
+  const changed = createChanges(runtime);
 
   return {
-    show: signedIn.enrolmentPage((request, session) => show(request, session)),
+    show: verified.enrolmentPage((request, session) => show(request, session)),
 
-    addPasskey: signedIn.enrolmentForm(
+    addPasskey: verified.enrolmentForm(
       () => ['passkeys', 'add'],
       async (request, session) => {
         const { userId } = session;
@@ -172,7 +159,7 @@ function createPasskeySettings(
       },
     ),
 
-    renamePasskey: signedIn.enrolmentForm(
+    renamePasskey: verified.enrolmentForm(
       (request) => ['passkey', passkeyIdOf(request), 'rename'],
       async (request, session) => {
         const name = nameOf(request);
@@ -186,7 +173,7 @@ function createPasskeySettings(
       },
     ),
 
-    removePasskey: signedIn.enrolmentForm(
+    removePasskey: verified.enrolmentForm(
       (request) => ['passkey', passkeyIdOf(request), 'remove'],
       async (request, session) => {
         const { userId } = session;
@@ -202,19 +189,24 @@ function createPasskeySettings(
   };
 }
 
-function createAppSettings(deps: Deps): Pick<Security, 'showApp' | 'setApp' | 'removeApp' | 'renewCodes'> {
-  const { sealer, signedIn, authUrl, root } = deps;
-  const changed = createChanges(deps);
+function createAppSettings(
+  runtime: Runtime,
+  { verified }: People,
+): Pick<Security, 'showApp' | 'setApp' | 'removeApp' | 'renewCodes'> {
+  const { sealer, config } = runtime;
+  const { authUrl } = config;
+  const root = rootOf(authUrl);
+  const changed = createChanges(runtime);
   const showApp = (session: Session, secret: string, alert?: string): RawResponse => {
     const address = addressOf(secret, { issuer: new URL(authUrl).host, label: session.email });
-    const nonce = signedIn.nonce(session, ['app', 'set', secret]);
+    const nonce = verified.nonce(session, ['app', 'set', secret]);
     return htmlAnswer(alert === undefined ? 200 : 422, appPage({ root, secret, address, nonce, alert }));
   };
 
   return {
-    showApp: signedIn.enrolmentPage(async (_request, session) => showApp(session, createSecret())),
+    showApp: verified.enrolmentPage(async (_request, session) => showApp(session, createSecret())),
 
-    setApp: signedIn.enrolmentForm(
+    setApp: verified.enrolmentForm(
       // Bound to the secret, so it is one that the server made.
       ({ form }) => ['app', 'set', form.get('secret') ?? ''],
       async (request, session) => {
@@ -228,7 +220,7 @@ function createAppSettings(deps: Deps): Pick<Security, 'showApp' | 'setApp' | 'r
       },
     ),
 
-    removeApp: signedIn.enrolmentForm(
+    removeApp: verified.enrolmentForm(
       () => ['app', 'remove'],
       async (request, session) => {
         const { userId } = session;
@@ -241,7 +233,7 @@ function createAppSettings(deps: Deps): Pick<Security, 'showApp' | 'setApp' | 'r
       },
     ),
 
-    renewCodes: signedIn.enrolmentForm(
+    renewCodes: verified.enrolmentForm(
       () => ['recovery-codes'],
       async (request, session) => {
         const codes = await changed(request, session, 'recovery_codes_renewed', async (tx) =>
@@ -265,11 +257,11 @@ const identityIdOf = ({ params }: RawRequest): number => {
   return id;
 };
 
-function createProviderSettings(deps: Deps, show: Show): Pick<Security, 'unlinkProvider'> {
-  const { signedIn, root } = deps;
-  const changed = createChanges(deps);
+function createProviderSettings(runtime: Runtime, { verified }: People, show: Show): Pick<Security, 'unlinkProvider'> {
+  const root = rootOf(runtime.config.authUrl);
+  const changed = createChanges(runtime);
   return {
-    unlinkProvider: signedIn.sensitiveForm(
+    unlinkProvider: verified.sensitiveForm(
       (request) => ['provider', identityIdOf(request), 'unlink'],
       async (request, session) => {
         const { userId } = session;
@@ -286,11 +278,11 @@ function createProviderSettings(deps: Deps, show: Show): Pick<Security, 'unlinkP
   };
 }
 
-export function createSecurity(deps: Deps): Security {
-  const show = createShow(deps);
+export function createSecurity(runtime: Runtime, people: People): Security {
+  const show = createShow(runtime, people);
   return {
-    ...createPasskeySettings(deps, show),
-    ...createAppSettings(deps),
-    ...createProviderSettings(deps, show),
+    ...createPasskeySettings(runtime, people, show),
+    ...createAppSettings(runtime, people),
+    ...createProviderSettings(runtime, people, show),
   };
 }

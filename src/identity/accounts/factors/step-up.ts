@@ -3,22 +3,22 @@
  * contains the posted form, so nothing has to be entered twice. The form is sealed, because it may have passwords and keys that no
  * page sends back, and opens only in the same session, at the same path, within ten minutes, and together with a proof.
  */
-import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { findCredentials, verifySession } from '../accounts-sql.ts';
-import type { Attempts } from '../attempts.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { accountNav, postForm, tooManyAnswer, usernameField } from '../page-kit.ts';
-import { returnPath, type SignedIn } from '../signed-in.ts';
+import type { People, SecondFactors } from '../people.ts';
+import { returnPath } from '../signed-in.ts';
 import type { Session } from '../sessions.ts';
 import { findFactors } from './factors-sql.ts';
-import type { Passkeys } from './passkeys.ts';
-import { hasSecondFactor, type SecondFactor, type Verified } from './second-factor.ts';
+import { hasSecondFactor, type Verified } from './second-factor.ts';
 
 const FRESH_MS = 10 * 60_000;
 const WRONG = { password: 'The password is wrong.', code: 'The code or passkey is not valid. Each code works once.' };
@@ -33,19 +33,6 @@ export type StepUp = {
    * page that asks, whose form repeats the request. `formTargets` are the origins to which the response may redirect.
    */
   confirm: (request: RawRequest, session: Session, formTargets?: readonly string[]) => Promise<RawResponse | undefined>;
-};
-
-type Deps = {
-  sql: Sql;
-  sealer: Sealer;
-  attempts: Attempts;
-  secondFactor: SecondFactor;
-  passkeys: Passkeys;
-  root: string;
-  /** The script elements of pages with passkeys. */
-  passkeyScripts: Markup;
-  /** Advice on the page for too many attempts. */
-  advice: Markup;
 };
 
 const verificationFields: ReadonlySet<string> = new Set(Object.values(VERIFICATION_FIELDS));
@@ -73,8 +60,12 @@ function openCarried(sealer: Sealer, { form, path, now }: Posted, session: Sessi
   }
 }
 
-export function createStepUp(deps: Deps): StepUp {
-  const { sql, sealer, attempts, secondFactor, passkeys, root, passkeyScripts, advice } = deps;
+export function createStepUp(
+  { sql, sealer, config }: Runtime,
+  factors: Pick<SecondFactors, 'attempts' | 'secondFactor' | 'passkeys' | 'passkeyScripts' | 'advice'>,
+): StepUp {
+  const { attempts, secondFactor, passkeys, passkeyScripts, advice } = factors;
+  const root = rootOf(config.authUrl);
 
   const page = async (
     { path, rawQuery, form, now }: RawRequest,
@@ -147,16 +138,10 @@ export function confirmationAt(root: string, path: string): string {
 }
 
 /** GET and POST /account/confirm: verifies a person before a page shows secrets. */
-export function createConfirmation({
-  signedIn,
-  stepUp,
-  root,
-}: {
-  signedIn: Pick<SignedIn, 'page'>;
-  stepUp: StepUp;
-  root: string;
-}): RawHandler {
-  return signedIn.page(async (request, session) => {
+export function createConfirmation({ config }: Pick<Runtime, 'config'>, people: People): RawHandler {
+  const root = rootOf(config.authUrl);
+  const { stepUp } = people.factors;
+  return people.signedIn.page(async (request, session) => {
     const given = request.method === 'POST' ? request.form : request.query;
     const target = returnPath(given.get('return_to')) ?? `${root}/account`;
     const form = request.method === 'POST' ? request.form : new URLSearchParams({ return_to: target });

@@ -40,12 +40,8 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
  * A grant that lapses (code not redeemed, a year without use) has no entry for its end.
  */
 export function recordApproval(
-  {
-    sql,
-    changelog,
-    accessChanged,
-    resumeWebhooks,
-  }: RevocationEffects & { sql: Sql } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
+  sql: Sql,
+  { changelog, accessChanged, resumeWebhooks }: RevocationEffects & Pick<StoppedWebhooks, 'resumeWebhooks'>,
   decision: Decision & {
     store: PickableStore | undefined;
     /** What the user allowed, perhaps less than the client requested. */

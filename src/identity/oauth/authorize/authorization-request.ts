@@ -2,7 +2,7 @@
  * Validates the authorization request of a client. The page and its form run the same tables of checks, in the order of the
  * API contract.
  */
-import type { Queryable } from '#db/pool.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { isClientId } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../errors.ts';
 import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-parameters.ts';
@@ -40,8 +40,6 @@ export type ValidationResult =
   /** The error is sent to the client by redirect. */
   | { kind: 'rejected'; fault: Fault; redirectUri: string; state: string | undefined }
   | { kind: 'valid'; request: AuthorizationRequest };
-
-type RequestDeps = { sql: Queryable; baseUrl: string };
 
 type Check = (candidate: Candidate) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
@@ -133,7 +131,10 @@ function chooseRedirect(client: Client, received: string | undefined): string | 
   return isRegistered ? received : undefined;
 }
 
-async function lookUp({ sql, baseUrl }: RequestDeps, rawQuery: string): Promise<Candidate> {
+async function lookUp(
+  { sql, config: { baseUrl } }: Pick<Runtime, 'sql' | 'config'>,
+  rawQuery: string,
+): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
@@ -149,8 +150,11 @@ function complete({ values, client, redirectUri, scope }: Candidate): Authorizat
 }
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export async function readAuthorization(deps: RequestDeps, rawQuery: string): Promise<ValidationResult> {
-  const candidate = await lookUp(deps, rawQuery);
+export async function readAuthorization(
+  runtime: Pick<Runtime, 'sql' | 'config'>,
+  rawQuery: string,
+): Promise<ValidationResult> {
+  const candidate = await lookUp(runtime, rawQuery);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);
   if (refusal !== undefined || redirectUri === undefined) {

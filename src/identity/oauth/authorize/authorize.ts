@@ -2,18 +2,17 @@
  * GET and POST /authorize (RFC 6749 §3.1): validates the request, requires a signed-in user, shows the consent page, and
  * redirects to the client with the decision. POST repeats all checks of GET; GET, HEAD and a prefetch change nothing.
  */
-import type { StepUp } from '#identity/accounts/factors/step-up.ts';
+import type { People } from '#identity/accounts/people.ts';
 import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/signed-tokens.ts';
-import type { SecurityMails } from '#identity/accounts/account-mails.ts';
-import type { Session, Sessions } from '#identity/accounts/sessions.ts';
+import type { Session } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
-import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../errors.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
@@ -29,21 +28,21 @@ import { consentPage } from './consent-page.ts';
 import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
 import { refusalPage } from './refusal-page.ts';
 
-export type AuthorizeDeps = RevocationEffects &
-  StoppedWebhooks & {
-    sql: Sql;
-    sessions: Sessions;
-    stepUp: StepUp;
-    /** Undefined if mail is not configured. */
-    securityMails: SecurityMails | undefined;
-    throttle: Throttle;
-    issuer: string;
-    baseUrl: string;
-    codeLifetimeSeconds: number;
-    nonceKeys: Keys;
-  };
+type ConsentEffects = RevocationEffects & StoppedWebhooks;
 
-type Deps = AuthorizeDeps;
+/** What /authorize and /device ask with; `root` is the path prefix of their pages. */
+export type Consenting = {
+  runtime: Runtime;
+  people: People;
+  effects: ConsentEffects;
+  nonceKeys: Keys;
+  root: string;
+};
+
+export function createConsenting(runtime: Runtime, people: People, effects: ConsentEffects): Consenting {
+  const { config, derive } = runtime;
+  return { runtime, people, effects, nonceKeys: derive('authorize nonce'), root: rootOf(config.authUrl) };
+}
 
 /** What differs between /authorize, which redirects to the client with the decision, and /device, which shows it. */
 type Flow = {
@@ -76,23 +75,28 @@ const NO_STORE = 'Choose one of your stores.';
 const TOO_MANY = 'Too many approvals. Try again in';
 const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
-const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
-  `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
+const path = (root: string, page: string, query: URLSearchParams | Record<string, string>): string =>
+  `${root}/${page}?${new URLSearchParams(query).toString()}`;
 
 /**
  * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
  * unchanged.
  */
-export function signIn(deps: Deps, page: Flow['page'], { rawQuery }: RawRequest): string {
+export function signIn(root: string, page: Flow['page'], { rawQuery }: RawRequest): string {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
-  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/${page}?${query}` });
+  return path(root, 'sign-in', { return_to: `${root}/${page}?${query}` });
 }
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
-async function showError(deps: Deps, rawRequest: RawRequest, fault: Fault, received: Received): Promise<RawResponse> {
+async function showError(
+  { sessions }: People,
+  rawRequest: RawRequest,
+  fault: Fault,
+  received: Received,
+): Promise<RawResponse> {
   const ownerId = received.client?.ownerId ?? null;
-  const session = ownerId === null ? null : await deps.sessions.find(rawRequest);
+  const session = ownerId === null ? null : await sessions.find(rawRequest);
   const isOwner = session !== null && session.userId === ownerId;
   return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
 }
@@ -101,40 +105,37 @@ async function showError(deps: Deps, rawRequest: RawRequest, fault: Fault, recei
  * Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as
  * `error_message` (API contract).
  */
-function redirectWithError(
-  { issuer }: Deps,
-  redirectUri: string,
-  fault: Fault,
-  state: string | undefined,
-): RawResponse {
+function redirectWithError(issuer: string, redirectUri: string, fault: Fault, state: string | undefined): RawResponse {
   const { error, description } = fault;
   const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
   return redirectAnswer(withParameters(redirectUri, parameters));
 }
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
-async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const result = await readAuthorization(deps, rawRequest.rawQuery);
-  if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
-  const session = await deps.sessions.find(rawRequest);
+async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): Promise<Consent | RawResponse> {
+  const { runtime, people, root } = consenting;
+  const { authUrl: issuer } = runtime.config;
+  const result = await readAuthorization(runtime, rawRequest.rawQuery);
+  if (result.kind === 'refused') return showError(people, rawRequest, result.fault, result.received);
+  const session = await people.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
-  if (session === null) return redirectAnswer(signIn(deps, 'authorize', rawRequest));
-  if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
-  if (!session.isEmailVerified) return unverifiedAnswer(rootOf(deps.issuer), session.email);
-  if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
+  if (session === null) return redirectAnswer(signIn(root, 'authorize', rawRequest));
+  if (session.mustEnrol) return redirectAnswer(enrolmentPath(root));
+  if (!session.isEmailVerified) return unverifiedAnswer(root, session.email);
+  if (result.kind === 'rejected') return redirectWithError(issuer, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const { redirectUri, state } = request;
-  return openConsent(deps, {
+  return openConsent(consenting, {
     request,
     session,
     flow: {
       page: 'authorize',
       formTargets: formTargets(redirectUri),
       bound: boundToRequest(request),
-      prepare: () => prepareConsent(deps, rawRequest),
+      prepare: () => prepareConsent(consenting, rawRequest),
       // RFC 9207: `iss` identifies the authorization server to the client.
-      allowed: (code) => redirectAnswer(withParameters(redirectUri, { code, state, iss: deps.issuer })),
-      denied: () => redirectWithError(deps, redirectUri, rejections.accessDenied, state),
+      allowed: (code) => redirectAnswer(withParameters(redirectUri, { code, state, iss: issuer })),
+      denied: () => redirectWithError(issuer, redirectUri, rejections.accessDenied, state),
     },
   });
 }
@@ -144,23 +145,22 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
  * who is asked to set it up if that leaves nothing to allow, or the app would reach these stores with the whole account.
  */
 export async function openConsent(
-  deps: Deps,
+  { runtime: { sql }, effects, nonceKeys, root }: Consenting,
   { request, session, flow }: Pick<Consent, 'request' | 'session' | 'flow'>,
 ): Promise<Consent | RawResponse> {
-  const ofPerson = await storesOf(deps.sql, session.userId);
+  const ofPerson = await storesOf(sql, session.userId);
   const memberOf = ofPerson.filter(({ requiresFactor }) => session.hasFactor || !requiresFactor);
   const isClosed = memberOf.length < ofPerson.length;
-  if (isClosed && (memberOf.length === 0 || !isForStore(request.scope)))
-    return redirectAnswer(enrolmentForStore(rootOf(deps.issuer)));
+  if (isClosed && (memberOf.length === 0 || !isForStore(request.scope))) return redirectAnswer(enrolmentForStore(root));
   const stores = isForStore(request.scope) ? memberOf : [];
   const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
-  const counts = await deps.countStopped(deps.sql, request.client.id, resumable);
+  const counts = await effects.countStopped(sql, request.client.id, resumable);
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
-  return { request, session, flow, stores, stopped, nonce: formNonce(deps.nonceKeys, session, flow.bound) };
+  return { request, session, flow, stores, stopped, nonce: formNonce(nonceKeys, session, flow.bound) };
 }
 
 export function showConsent(
-  deps: Deps,
+  { root }: Pick<Consenting, 'root'>,
   consent: Consent,
   rawRequest: RawRequest,
   status = 200,
@@ -168,18 +168,17 @@ export function showConsent(
 ): RawResponse {
   const { request, session, flow, stores, stopped, nonce } = consent;
   const { email } = session;
-  const root = rootOf(deps.issuer);
-  const action = path(deps, flow.page, rawRequest.query);
-  const switchUser = signIn(deps, flow.page, rawRequest);
+  const action = path(root, flow.page, rawRequest.query);
+  const switchUser = signIn(root, flow.page, rawRequest);
   const checked = rawRequest.method === 'POST' ? rawRequest.form.getAll('permission') : null;
   const view = { request, email, stores, stopped, checked, nonce, action, switchUser, root, alert };
   return htmlAnswer(status, consentPage(view), { formTargets: flow.formTargets });
 }
 
 /** Shows the page again, or what the steps before it respond now. */
-async function showAgain(deps: Deps, { flow }: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+async function showAgain(consenting: Consenting, { flow }: Consent, rawRequest: RawRequest): Promise<RawResponse> {
   const again = await flow.prepare();
-  return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
+  return 'status' in again ? again : showConsent(consenting, again, rawRequest, 409, GONE);
 }
 
 /** Returns whether the app's webhooks may send under a grant with this scope. */
@@ -197,7 +196,7 @@ function grantedIn(form: URLSearchParams, { scope, permissions }: GrantedScope):
  * not limited, because it has to be possible at once, but there is none without an approval.
  */
 function takeApproval(
-  { throttle }: Deps,
+  { throttle }: People,
   { request: { client }, session }: Consent,
   now: Date,
 ): ReturnType<Throttle['take']> {
@@ -215,79 +214,81 @@ function takeApproval(
 }
 
 async function approve(
-  deps: Deps,
+  consenting: Consenting,
   consent: Consent,
   { store, granted }: { store: PickableStore | undefined; granted: GrantedScope },
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
   const { request, session, flow, stopped } = consent;
-  const { codeLifetimeSeconds } = deps;
+  const { runtime, people, effects } = consenting;
+  const { sql, config } = runtime;
+  const { securityMails } = people;
   const { client } = request;
   const { userId, email } = session;
   const isNew =
-    deps.securityMails !== undefined &&
-    !(await hasGrant(deps.sql, { userId, client: client.id, storeId: store?.id ?? null }));
+    securityMails !== undefined && !(await hasGrant(sql, { userId, client: client.id, storeId: store?.id ?? null }));
   const resumes = rawRequest.form.has('resume') && maySend(granted);
   const resumedStores = resumes ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
+  const { codeLifetimeSeconds } = config.oauth;
   const approval = { request, session, store, granted, resumedStores, rawRequest, codeLifetimeSeconds };
-  const taken = await takeApproval(deps, consent, rawRequest.now);
+  const taken = await takeApproval(people, consent, rawRequest.now);
   if (!taken.allowed) {
     const seconds = String(taken.retryAfterSeconds);
-    const response = showConsent(deps, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);
+    const response = showConsent(consenting, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);
     return { ...response, headers: { ...response.headers, 'Retry-After': seconds } };
   }
-  const code = await recordApproval(deps, approval);
+  const code = await recordApproval(sql, effects, approval);
   if (code === undefined) {
     await taken.giveBack();
-    return showAgain(deps, consent, rawRequest);
+    return showAgain(consenting, consent, rawRequest);
   }
   const app = { name: client.name, place: store?.name ?? null };
-  if (isNew) deps.securityMails?.appConnected(rawRequest, { id: userId, email }, app);
+  if (isNew) securityMails?.appConnected(rawRequest, { id: userId, email }, app);
   return flow.allowed(code);
 }
 
-export async function decide(deps: Deps, consent: Consent, posted: RawRequest): Promise<RawResponse> {
+export async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
+  const { runtime, people, nonceKeys } = consenting;
+  const { stepUp } = people.factors;
   const { request, session, flow, stores } = consent;
-  const form = deps.stepUp.restored(posted, session);
+  const form = stepUp.restored(posted, session);
   const rawRequest = { ...posted, form };
-  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound: flow.bound }))
-    return showConsent(deps, consent, rawRequest, 403, CHANGED);
+  if (!isFormNonce(form.get('nonce'), nonceKeys, { session, bound: flow.bound }))
+    return showConsent(consenting, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
-    const isDenied = await recordDenial(deps.sql, { request, session, rawRequest });
-    return isDenied ? flow.denied() : showAgain(deps, consent, rawRequest);
+    const isDenied = await recordDenial(runtime.sql, { request, session, rawRequest });
+    return isDenied ? flow.denied() : showAgain(consenting, consent, rawRequest);
   }
-  if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
+  if (decision !== 'allow') return showConsent(consenting, consent, rawRequest, 422, UNDECIDED);
   const granted = grantedIn(form, request.scope);
-  if (granted === undefined) return showConsent(deps, consent, rawRequest, 422, NO_PERMISSION);
+  if (granted === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_PERMISSION);
   const store = isForStore(granted) ? stores.find(({ id }) => String(id) === form.get('store')) : undefined;
-  if (isForStore(granted) && store === undefined) return showConsent(deps, consent, rawRequest, 422, NO_STORE);
+  if (isForStore(granted) && store === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_STORE);
   // Access that can only read needs no step-up.
-  const confirmation = maySend(granted) ? await deps.stepUp.confirm(rawRequest, session, flow.formTargets) : undefined;
-  return confirmation ?? approve(deps, consent, { store, granted }, rawRequest);
+  const confirmation = maySend(granted) ? await stepUp.confirm(rawRequest, session, flow.formTargets) : undefined;
+  return confirmation ?? approve(consenting, consent, { store, granted }, rawRequest);
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
-export async function targetsAfterSignIn(
-  { issuer, ...deps }: Pick<Deps, 'sql' | 'issuer' | 'baseUrl'>,
-  returnTo: string,
-): Promise<readonly string[]> {
-  const { pathname, search } = new URL(returnTo, issuer);
-  if (pathname !== `${rootOf(issuer)}/authorize`) return [];
-  const result = await readAuthorization(deps, search.slice(1));
+export async function targetsAfterSignIn(runtime: Runtime, returnTo: string): Promise<readonly string[]> {
+  const { authUrl } = runtime.config;
+  const { pathname, search } = new URL(returnTo, authUrl);
+  if (pathname !== `${rootOf(authUrl)}/authorize`) return [];
+  const result = await readAuthorization(runtime, search.slice(1));
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 }
 
 /** Every request requires consent, because an earlier approval does not make a later request safe. */
-export function createAuthorize(deps: Deps): { show: RawHandler; decide: RawHandler } {
+export function createAuthorize(consenting: Consenting): { show: RawHandler; decide: RawHandler } {
   return {
     show: async (request) => {
-      const consent = await prepareConsent(deps, request);
-      return 'status' in consent ? consent : showConsent(deps, consent, request);
+      const consent = await prepareConsent(consenting, request);
+      return 'status' in consent ? consent : showConsent(consenting, consent, request);
     },
     decide: async (request) => {
-      const consent = await prepareConsent(deps, request);
-      return 'status' in consent ? consent : decide(deps, consent, request);
+      const consent = await prepareConsent(consenting, request);
+      return 'status' in consent ? consent : decide(consenting, consent, request);
     },
   };
 }

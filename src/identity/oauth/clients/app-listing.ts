@@ -6,7 +6,9 @@ import { accountNav } from '#identity/accounts/page-kit.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { shortened } from '#core/legible.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -20,8 +22,6 @@ import { findClient, type Client } from './clients-sql.ts';
 import { installPath } from './client-document.ts';
 import { logoImage } from './logo.ts';
 import { clientIdOf, pathOf } from './client-form.ts';
-
-type Deps = { sql: Sql; sessions: Pick<Sessions, 'find'>; root: string; authUrl: string };
 
 /** Of the name of an app in the title of the page: a browser's tab shows about as many. */
 const TITLE_CHARACTERS = 30;
@@ -144,7 +144,11 @@ function storeIdOf({ query }: RawRequest): string | undefined {
  * Creates both handlers. `store_id` of the install link goes to the app as it came, and whether the visitor is signed in or a member of
  * the store is not examined: otherwise an app could find that out about anyone who follows a link.
  */
-export function createListing({ sql, sessions, root, authUrl }: Deps): Record<'show' | 'install', RawHandler> {
+export function createListing(
+  { sql, config: { authUrl } }: Runtime,
+  sessions: Sessions,
+): Record<'show' | 'install', RawHandler> {
+  const root = rootOf(authUrl);
   return {
     show: async (request) => {
       const client = await clientOf(sql, request);

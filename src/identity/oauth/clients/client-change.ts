@@ -173,7 +173,8 @@ const BUILT_IN = 'This client is built in for the command line and cannot be del
  * cannot be reused until retention has deleted the row.
  */
 export function removeClient(
-  { sql, ...after }: RevocationEffects & { sql: Sql },
+  sql: Sql,
+  effects: RevocationEffects,
   clientId: string,
   { unmodified, ...actor }: ClientActor & { unmodified?: (version: number) => void },
 ): Promise<void> {
@@ -182,7 +183,7 @@ export function removeClient(
     const client = await markDeleted(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));
-    await recordDeletion(tx, after, client, actor);
+    await recordDeletion(tx, effects, client, actor);
   });
 }
 

@@ -79,34 +79,37 @@ function linksOf(
   ];
 }
 
-/** Returns the Document of a client. `clientSecret` and `webhookKey` are null except in the response that creates the client. */
+type Secrets = { clientSecret: string | null; webhookKey: string | null };
+
+/** Returns the Document of a client. The secrets are null except in the response that creates the client. */
 export function clientDocument(
   client: Client,
-  shown: { baseUrl: string; authUrl: string; clientSecret: string | null; webhookKey: string | null },
+  addresses: { baseUrl: string; authUrl: string },
+  { clientSecret, webhookKey }: Secrets = { clientSecret: null, webhookKey: null },
 ): Document {
   const { clientId, logoDate } = client;
   return {
     name: 'client',
     title: client.name,
     version: versionOf(client),
-    links: linksOf(client, shown),
+    links: linksOf(client, addresses),
     embedded: [],
     properties: [
       text('client_id', clientId),
-      secret.orNull('client_secret', shown.clientSecret),
+      secret.orNull('client_secret', clientSecret),
       text('name', client.name),
       text.orNull('company', client.company),
       text.orNull('description', client.description),
       text.orNull('contact', client.contact),
       json('redirect_uris', client.redirectUris),
       json('scopes', client.scopes ?? FULL_SCOPES),
-      url.orNull('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
+      url.orNull('logo', logoDate === null ? null : logoPath(addresses.authUrl, clientId, logoDate)),
       url.orNull('client_uri', client.clientUri),
       url.orNull('policy_uri', client.policyUri),
       url.orNull('tos_uri', client.tosUri),
       url.orNull('initiate_login_uri', client.initiateLoginUri),
       url.orNull('webhook_url', client.webhookUrl),
-      secret.orNull('webhook_key', shown.webhookKey),
+      secret.orNull('webhook_key', webhookKey),
       number.orNull('owner', client.ownerId),
       boolean('is_public', client.isPublic),
       boolean('is_trusted', client.trusted),

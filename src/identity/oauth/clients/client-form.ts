@@ -1,44 +1,22 @@
 /**
- * What the pages of a user's own apps share: their dependencies, the lookup of the app, the frame of the page, and the settings
+ * What the pages of a user's own apps share: the lookup of the app, the frame of the page, and the settings
  * form with its input and faults.
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { accountNav, choice } from '#identity/accounts/page-kit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import type { SecurityMails } from '#identity/accounts/account-mails.ts';
-import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import type { EachDatabase } from '#shards/each.ts';
-import type { SandboxDeps } from '#stores/sandbox.ts';
-import type { RevocationEffects } from '../grant-changes.ts';
 import { isClientId } from './clients.ts';
-import type { AppWebhooks } from './app-webhook.ts';
 import type { ClientActor } from './action.ts';
 import { findOwnClient, type Client } from './clients-sql.ts';
 import type { ClientChange } from './client-change.ts';
 import { settingsOf } from './client-input.ts';
 import { ADDRESSES, type DetailLabels, type DetailName } from './client-rules.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
-
-export type PagesDeps = RevocationEffects &
-  Omit<SandboxDeps, 'sql'> & {
-    appWebhooks: AppWebhooks;
-    sql: Sql;
-    eachDatabase: EachDatabase;
-    signedIn: SignedIn;
-    /** The path prefix of the pages, without a trailing slash. */
-    root: string;
-    /** The address of the API. */
-    baseUrl: string;
-    /** Undefined if the operator has configured no mail. */
-    securityMails: SecurityMails | undefined;
-    clientsPerUser: number;
-    clientSecretOverlapHours: number;
-  };
 
 export function clientIdOf({ params }: RawRequest): string {
   return params['client_id'] ?? '';

@@ -4,7 +4,7 @@
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
-import type { Queryable, Sql } from '#db/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
 import { listing, type Listed } from '#http/listing.ts';
@@ -13,7 +13,8 @@ import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import type { RevocationEffects } from '../grant-changes.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { AppsDeps } from '../apps.ts';
 import { removeClient } from './client-change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
@@ -31,23 +32,16 @@ import {
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
 import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-input.ts';
 
-type Deps = RevocationEffects & {
-  appWebhooks: AppWebhooks;
-  sql: Sql;
-  eachDatabase: EachDatabase;
-  baseUrl: string;
-  authUrl: string;
-  clientsPerUser: number;
-};
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = (
-  { clientsPerUser, appWebhooks: { declare } }: Deps,
+  { config: { oauth } }: Runtime,
+  { declare }: AppWebhooks,
   body: Partial<NewClientBody>,
 ): Omit<NewClient, 'now'> => ({
   ...withDeclared(settingsOf(body), declare),
   trusted: false,
-  owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
+  owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser: oauth.clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),
   isLegacy: isSet(body.is_legacy),
 });
@@ -76,56 +70,57 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
 }
 
 async function creationFaults(
-  deps: Deps,
+  runtime: Runtime,
+  appWebhooks: AppWebhooks,
   { body, now }: Pick<ApiRequest<Partial<NewClientBody>>, 'body' | 'now'>,
 ): Promise<Fault[]> {
   return [
-    ...newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
-    ...(await deps.appWebhooks.faultsOf(body.webhook_url || null)),
+    ...newClientFaults({ ...clientOf(runtime, appWebhooks, body), now }, isSet(body.is_public)),
+    ...(await appWebhooks.faultsOf(body.webhook_url || null)),
   ];
 }
 
-const creation = (deps: Deps): Operation =>
+const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
   creating({
     title: 'Create a client',
     summary: 'Creates a client; only this response contains its client_secret and webhook_key',
     access: 'platform',
     input: describeClient(),
-    review: (request) => creationFaults(deps, request),
+    review: (request) => creationFaults(runtime, appWebhooks, request),
     prepare: async (request) => {
-      const faults = await creationFaults(deps, request);
+      const faults = await creationFaults(runtime, appWebhooks, request);
       if (faults.length > 0) throw invalid(...faults);
       const { body, principal } = request;
       const asker = `client ${principal.publicClientId}`;
-      const notAllowed = await deps.appWebhooks.consentFaults(body.webhook_url || null, asker);
+      const notAllowed = await appWebhooks.consentFaults(body.webhook_url || null, asker);
       if (notAllowed.length > 0) throw invalid(...notAllowed);
     },
     make: async (tx, request) => {
       const { caller, origin, now } = clientActorOf(request);
-      const client = { ...clientOf(deps, request.body), caller, origin, now };
+      const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
       const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
         ? await createPublicClient(tx, client)
         : await createClient(tx, client);
       const row = await findClient(tx, made.client_id);
       if (row === undefined) throw new Error('The inserted client was not found');
-      const keys = await deps.appWebhooks.keysOf(tx, row.id, now);
+      const keys = await appWebhooks.keysOf(tx, row.id, now);
       const webhookKey = keys?.current ?? null;
-      const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null, webhookKey });
-      return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
+      const { config } = runtime;
+      const document = clientDocument(row, config, { clientSecret: made.client_secret ?? null, webhookKey });
+      return { document, location: addressOfClient(made.client_id, config.baseUrl), isSecret: true };
     },
   });
 
-async function page(deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> {
-  const { sql } = deps;
+async function page({ sql, config }: Runtime, owner: number | null, path: string, query: Listing): Promise<Listed> {
   const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
   return {
     path,
-    items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null, webhookKey: null })),
+    items: rows.map((row) => clientDocument(row, config)),
     total,
   };
 }
 
-const installsOf = ({ sql, eachDatabase, baseUrl }: Deps): Operation =>
+const installsOf = ({ sql, config: { baseUrl } }: Runtime, eachDatabase: EachDatabase): Operation =>
   listing({
     summary: 'Lists the stores and accounts that an app has access to',
     scopes: 'account',
@@ -147,7 +142,12 @@ const installsOf = ({ sql, eachDatabase, baseUrl }: Deps): Operation =>
 
 export type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
 
-export function createClientOperations(deps: Deps): ClientOperations {
+export function createClientOperations(
+  runtime: Runtime,
+  { effects, appWebhooks, eachDatabase }: Pick<AppsDeps, 'effects' | 'appWebhooks' | 'eachDatabase'>,
+): ClientOperations {
+  const { sql, config } = runtime;
+  const { baseUrl } = config;
   return {
     list: listing({
       summary: 'Lists all clients; requires the scope platform',
@@ -155,7 +155,7 @@ export function createClientOperations(deps: Deps): ClientOperations {
       rel: 'clients',
       title: 'All clients',
       properties: CLIENT_PROPERTIES,
-      handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
+      handle: (request) => page(runtime, null, `${baseUrl}/clients`, request.listing),
     }),
     listOfUser: listing({
       summary: 'Lists the apps created by a user',
@@ -166,20 +166,19 @@ export function createClientOperations(deps: Deps): ClientOperations {
       handle: async ({ params, principal, listing: query }) => {
         const userId = parseId(params['user_id'] ?? '');
         const isVisible = userId !== undefined && reachesAccount(principal, userId);
-        if (!isVisible || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
-        return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, query);
+        if (!isVisible || (await findUser(sql, userId)) === undefined) throw notFound('user');
+        return page(runtime, userId, `${baseUrl}/users/${userId}/clients`, query);
       },
     }),
-    create: creation(deps),
+    create: creation(runtime, appWebhooks),
     read: guarded({
       summary: 'Returns a client, without its secret',
       scopes: 'account',
       handle: async (request) => {
-        const client = await clientFor(deps.sql, request);
-        return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null, webhookKey: null }) };
+        return { status: 200, document: clientDocument(await clientFor(sql, request), config) };
       },
     }),
-    installs: installsOf(deps),
+    installs: installsOf(runtime, eachDatabase),
     remove: {
       ...guarded({
         title: 'Delete the client',
@@ -187,12 +186,12 @@ export function createClientOperations(deps: Deps): ClientOperations {
         summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
         access: 'platform',
         handle: async (request) => {
-          const { clientId } = await clientFor(deps.sql, request);
-          await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
-          return { status: 204, next: `${deps.baseUrl}/clients` };
+          const { clientId } = await clientFor(sql, request);
+          await removeClient(sql, effects, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
+          return { status: 204, next: `${baseUrl}/clients` };
         },
       }),
-      admit: async (request) => void (await clientFor(deps.sql, withPrincipal(request))),
+      admit: async (request) => void (await clientFor(sql, withPrincipal(request))),
     },
   };
 }

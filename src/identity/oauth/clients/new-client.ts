@@ -1,11 +1,16 @@
 /** Creates an app of a user: GET /account/clients/new, POST /account/clients. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
+import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
+import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { html } from '#hypermedia/markup.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
+import type { AppWebhooks } from './app-webhook.ts';
 import { withDeclared } from './client-input.ts';
 import {
   appsPage,
@@ -20,7 +25,6 @@ import {
   refusedAlert,
   scopeFields,
   type FormValues,
-  type PagesDeps,
 } from './client-form.ts';
 import { secretPage } from './own-client-page.ts';
 import { choice, postForm } from '#identity/accounts/page-kit.ts';
@@ -66,7 +70,7 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
     </div>`,
   );
 
-async function make({ sql }: PagesDeps, client: NewClient, isPublic: boolean): Promise<string | null> {
+async function make(sql: Sql, client: NewClient, isPublic: boolean): Promise<string | null> {
   if (!isPublic) return (await createClient(sql, client)).client_secret;
   await createPublicClient(sql, client);
   return null;
@@ -76,9 +80,13 @@ async function make({ sql }: PagesDeps, client: NewClient, isPublic: boolean): P
  * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
  * and the second response redirects to its page, which explains how to get a new secret.
  */
-export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawHandler> {
-  const { root, signedIn, clientsPerUser } = deps;
-  const nonceOf = (session: Session, clientId: string) => signedIn.nonce(session, ['new client', clientId]);
+export function createNewClient(
+  { sql, config: { authUrl, oauth } }: Runtime,
+  { verified }: People,
+  appWebhooks: AppWebhooks,
+): Record<'show' | 'submit', RawHandler> {
+  const root = rootOf(authUrl);
+  const nonceOf = (session: Session, clientId: string) => verified.nonce(session, ['new client', clientId]);
 
   const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
@@ -86,10 +94,10 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
     const settings = changeOf(values);
     const { webhookUrl } = settings;
     const client: NewClient = {
-      ...withDeclared(settings, deps.appWebhooks.declare),
+      ...withDeclared(settings, appWebhooks.declare),
       clientId,
       trusted: false,
-      owner: { userId: session.userId, clientsPerUser },
+      owner: { userId: session.userId, clientsPerUser: oauth.clientsPerUser },
       isVerified: false,
       origin: originOf(request),
       now: request.now,
@@ -97,13 +105,13 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
     const view = { clientId, nonce: nonceOf(session, clientId), values };
     const ownFaults = [
       ...newClientFaults(client, values.isPublic, LABELS),
-      ...(await deps.appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
+      ...(await appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
     ];
-    const asking = () => deps.appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, LABELS.webhook_url);
+    const asking = () => appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, LABELS.webhook_url);
     const faults = ownFaults.length > 0 ? ownFaults : await asking();
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
-      const secret = await make(deps, client, values.isPublic);
+      const secret = await make(sql, client, values.isPublic);
       return htmlAnswer(200, secretPage({ root, title: 'App created', clientId, secret }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
@@ -114,11 +122,11 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
   };
 
   return {
-    show: signedIn.page(async (_request, session) => {
+    show: verified.page(async (_request, session) => {
       const clientId = newClientId();
       const view = { clientId, nonce: nonceOf(session, clientId), values: EMPTY_FORM, faults: [] };
       return htmlAnswer(200, newPage(root, view));
     }),
-    submit: signedIn.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
+    submit: verified.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
   };
 }

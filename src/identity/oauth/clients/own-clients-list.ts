@@ -7,11 +7,15 @@ import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
-import { appsPage, pathOf, type PagesDeps } from './client-form.ts';
+import { appsPage, pathOf } from './client-form.ts';
 import { inPerson } from '#changelog/changelog.ts';
+import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { MemberEffects } from '#stores/audited-changes.ts';
 import { shardOf } from '#core/ids.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
@@ -52,7 +56,7 @@ export function listPage(view: {
 }
 
 /** Returns the account page's section of the user's own apps. */
-export function ownClientsSection({ sql }: { sql: Sql }): AccountSection {
+export function ownClientsSection(sql: Sql): AccountSection {
   return async ({ session, root }) => {
     const clients = await listClientsOf(sql, session.userId);
     return html`<div class="card">
@@ -69,12 +73,14 @@ const pathOfStore = (storeId: number, baseUrl: string): string => new URL(addres
 
 /** Renders the card; null if the user has no sandbox store and cannot create one. */
 export async function sandboxCard(
-  { sql, signedIn, root, baseUrl, allowsSandboxes }: PagesDeps,
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  { verified }: People,
   session: Session,
 ): Promise<Markup | null> {
+  const { baseUrl, authUrl, stores } = config;
   const { userId } = session;
   const store = await findSandbox(sql, userId);
-  if (store === undefined && !allowsSandboxes) return null;
+  if (store === undefined && !stores.allowsSandboxes) return null;
   const key = store && { shard: shardOf(store.id), storeId: store.id, userId };
   const isMember = key !== undefined && (await findMember(sql, key)) !== undefined;
   return html`<div class="card">
@@ -83,8 +89,8 @@ export async function sandboxCard(
     ${
       store === undefined || !isMember
         ? postForm({
-            action: `${root}/account/sandbox-store`,
-            hidden: { nonce: signedIn.nonce(session, FORM) },
+            action: `${rootOf(authUrl)}/account/sandbox-store`,
+            hidden: { nonce: verified.nonce(session, FORM) },
             submit: store === undefined ? 'Create sandbox store' : 'Return to the sandbox store',
           })
         : html`<div class="buttons">
@@ -94,12 +100,12 @@ export async function sandboxCard(
   </div>`;
 }
 
-export function createSandboxForm(deps: PagesDeps): RawHandler {
-  return deps.signedIn.form(
+export function createSandboxForm(runtime: Runtime, { verified }: People, effects: MemberEffects): RawHandler {
+  return verified.form(
     () => FORM,
     async ({ now }, { userId }) => {
-      const store = await provideSandbox(deps, userId, { actor: inPerson(userId), now });
-      return redirectAnswer(pathOfStore(store.id, deps.baseUrl));
+      const store = await provideSandbox(runtime, effects, userId, { actor: inPerson(userId), now });
+      return redirectAnswer(pathOfStore(store.id, runtime.config.baseUrl));
     },
   );
 }

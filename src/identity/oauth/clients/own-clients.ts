@@ -1,12 +1,18 @@
 /** The pages of a signed-in user's own apps: /account/clients and everything below it. */
+import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
+import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { addressOfInstalls } from './client-document.ts';
 import { listClientsOf, usageOf, type Client } from './clients-sql.ts';
 import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webhooks-of-apps-sql.ts';
-import { inAvailable } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/each.ts';
+import type { AppsDeps } from '../apps.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
 import { listAccessible } from './client-lists-sql.ts';
 import { changeClient, changeFaults, endOlderSecret, removeClient, rotateSecret, secretsOf } from './client-change.ts';
 import { appWebhooksCard } from './app-webhooks-card.ts';
@@ -21,9 +27,8 @@ import {
   pathOf,
   readChangedValues,
   type FormValues,
-  type PagesDeps,
 } from './client-form.ts';
-import { replaceWebhookKey, type KeyChange } from './app-webhook.ts';
+import { replaceWebhookKey, type AppWebhooks, type KeyChange } from './app-webhook.ts';
 import { removeLogo, setLogo } from './logo.ts';
 import { createNewClient } from './new-client.ts';
 import { createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
@@ -53,26 +58,26 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
-async function webhooksOf(
-  { sql, eachDatabase }: Pick<PagesDeps, 'sql' | 'eachDatabase'>,
-  client: number,
-  now: Date,
-): Promise<AppWebhook[]> {
+async function webhooksOf(sql: Sql, eachDatabase: EachDatabase, client: number, now: Date): Promise<AppWebhook[]> {
   const webhooks = await inAvailable(eachDatabase, (database) => readAppWebhooks(database, client, now));
   const hasAccess = await listAccessible(sql, client, webhooks);
   return webhooks.filter((_, index) => hasAccess.has(index));
 }
 
 /** Returns the shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
-function createOwnClient(deps: PagesDeps) {
-  const { sql, appWebhooks, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
+function createOwnClient(
+  { sql, config: { baseUrl, authUrl, oauth } }: Runtime,
+  { verified }: People,
+  { appWebhooks, eachDatabase }: AppsDeps,
+) {
+  const root = rootOf(authUrl);
   return {
     page: (handle: Handle): RawHandler =>
-      signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
+      verified.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
 
     /** `more`: a field to which the nonce is also bound. */
     form: (name: string, handle: Handle, more?: string): RawHandler =>
-      signedIn[SENSITIVE.has(name) ? 'sensitiveForm' : 'form'](
+      verified[SENSITIVE.has(name) ? 'sensitiveForm' : 'form'](
         (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),
@@ -85,13 +90,13 @@ function createOwnClient(deps: PagesDeps) {
         appWebhooks.keysOf(sql, client.id, request.now),
         secretsOf(sql, client.id, request.now),
         usageOf(sql, client.id),
-        webhooksOf(deps, client.id, request.now),
+        webhooksOf(sql, eachDatabase, client.id, request.now),
       ]);
       const nonce = (form: string, ...rest: readonly string[]) =>
-        signedIn.nonce(session, [form, client.clientId, ...rest]);
+        verified.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
       const errors = errorsOf(
-        await inAvailable(deps.eachDatabase, (database) => listErrors(database, webhooks, request.now)),
+        await inAvailable(eachDatabase, (database) => listErrors(database, webhooks, request.now)),
       );
       const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
       const view = {
@@ -101,7 +106,7 @@ function createOwnClient(deps: PagesDeps) {
         keyOverlapHours: appWebhooks.keyOverlapHours,
         secrets,
         usage,
-        overlapHours,
+        overlapHours: oauth.clientSecretOverlapHours,
         values,
         baseHash,
         faults,
@@ -118,6 +123,8 @@ function createOwnClient(deps: PagesDeps) {
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
 }
+
+type OwnClient = ReturnType<typeof createOwnClient>;
 
 const HOUR_MS = 3_600_000;
 
@@ -138,20 +145,18 @@ export type OwnClients = Record<
 
 /** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange =
-  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo }: OwnClient): Handle =>
   async (request, session, client) => {
     const values = readChangedValues(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
     const change = changeOf(values);
-    const ownFaults = await changeFaults(deps.appWebhooks, client, change, LABELS);
+    const ownFaults = await changeFaults(appWebhooks, client, change, LABELS);
     const isAsked = ownFaults.length === 0 && change.webhookUrl !== client.webhookUrl;
     const asker = `user ${session.userId}`;
-    const faults = isAsked
-      ? await deps.appWebhooks.consentFaults(change.webhookUrl, asker, LABELS.webhook_url)
-      : ownFaults;
+    const faults = isAsked ? await appWebhooks.consentFaults(change.webhookUrl, asker, LABELS.webhook_url) : ownFaults;
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     try {
-      await changeClient(deps, client, change, { ...clientActorOf(request, session), baseHash });
+      await changeClient({ sql, appWebhooks }, client, change, { ...clientActorOf(request, session), baseHash });
       return redirectTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
@@ -161,12 +166,12 @@ const createChange =
 
 /** Replaces the key of the webhook that the app declares. */
 const createReplaceKey =
-  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo }: OwnClient): Handle =>
   async (request, session, client) => {
     const start: KeyChange = request.form.get('at_once') === null ? 'begin' : 'at_once';
     const change = request.form.get('change') === 'finish' ? 'finish' : start;
     try {
-      await replaceWebhookKey(deps, client, change, clientActorOf(request, session));
+      await replaceWebhookKey({ sql, appWebhooks }, client, change, clientActorOf(request, session));
       return redirectTo(client, change === 'begin' ? 'key-added' : 'key-replaced');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
@@ -174,16 +179,21 @@ const createReplaceKey =
     }
   };
 
-function createRemove(deps: PagesDeps, { page, form }: ReturnType<typeof createOwnClient>): OwnClients['remove'] {
-  const { root, signedIn } = deps;
+function createRemove(
+  { sql, config }: Runtime,
+  { verified }: People,
+  effects: RevocationEffects,
+  { page, form }: OwnClient,
+): OwnClients['remove'] {
+  const root = rootOf(config.authUrl);
   const afterwards = (): RawResponse => redirectAnswer(`${root}/account/clients?done=deleted`);
   const submit = form('delete client', async (request, session, client) => {
-    await removeClient(deps, client.clientId, clientActorOf(request, session));
+    await removeClient(sql, effects, client.clientId, clientActorOf(request, session));
     return afterwards();
   });
   return {
     show: page(async (_request, session, client) => {
-      const nonce = signedIn.nonce(session, ['delete client', client.clientId]);
+      const nonce = verified.nonce(session, ['delete client', client.clientId]);
       return htmlAnswer(200, deletePage({ root, client, nonce }));
     }),
     submit: (request) =>
@@ -195,13 +205,15 @@ function createRemove(deps: PagesDeps, { page, form }: ReturnType<typeof createO
   };
 }
 
-export function createOwnClients(deps: PagesDeps): OwnClients {
-  const { sql, signedIn, root, securityMails, clientSecretOverlapHours: overlapHours } = deps;
-  const own = createOwnClient(deps);
+export function createOwnClients(runtime: Runtime, people: People, deps: AppsDeps): OwnClients {
+  const { sql, config } = runtime;
+  const { verified, securityMails } = people;
+  const { effects, memberEffects, appWebhooks } = deps;
+  const { clientSecretOverlapHours: overlapHours } = config.oauth;
+  const root = rootOf(config.authUrl);
+  const own = createOwnClient(runtime, people, deps);
   const { page, form, respond, redirectTo } = own;
-  const blank = createNewClient(deps);
-
-  const change = createChange(deps, own);
+  const blank = createNewClient(runtime, people, appWebhooks);
 
   const rotate: Handle = async (request, session, client) => {
     const isAtOnce = request.form.get('at_once') !== null;
@@ -232,21 +244,24 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
     };
 
   return {
-    list: signedIn.page(async ({ query }, session) => {
-      const [clients, sandbox] = await Promise.all([listClientsOf(sql, session.userId), sandboxCard(deps, session)]);
+    list: verified.page(async ({ query }, session) => {
+      const [clients, sandbox] = await Promise.all([
+        listClientsOf(sql, session.userId),
+        sandboxCard(runtime, people, session),
+      ]);
       return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted', sandbox }));
     }),
-    sandbox: createSandboxForm(deps),
+    sandbox: createSandboxForm(runtime, people, memberEffects),
     blank: blank.show,
     create: blank.submit,
     show: page((request, session, client) => respond(request, session, client, { status: 200 })),
-    change: form('change client', change),
+    change: form('change client', createChange(sql, appWebhooks, own)),
     rotate: form('rotate secret', rotate, 'replacing'),
     endOlder: form('end older secret', async (request, session, client) => {
       await endOlderSecret(sql, client.clientId, clientActorOf(request, session));
       return redirectTo(client, 'ended');
     }),
-    replaceKey: form('replace webhook key', createReplaceKey(deps, own)),
+    replaceKey: form('replace webhook key', createReplaceKey(sql, appWebhooks, own)),
     // The nonce is in the same body as the file, so the body is parsed before the nonce is checked, but only for the owner.
     setLogo: page(async (request) => {
       const { fields, file } = await readMultipart(request, 'logo');
@@ -256,7 +271,7 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
       await removeLogo(sql, client, clientActorOf(request, session));
       return redirectTo(client, 'saved');
     }),
-    remove: createRemove(deps, own),
+    remove: createRemove(runtime, people, effects, own),
   };
 }
 

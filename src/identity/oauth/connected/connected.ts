@@ -4,7 +4,9 @@ import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/each.ts';
@@ -106,17 +108,19 @@ const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id']
  * that has already ended is not an error, so that a double click succeeds.
  */
 export function createRevokeButton(
-  deps: RevocationEffects & { sql: Sql; signedIn: SignedIn; root: string },
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  signedIn: SignedIn,
+  effects: RevocationEffects,
 ): RawHandler {
-  return deps.signedIn.form(
+  return signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {
-      const grant = await findOwnGrant(deps.sql, grantIdOf(request), userId);
+      const grant = await findOwnGrant(sql, grantIdOf(request), userId);
       if (grant === undefined) throw notFound('connected app');
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
       const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
-      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, deps, { ...which, ...by }));
-      return redirectAnswer(`${deps.root}/account?done=revoked#connected`);
+      await transaction(sql, (tx) => revokeGrantsOf(tx, effects, { ...which, ...by }));
+      return redirectAnswer(`${rootOf(config.authUrl)}/account?done=revoked#connected`);
     },
   );
 }
@@ -202,7 +206,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
     </details>
   </li>`;
 
-export function connectedSection({ sql, eachDatabase }: { sql: Sql; eachDatabase: EachDatabase }): AccountSection {
+export function connectedSection(sql: Sql, eachDatabase: EachDatabase): AccountSection {
   return async ({ session, nonce, root, done }) => {
     const rows = await listConnected(sql, eachDatabase, session.userId);
     return html`<div class="card">

@@ -20,13 +20,13 @@ import {
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import { actorOf } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import type { EachDatabase } from '#shards/each.ts';
-import type { RevocationEffects } from '../grant-changes.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { AppsDeps } from '../apps.ts';
 import { revokeGrantsOf } from './connected.ts';
 
 /** The comparison of each property of a grant, for filters and order. */
@@ -92,8 +92,6 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
   };
 }
 
-type Deps = RevocationEffects & { sql: Sql; eachDatabase: EachDatabase; baseUrl: string };
-
 /** Returns the filter of a user's grants that the caller may see; undefined if none. */
 function visibleGrants(principal: Principal, userId: number): GrantFilter | undefined {
   if (!reachesUser(principal, userId)) return undefined;
@@ -124,12 +122,10 @@ function idOf({ params }: Pick<ApiRequest, 'params'>): number {
   return id;
 }
 
-export function createGrantOperations({
-  sql,
-  eachDatabase: each,
-  baseUrl,
-  ...after
-}: Deps): Record<'list' | 'read' | 'remove', Operation> {
+export function createGrantOperations(
+  { sql, config: { baseUrl } }: Runtime,
+  { effects, eachDatabase: each }: Pick<AppsDeps, 'effects' | 'eachDatabase'>,
+): Record<'list' | 'read' | 'remove', Operation> {
   return {
     list: listing({
       summary: 'Lists the apps connected to a user',
@@ -180,7 +176,7 @@ export function createGrantOperations({
           const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
           // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
           // them.
-          const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
+          const ended = await revokeGrantsOf(tx, effects, { ...which, clientId, ...by });
           if (ended === 0) throw notFound('grant');
           return grant.userId;
         });

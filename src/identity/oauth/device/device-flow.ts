@@ -18,11 +18,11 @@ import { findPendingDevice, insertDeviceAuthorization } from '../authorize/autho
 import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';
-import { rootOf } from '#http/root.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { ConsentRequest } from '../authorize/authorization-request.ts';
-import { decide, openConsent, showConsent, signIn, type AuthorizeDeps, type Consent } from '../authorize/authorize.ts';
+import { decide, openConsent, showConsent, signIn, type Consent, type Consenting } from '../authorize/authorize.ts';
 import { findClient } from '../clients/clients-sql.ts';
 
 // User codes (RFC 8628 §6.1): eight letters without vowels, so that they form no words, shown as `WDJB-MJHT`.
@@ -61,27 +61,21 @@ const POLL_SECONDS = 5;
 /** With a million waiting codes, one of 25,000 new user codes is taken. */
 const USER_CODES_TRIED_MAX = 5;
 
-type AuthorizationDeps = {
-  sql: Sql;
-  authenticate: AuthenticateClient;
-  throttle: Throttle;
-  baseUrl: string;
-  authUrl: string;
-  userCodeKeys: Keys;
-};
-
 /**
  * Limits the device codes of all clients at an address together: with open registration anyone has clients with a secret, too. A
  * request counts before the client is known, so that refused ones are limited as well.
  */
-async function throttleRequest({ throttle }: AuthorizationDeps, { address, now }: RawRequest): Promise<void> {
+async function throttleRequest(throttle: Throttle, { address, now }: RawRequest): Promise<void> {
   const taken = await throttle.take([{ limit: 'device codes to address', subject: addressPrefix(address) }], now);
   if (taken.allowed) return;
   throw new TokenRefusal(tokenErrors.tooManyDevices, { 'Retry-After': String(taken.retryAfterSeconds) });
 }
 
-async function start(deps: AuthorizationDeps, client: number, scope: string, now: Date) {
-  const { sql, userCodeKeys } = deps;
+async function start(
+  sql: Sql,
+  userCodeKeys: Keys,
+  { client, scope, now }: { client: number; scope: string; now: Date },
+) {
   const { value, hash } = createToken('deviceCode');
   const expires = new Date(now.getTime() + LIFETIME_SECONDS * 1_000);
   for (let tried = 0; tried < USER_CODES_TRIED_MAX; tried += 1) {
@@ -94,11 +88,14 @@ async function start(deps: AuthorizationDeps, client: number, scope: string, now
 }
 
 /** POST /device_authorization (RFC 8628 §3.1): a device without a browser gets a code for itself and one for its user. */
-export function createDeviceAuthorization(deps: AuthorizationDeps): RawHandler {
-  const { sql, authenticate, baseUrl, authUrl } = deps;
+export function createDeviceAuthorization(
+  { sql, config: { baseUrl, authUrl } }: Runtime,
+  deps: { authenticate: AuthenticateClient; throttle: Throttle; userCodeKeys: Keys },
+): RawHandler {
+  const { authenticate, throttle, userCodeKeys } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
-    await throttleRequest(deps, request);
+    await throttleRequest(throttle, request);
     const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
     if (!client.allowsDeviceGrant) throw new TokenRefusal(tokenErrors.unauthorizedClient);
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) throw new TokenRefusal(tokenErrors.invalidTarget);
@@ -107,7 +104,8 @@ export function createDeviceAuthorization(deps: AuthorizationDeps): RawHandler {
     const requested = readScope(scope);
     if (requested === undefined) throw new TokenRefusal(tokenErrors.unsupportedScope);
     if (!mayAskFor(client.scopes, requested)) throw new TokenRefusal(tokenErrors.unregisteredScope);
-    const { deviceCode, userCode } = await start(deps, client.id, scope, request.now);
+    const { now } = request;
+    const { deviceCode, userCode } = await start(sql, userCodeKeys, { client: client.id, scope, now });
     const verificationUri = `${authUrl}/device`;
     return jsonAnswer(200, {
       device_code: deviceCode,
@@ -119,8 +117,6 @@ export function createDeviceAuthorization(deps: AuthorizationDeps): RawHandler {
     });
   });
 }
-
-type PageDeps = AuthorizeDeps & { throttle: Throttle; userCodeKeys: Keys };
 
 const MALFORMED = 'The code has eight letters, such as WDJB-MJHT. Enter the code that your device shows.';
 const UNKNOWN =
@@ -169,12 +165,11 @@ const DENIED = html`<p>Nothing was shared with the app. You can close this page.
 
 /** Returns the request behind the code, or the response to a wrong one. Wrong codes are counted per address and person. */
 async function readRequest(
-  deps: PageDeps,
+  { runtime: { sql }, people: { throttle }, root }: Consenting,
+  userCodeKeys: Keys,
   session: Session,
   rawRequest: RawRequest,
 ): Promise<ConsentRequest | RawResponse> {
-  const { sql, throttle, userCodeKeys, issuer } = deps;
-  const root = rootOf(issuer);
   const { address, now, query } = rawRequest;
   const typed = query.get('user_code') ?? '';
   if (typed === '') return htmlAnswer(200, entryPage(root, { typed }));
@@ -200,22 +195,27 @@ async function readRequest(
   return { client, scope, redirectUri: null, codeChallenge: null, device };
 }
 
-async function prepare(deps: PageDeps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const session = await deps.sessions.find(rawRequest);
-  if (session === null) return redirectAnswer(signIn(deps, 'device', rawRequest));
-  if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
-  if (!session.isEmailVerified) return unverifiedAnswer(rootOf(deps.issuer), session.email);
-  const request = await readRequest(deps, session, rawRequest);
+async function prepare(
+  consenting: Consenting,
+  userCodeKeys: Keys,
+  rawRequest: RawRequest,
+): Promise<Consent | RawResponse> {
+  const { people, root } = consenting;
+  const session = await people.sessions.find(rawRequest);
+  if (session === null) return redirectAnswer(signIn(root, 'device', rawRequest));
+  if (session.mustEnrol) return redirectAnswer(enrolmentPath(root));
+  if (!session.isEmailVerified) return unverifiedAnswer(root, session.email);
+  const request = await readRequest(consenting, userCodeKeys, session, rawRequest);
   if ('status' in request) return request;
   const { client, scope, device } = request;
-  return openConsent(deps, {
+  return openConsent(consenting, {
     request,
     session,
     flow: {
       page: 'device',
       formTargets: [],
       bound: ['device', device?.hash.toString('hex'), client.id, scopeNames(scope).join(' '), scope.storeId ?? null],
-      prepare: () => prepare(deps, rawRequest),
+      prepare: () => prepare(consenting, userCodeKeys, rawRequest),
       allowed: () => outcomePage('Device connected', ALLOWED),
       denied: () => outcomePage('Access denied', DENIED),
     },
@@ -226,15 +226,15 @@ async function prepare(deps: PageDeps, rawRequest: RawRequest): Promise<Consent 
  * GET and POST /device (RFC 8628 §3.3): a signed-in person enters the code of a device, and decides on the consent page. GET changes
  * nothing. The address with the code (`verification_uri_complete`) leads to the same page, which shows the code for comparison.
  */
-export function createDevicePage(deps: PageDeps): { show: RawHandler; decide: RawHandler } {
+export function createDevicePage(consenting: Consenting, userCodeKeys: Keys): { show: RawHandler; decide: RawHandler } {
   return {
     show: async (rawRequest) => {
-      const consent = await prepare(deps, rawRequest);
-      return 'status' in consent ? consent : showConsent(deps, consent, rawRequest);
+      const consent = await prepare(consenting, userCodeKeys, rawRequest);
+      return 'status' in consent ? consent : showConsent(consenting, consent, rawRequest);
     },
     decide: async (rawRequest) => {
-      const consent = await prepare(deps, rawRequest);
-      return 'status' in consent ? consent : decide(deps, consent, rawRequest);
+      const consent = await prepare(consenting, userCodeKeys, rawRequest);
+      return 'status' in consent ? consent : decide(consenting, consent, rawRequest);
     },
   };
 }

@@ -9,7 +9,7 @@ import {
   isRegistrationToken,
 } from '../oauth-sql.ts';
 import { isFresh } from '#identity/accounts/factors/step-up.ts';
-import type { Sessions } from '#identity/accounts/sessions.ts';
+import type { People } from '#identity/accounts/people.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
@@ -34,7 +34,8 @@ import {
   type ReadMetadata,
 } from './registration-metadata.ts';
 import { changeClient, removeClient, settingsHash } from '../clients/client-change.ts';
-import type { RevocationEffects } from '../grant-changes.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { AppsDeps } from '../apps.ts';
 
 const DAY_MS = 86_400_000;
 /** Bytes of the hash that name a registration token (the initial access token of RFC 7591 §1.2) in the audit. */
@@ -86,18 +87,7 @@ type Throttled = {
   /** Returns the throttle token of a request that created no client. */ giveBack: () => Promise<void>;
 };
 
-type RegistrarDeps = {
-  sql: Sql;
-  sessions: Sessions;
-  throttle: Throttle;
-  bearer: Bearer;
-  /** The origin whose pages may use the session's cookie. */
-  authOrigin: string;
-  authUrl: string;
-  openRegistration: boolean;
-};
-
-async function takeFrom({ throttle }: RegistrarDeps, bucket: Bucket, now: Date): Promise<Throttled> {
+async function takeFrom(throttle: Throttle, bucket: Bucket, now: Date): Promise<Throttled> {
   const taken = await throttle.take([bucket], now);
   if (taken.allowed) return { giveBack: taken.giveBack };
   const source = bucket.limit === 'registration by token' ? 'with this token' : 'from this address';
@@ -106,56 +96,68 @@ async function takeFrom({ throttle }: RegistrarDeps, bucket: Bucket, now: Date):
   throw new Problem(429, { code: 'too_many_requests', message }, { headers });
 }
 
-async function byToken(deps: RegistrarDeps, token: string, now: Date): Promise<Registrar> {
+async function byToken(
+  sql: Sql,
+  { throttle, bearer }: { throttle: Throttle; bearer: Bearer },
+  token: string,
+  now: Date,
+): Promise<Registrar> {
   if (looksLike('registrationToken', token)) {
-    const id = await findRegistrationTokenId(deps.sql, token, now);
+    const id = await findRegistrationTokenId(sql, token, now);
     if (id !== undefined) {
-      const throttled = await takeFrom(deps, { limit: 'registration by token', subject: id }, now);
+      const throttled = await takeFrom(throttle, { limit: 'registration by token', subject: id }, now);
       return { kind: 'token', caller: { registration_token: id }, ...throttled };
     }
     const message = 'The registration token is unknown or has expired';
     const headers = { 'WWW-Authenticate': `${REALM}, error="invalid_token"` };
     throw new Problem(401, { code: 'invalid_token', message }, { headers });
   }
-  const { scope, clientId, publicClientId } = await deps.bearer(token, now);
+  const { scope, clientId, publicClientId } = await bearer(token, now);
   if (scope === 'platform') return { kind: 'platform', caller: callerOf(clientId, publicClientId) };
   const message = 'Registering a client needs a registration token or a token with the scope platform';
   const headers = { 'WWW-Authenticate': `${REALM}, error="insufficient_scope", scope="platform"` };
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
 }
 
-async function anonymously(deps: RegistrarDeps, { address, now }: RawRequest): Promise<Registrar> {
-  if (!deps.openRegistration) {
+async function anonymously(
+  { openRegistration }: Runtime['config']['oauth'],
+  throttle: Throttle,
+  { address, now }: RawRequest,
+): Promise<Registrar> {
+  if (!openRegistration) {
     const message = 'Registering a client needs a registration token of the operator, as a bearer token';
     throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
   }
   const bucket = { limit: 'registration from address', subject: addressPrefix(address) } as const;
-  return { kind: 'anonymous', ...(await takeFrom(deps, bucket, now)) };
+  return { kind: 'anonymous', ...(await takeFrom(throttle, bucket, now)) };
 }
 
 /**
  * Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is
  * throttled.
  */
-async function registrarOf(deps: RegistrarDeps, request: RawRequest): Promise<Registrar> {
+async function registrarOf(
+  { sql, config: { authUrl, oauth } }: Runtime,
+  { sessions, throttle }: People,
+  bearer: Bearer,
+  request: RawRequest,
+): Promise<Registrar> {
   const token = bearerTokenOf(request.headers['authorization']);
-  if (token !== undefined) return byToken(deps, token, request.now);
+  if (token !== undefined) return byToken(sql, { throttle, bearer }, token, request.now);
   // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
-  const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
-  if (session === null) return anonymously(deps, request);
+  const session = isSameOrigin(request.headers, new URL(authUrl).origin) ? await sessions.find(request) : null;
+  if (session === null) return anonymously(oauth, throttle, request);
   if (!session.isEmailVerified) {
     const message = 'Confirm your e-mail address first: choose a new password with a link that is mailed to it';
     throw new Problem(403, { code: 'email_not_verified', message });
   }
   if (isFresh(session, request.now)) return { kind: 'user', userId: session.userId };
-  const message = `Confirm that it is you at ${deps.authUrl}/account/confirm, then register within ten minutes`;
+  const message = `Confirm that it is you at ${authUrl}/account/confirm, then register within ten minutes`;
   throw new Problem(403, { code: 'confirmation_required', message });
 }
 
 /** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
-
-type RegisterDeps = RegistrarDeps & { appWebhooks: AppWebhooks; clientsPerUser: number };
 
 /** Returns the members with which a client manages its registration (RFC 7592 §3). */
 function management(authUrl: string, clientId: string, token: string) {
@@ -193,14 +195,13 @@ function networkOf({ address }: Pick<RawRequest, 'address'>): string {
 }
 
 const clientOf = (
-  { clientsPerUser, appWebhooks: { declare } }: RegisterDeps,
+  { clientsPerUser }: Runtime['config']['oauth'],
+  { declare }: AppWebhooks,
   registrar: Registrar,
   { webhookUrl, authMethod: _, ...details }: Metadata,
   request: RawRequest,
-  managementTokenHash: Buffer,
-): NewClient => ({
+): Omit<NewClient, 'managementTokenHash'> => ({
   ...details,
-  managementTokenHash,
   webhook: webhookUrl === null ? null : { url: webhookUrl, declare },
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.
@@ -214,7 +215,8 @@ const clientOf = (
 
 /** Returns the keys of the webhook that was registered; null without one. */
 async function registeredKeys(
-  { sql, appWebhooks }: RegisterDeps,
+  sql: Sql,
+  appWebhooks: AppWebhooks,
   clientId: string,
   { webhookUrl }: Metadata,
   now: Date,
@@ -227,32 +229,38 @@ async function registeredKeys(
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
  */
-export function createRegister(deps: RegisterDeps): RawHandler {
+export function createRegister(
+  runtime: Runtime,
+  people: People,
+  { appWebhooks, bearer }: Pick<AppsDeps, 'appWebhooks' | 'bearer'>,
+): RawHandler {
+  const { sql, config } = runtime;
   return async (request) => {
-    const registrar = await registrarOf(deps, request);
+    const registrar = await registrarOf(runtime, people, bearer, request);
     const { metadata, faults: read } = readBody(request);
-    const faults = [...read, ...(await deps.appWebhooks.faultsOf(metadata.webhookUrl))];
+    const faults = [...read, ...(await appWebhooks.faultsOf(metadata.webhookUrl))];
     if (faults.length > 0) {
       if ('giveBack' in registrar) await registrar.giveBack();
       return refused(faults);
     }
     const asker = registrar.kind === 'user' ? `user ${registrar.userId}` : networkOf(request);
-    const notAllowed = await deps.appWebhooks.consentFaults(metadata.webhookUrl, asker);
+    const notAllowed = await appWebhooks.consentFaults(metadata.webhookUrl, asker);
     if (notAllowed.length > 0) return refused(notAllowed);
     const token = createToken('managementToken');
-    const client = clientOf(deps, registrar, metadata, request, token.hash);
+    const client = {
+      ...clientOf(config.oauth, appWebhooks, registrar, metadata, request),
+      managementTokenHash: token.hash,
+    };
     const isPublic = metadata.authMethod === 'none';
     const credentials = isPublic
-      ? await createPublicClient(deps.sql, client)
-      : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
+      ? await createPublicClient(sql, client)
+      : { ...(await createClient(sql, client)), client_secret_expires_at: 0 };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
-    const managed = management(deps.authUrl, credentials.client_id, token.value);
-    const webhookKeys = await registeredKeys(deps, credentials.client_id, metadata, request.now);
+    const managed = management(config.authUrl, credentials.client_id, token.value);
+    const webhookKeys = await registeredKeys(sql, appWebhooks, credentials.client_id, metadata, request.now);
     return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
   };
 }
-
-type Deps = RevocationEffects & { appWebhooks: AppWebhooks; sql: Sql; authUrl: string };
 
 /** A client with the token that it presented. */
 type Managed = { client: Client; token: string };
@@ -278,7 +286,7 @@ const wrongToken = (): Problem =>
   );
 
 /** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2). */
-async function managedBy({ sql }: Deps, { headers, params }: RawRequest): Promise<Managed> {
+async function managedBy(sql: Sql, { headers, params }: RawRequest): Promise<Managed> {
   const token = bearerTokenOf(headers['authorization']);
   const { client_id: clientId = '' } = params;
   if (token === undefined) throw noToken();
@@ -297,21 +305,22 @@ const actorOf = ({ clientId }: Client, request: RawRequest): ClientActor => ({
 
 /** Responds with the registration; it never contains the secret, of which only the hash is stored. */
 async function describe(
-  { sql, appWebhooks, authUrl }: Deps,
+  { sql, config }: Runtime,
+  appWebhooks: AppWebhooks,
   { id, clientId, dateCreated }: Client,
   { token, metadata, now }: { token: string; metadata: Metadata; now: Date },
 ): Promise<RawResponse> {
   return jsonAnswer(200, {
     client_id: clientId,
     client_id_issued_at: Math.floor(dateCreated.getTime() / 1_000),
-    ...management(authUrl, clientId, token),
+    ...management(config.authUrl, clientId, token),
     ...registered(metadata, await appWebhooks.keysOf(sql, id, now)),
   });
 }
 
 /** Returns the faults of the members that a replacement may not change. */
 async function identityFaults(
-  { sql }: Deps,
+  sql: Sql,
   client: Client,
   { input, metadata, now }: { input: MetadataInput; metadata: Metadata; now: Date },
 ): Promise<Fault[]> {
@@ -329,8 +338,9 @@ async function identityFaults(
   return faults;
 }
 
-async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
-  const { client, token } = await managedBy(deps, request);
+async function replace(runtime: Runtime, appWebhooks: AppWebhooks, request: RawRequest): Promise<RawResponse> {
+  const { sql } = runtime;
+  const { client, token } = await managedBy(sql, request);
   const { metadata: read, faults, input } = readBody(request);
   // A program that does not know this extension must not take away what the owner of the app has chosen.
   const { requiresPkce } = (input['requires_pkce'] ?? undefined) === undefined ? metadataOfClient(client) : read;
@@ -338,35 +348,39 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
   const isMoved = metadata.webhookUrl !== client.webhookUrl;
   const all = [
     ...faults,
-    ...(isMoved ? await deps.appWebhooks.faultsOf(metadata.webhookUrl) : []),
-    ...(await identityFaults(deps, client, { input, metadata, now: request.now })),
+    ...(isMoved ? await appWebhooks.faultsOf(metadata.webhookUrl) : []),
+    ...(await identityFaults(sql, client, { input, metadata, now: request.now })),
   ];
   if (all.length > 0) return refused(all);
-  const notAllowed = isMoved ? await deps.appWebhooks.consentFaults(metadata.webhookUrl, networkOf(request)) : [];
+  const notAllowed = isMoved ? await appWebhooks.consentFaults(metadata.webhookUrl, networkOf(request)) : [];
   if (notAllowed.length > 0) return refused(notAllowed);
   const { authMethod: _, ...changed } = metadata;
   const next = createToken('managementToken');
   const change = { ...client, ...changed };
-  await transaction(deps.sql, async (tx) => {
+  await transaction(sql, async (tx) => {
     const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
     if (!isReplaced) throw wrongToken();
     const actor = { ...actorOf(client, request), baseHash: settingsHash(client) };
-    await changeClient({ ...deps, sql: tx }, client, change, actor);
+    await changeClient({ sql: tx, appWebhooks }, client, change, actor);
   });
-  return describe(deps, client, { token: next.value, metadata, now: request.now });
+  return describe(runtime, appWebhooks, client, { token: next.value, metadata, now: request.now });
 }
 
 /** GET, PUT and DELETE /register/<client_id> (RFC 7592): a client reads, replaces and deletes its registration, with the token of it. */
-export function createManagement(deps: Deps): Record<'read' | 'replace' | 'remove', RawHandler> {
+export function createManagement(
+  runtime: Runtime,
+  { effects, appWebhooks }: Pick<AppsDeps, 'effects' | 'appWebhooks'>,
+): Record<'read' | 'replace' | 'remove', RawHandler> {
+  const { sql } = runtime;
   return {
     read: async (request) => {
-      const { client, token } = await managedBy(deps, request);
-      return describe(deps, client, { token, metadata: metadataOfClient(client), now: request.now });
+      const { client, token } = await managedBy(sql, request);
+      return describe(runtime, appWebhooks, client, { token, metadata: metadataOfClient(client), now: request.now });
     },
-    replace: (request) => replace(deps, request),
+    replace: (request) => replace(runtime, appWebhooks, request),
     remove: async (request) => {
-      const { client } = await managedBy(deps, request);
-      await removeClient(deps, client.clientId, actorOf(client, request));
+      const { client } = await managedBy(sql, request);
+      await removeClient(sql, effects, client.clientId, actorOf(client, request));
       return { status: 204, headers: { 'Cache-Control': 'no-store' }, body: '' };
     },
   };
