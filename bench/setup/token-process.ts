@@ -57,12 +57,10 @@ const handlers = {
   /** Deletes expired rows of one kind, as the server does, until it is stopped. */
   purge: async (given: { what: string; batchRows: number; pauseMs: number }): Promise<void> => {
     if (sql === undefined) throw new Error('Not started');
-    const { housekeeping: kept } = readConfig({}, '/');
-    const purges = createOAuthPurges({
-      sql,
-      kept,
-      ...openInternalEvents({ baseUrl: 'https://api.example.com' }),
-    }).filter(({ name }) => name === given.what);
+    const effects = openInternalEvents({ baseUrl: 'https://api.example.com' });
+    const purges = createOAuthPurges({ sql, config: readConfig({}, '/') }, effects).filter(
+      ({ name }) => name === given.what,
+    );
     const registry = new Registry();
     const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {

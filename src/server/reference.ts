@@ -4,8 +4,8 @@ import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
 import { deliveryDoc } from '#delivery/attempt/attempt.ts';
+import type { Config } from '#config/config.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
-import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
@@ -17,22 +17,7 @@ import { storeChapter } from '#stores/store-relations.ts';
 import { webhookChapter } from '#webhooks/webhook-relations.ts';
 import { VERSION } from './version.ts';
 
-type Settings = {
-  baseUrl: string;
-  authUrl: string;
-  naming: { relationPrefix: string; versionHeader: string; webhookHeaderPrefix: string };
-  rate: { requestsPerSecond: number; burstRequests: number };
-  delivery: {
-    exchangeTimeoutMs: number;
-    deactivateAfterFailures: number;
-    deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
-  };
-  webhooks: { handshakeOrigin: string | undefined };
-  packages: { dir: string; npmRegistry: string | undefined; pythonIndex: string | undefined };
-  database: { retentionDays: number };
-};
-
-export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
+export function chaptersOf({ baseUrl, authUrl }: Pick<Config, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
   return [
     storeChapter({ authUrl, collections: collections() }),
     webhookChapter,
@@ -43,7 +28,7 @@ export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'aut
   ];
 }
 
-const deliveriesOf = ({ delivery, database }: Pick<Settings, 'delivery' | 'database'>): Setting['deliveries'] => ({
+const deliveriesOf = ({ delivery, database }: Pick<Config, 'delivery' | 'database'>): Setting['deliveries'] => ({
   timeoutSeconds: delivery.exchangeTimeoutMs / 1_000,
   retrySeconds: Object.fromEntries(
     Object.entries(gapsMs).map(([profile, gaps]) => [profile, gaps.map((ms) => ms / 1_000)]),
@@ -53,7 +38,7 @@ const deliveriesOf = ({ delivery, database }: Pick<Settings, 'delivery' | 'datab
   retentionDays: database.retentionDays,
 });
 
-export function settingOf(settings: Omit<Settings, 'packages'>, installCommands: InstallCommands): Setting {
+export function settingOf(settings: Config, installCommands: InstallCommands): Setting {
   const { baseUrl, authUrl, rate } = settings;
   const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
@@ -73,7 +58,7 @@ export function settingOf(settings: Omit<Settings, 'packages'>, installCommands:
 }
 
 /** `routes` is called lazily: the route table contains the reference itself. */
-export function openReference(settings: Settings, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
+export function openReference(settings: Config, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
   const { installCommands, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
   const setting = settingOf(settings, installCommands);
   return createReference({ setting, packageFile: file, chapters: chaptersOf(settings), ...deps });

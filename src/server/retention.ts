@@ -52,7 +52,7 @@ export function purgesOfStores({ config, sql, log, caches, changelog }: PurgesDe
 
 /** `ofStores`: the purges of stores that are in the home database. */
 export function purgesOfHome({
-  config: { housekeeping },
+  config,
   sql,
   each,
   changelog,
@@ -61,11 +61,11 @@ export function purgesOfHome({
 }: Pick<PurgesDeps, 'config' | 'sql'> &
   RevocationEffects & { each: EachDatabase; ofStores: readonly Purge[] }): Purge[] {
   return [
-    ...createOAuthPurges({ sql, kept: housekeeping, changelog, accessChanged }),
+    ...createOAuthPurges({ sql, config }, { changelog, accessChanged }),
     ...ofStores,
     ...createDeclarationPurges({ sql, each }),
     ...createInvitationPurges({ sql }),
-    ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+    ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
   ];
 }
 

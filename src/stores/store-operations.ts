@@ -7,7 +7,7 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
@@ -26,7 +26,7 @@ import {
   type StorePart,
 } from './store-fields.ts';
 
-export type StoreDeps = {
+type StoreDeps = {
   changelog: Changelog;
   /** The collections of published resources. */
   collections: readonly PublishedCollection[];
@@ -120,10 +120,7 @@ async function change(
   return after;
 }
 
-export function createStoreOperations(
-  { sql, config: { baseUrl } }: Pick<Runtime, 'sql'> & { config: Pick<Runtime['config'], 'baseUrl'> },
-  deps: StoreDeps,
-): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> {
+export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime, 'sql' | 'config'>, deps: StoreDeps) {
   const describe = (store: StoreRow): Document => storeDocument(store, { baseUrl, collections: deps.collections });
   return {
     list: listing({

@@ -5,6 +5,7 @@ import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
 import { saveApp, submit } from '../security/page-forms.ts';
@@ -184,10 +185,10 @@ test('access to a whole account begins and ends in a store with the membership',
 });
 
 test('a grant whose code is never redeemed, and one that is never refreshed, end the installation when they lapse', async () => {
-  const kept = { codeKeptMinutes: 1, accessTokenKeptHours: 1, revokedGrantKeptDays: 1 };
+  const config = readConfig({}, '/');
   const purge = (name: string, now: Date): Promise<unknown> =>
     changeHome(sql, async (home) => {
-      const purges = createOAuthPurges({ sql: home, kept, ...(await openEffects(home, ISSUER)) });
+      const purges = createOAuthPurges({ sql: home, config }, await openEffects(home, ISSUER));
       return purges.find((one) => one.name === name)?.purge(1_000, now);
     });
   const DAY_MS = 86_400_000;

@@ -8,6 +8,7 @@ import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import type { RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
 
@@ -198,16 +199,12 @@ test('the pages with passkeys run no script but those of our own origin', async 
 });
 
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
-  const lifetimes = { idleDays: 14, maxDays: 30 };
-  const sessions = createSessions({
-    sql,
-    config: { authUrl: server.origin, accounts: { sessions: lifetimes, requiresSecondFactor: false } },
-  });
+  const config = readConfig({ BASE_URL: server.origin, AUTH_URL: `${server.origin}/auth` }, '/');
+  const sessions = createSessions({ sql, config });
   const stepUp = { restored: ({ form }: { form: URLSearchParams }) => form, confirm: async () => undefined };
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;
-  const config = { baseUrl: server.origin, authUrl: `${server.origin}/auth` };
   const show = createAccount({ sql, config }, signedIn, [part('first'), part('second')]);
   const browser = newBrowser();
   await browser.signIn(bob);

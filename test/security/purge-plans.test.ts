@@ -16,12 +16,12 @@ const database = await testDatabase();
 const sql = openPool(database.address, { connections: 1, applicationName: 'test-plans' });
 // A scan of a whole table is counted, and one of a whole index is not.
 await sql`select set_config('enable_seqscan', 'on', false), set_config('plan_cache_mode', 'auto', false)`;
-const { housekeeping } = readConfig({}, process.cwd());
+const config = readConfig({}, process.cwd());
 const purges = [
-  ...createOAuthPurges({ sql, kept: housekeeping, ...openInternalEvents({ baseUrl: 'https://api.example.com' }) }),
+  ...createOAuthPurges({ sql, config }, openInternalEvents({ baseUrl: 'https://api.example.com' })),
   ...createIdempotencyPurges({ sql }),
-  ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
-  ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }).filter(
+  ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
+  ...createDeliveryPurges({ sql, hoursKeptDays: config.housekeeping.webhookHoursKeptDays }).filter(
     ({ name }) => name === 'webhook_hours',
   ),
   ...createInvitationPurges({ sql }),

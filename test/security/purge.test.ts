@@ -10,10 +10,10 @@ import { openInternalEvents } from '../../src/server/publishing.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { sql } = await testDatabase();
-const { housekeeping } = readConfig({}, process.cwd());
+const config = readConfig({}, process.cwd());
 const purges = [
-  ...createOAuthPurges({ sql, kept: housekeeping, ...openInternalEvents({ baseUrl: 'https://api.example.com' }) }),
-  ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+  ...createOAuthPurges({ sql, config }, openInternalEvents({ baseUrl: 'https://api.example.com' })),
+  ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
 ];
 
 const NOW = new Date('2026-07-01T10:00:00.000Z');

@@ -12,10 +12,10 @@ const DAY_MS = 86_400_000;
 
 const server = await startAuthorizationServer();
 const { alpha, client, newCode, origin, read, redeem, sql, token, wait } = server;
-const { housekeeping: kept } = readConfig({}, process.cwd());
+const config = readConfig({}, process.cwd());
 const purge = (name: string) =>
   changeHome(sql, async (home) => {
-    const purges = createOAuthPurges({ sql: home, kept, ...(await openEffects(home, ISSUER)) });
+    const purges = createOAuthPurges({ sql: home, config }, await openEffects(home, ISSUER));
     return purges.find((one) => one.name === name)?.purge(100, server.now());
   });
 

@@ -5,6 +5,7 @@ import { assert as check, asyncProperty, json, nat, oneof, string, tuple } from 
 import { TOTP, Secret } from 'otpauth';
 import { createLinks } from '#identity/accounts/password-reset.ts';
 import { createUser } from '#identity/accounts/users.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { createAuthenticator } from '../setup/authenticator.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
@@ -300,7 +301,7 @@ test('a password reset does not bypass the second factor', async () => {
   const { id, email, browser } = await newPerson();
   await setUpApp(browser);
   const again = newBrowser();
-  const links = createLinks({ sql, config: { authUrl: ISSUER, accounts: { passwordResetMinutes: 60 } } });
+  const links = createLinks({ sql, config: readConfig({ BASE_URL: ISSUER }, '/') });
   const link = await links.issue(id, { origin: null, now: now() });
   const token = new URL(link ?? '').searchParams.get('token') ?? '';
   const reset = await again.post('/reset-password', { token, password: 'a battery, stapled' });

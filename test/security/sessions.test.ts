@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createUser } from '#identity/accounts/users.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 import { passwords } from '../setup/passwords.ts';
@@ -149,13 +150,7 @@ test('a use is recorded with its place at most every five minutes', async () => 
 
 test('a check by an open stream does not keep a session alive', async () => {
   const { id, browser } = await newPerson();
-  const sessions = createSessions({
-    sql,
-    config: {
-      authUrl: server.origin,
-      accounts: { sessions: { idleDays: 5, maxDays: 12 }, requiresSecondFactor: false },
-    },
-  });
+  const sessions = createSessions({ sql, config: readConfig({ BASE_URL: server.origin }, '/') });
   server.wait(DAY);
   assert.ok(await sessions.find({ cookies: Object.fromEntries(browser.jar), now: server.now() }));
   assert.equal((await sessionsOf(id))[0]?.seen, null);

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { insertUser } from '#identity/accounts/accounts-sql.ts';
 import { createUser, passwordFault } from '#identity/accounts/users.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Page } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
 
@@ -51,12 +52,7 @@ test('the session gets a new id at each sign-in, and the old one ends', async ()
 });
 
 test('on https the cookie is bound to the host', async () => {
-  const lifetimes = { idleDays: 14, maxDays: 30 };
-  const authUrl = 'https://auth.example.com';
-  const sessions = createSessions({
-    sql,
-    config: { authUrl, accounts: { sessions: lifetimes, requiresSecondFactor: false } },
-  });
+  const sessions = createSessions({ sql, config: readConfig({ BASE_URL: 'https://auth.example.com' }, '/') });
   const cookie = await sessions.start(sql, server.adaId, { address: '', headers: {}, now: new Date() });
   assert.match(cookie, /^__Host-halcyon=[A-Za-z0-9_-]{43}; /);
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));

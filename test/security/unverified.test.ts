@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { TOTP, Secret } from 'otpauth';
 import { createLinks } from '#identity/accounts/password-reset.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { itemsOf } from '../setup/caller.ts';
 import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER, PASSWORD, readForm, type Browser } from './oauth-server.ts';
@@ -15,7 +16,7 @@ const NEW = 'a battery, stapled';
 // Without mail: an open link makes the account at once, and the operator hands over the link to a new password.
 const people = await startWithPeople();
 const { sql, alpha, foreign, call, client, now } = people;
-const links = createLinks({ sql, config: { authUrl: ISSUER, accounts: { passwordResetMinutes: 60 } } });
+const links = createLinks({ sql, config: readConfig({ BASE_URL: ISSUER }, '/') });
 const newBrowser = () => createBrowser(people.origin);
 let count = 0;
 

@@ -29,6 +29,7 @@ import { createHome } from '#stores/home.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from './database.ts';
 
 export const BASE_URL = 'http://api.example.test';
@@ -136,7 +137,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
   const changelog = createChangelog(write);
   const sealer = createSealer(randomBytes(32));
   const stores = createStoreOperations(
-    { sql, config: { baseUrl: BASE_URL } },
+    { sql, config: readConfig({ BASE_URL }, '/') },
     {
       changelog,
       collections: [],

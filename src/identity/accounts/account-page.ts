@@ -43,7 +43,7 @@ export type AccountSection = (visit: {
 }) => Promise<Markup>;
 
 export function createAccount(
-  { sql, config }: Pick<Runtime, 'sql'> & { config: Pick<Runtime['config'], 'baseUrl' | 'authUrl'> },
+  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
   signedIn: SignedIn,
   shown: readonly AccountSection[],
 ): RawHandler {
@@ -228,10 +228,7 @@ const audit = (userId: number, request: RawRequest, sessions: number) =>
   ({ action: 'sessions_ended', userId, origin: originOf(request), detail: { sessions }, now: request.now }) as const;
 
 /** A session that has already ended is not an error, so that a double click succeeds. */
-export function createBrowsers(
-  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
-  signedIn: SignedIn,
-): Record<'end' | 'endOthers', RawHandler> {
+export function createBrowsers({ sql, config }: Pick<Runtime, 'sql' | 'config'>, signedIn: SignedIn) {
   const done = () => redirectAnswer(`${rootOf(config.authUrl)}/account?done=ended#browsers`);
   return {
     end: signedIn.form(

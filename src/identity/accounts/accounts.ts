@@ -2,40 +2,22 @@
 import { purgesOf, type Purge } from '#db/purges.ts';
 import type { Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
-import type { Operation } from '#http/operation.ts';
-import type { RawHandler } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { browsersSection, createAccount, createBrowsers, type AccountSection } from './account-page.ts';
-import { createChangeEmail, type ChangeEmail } from './change-email.ts';
-import { createExternalSignIn, type ExternalSignIn } from './external/external-sign-in.ts';
+import { createChangeEmail } from './change-email.ts';
+import { createExternalSignIn } from './external/external-sign-in.ts';
 import { createProvider } from './external/providers.ts';
-import { createSecurity, type Security } from './factors/security.ts';
+import { createSecurity } from './factors/security.ts';
 import { createConfirmation } from './factors/step-up.ts';
-import { createLeave, leaveSection, type ExportParts, type Leave } from './leave.ts';
+import { createLeave, leaveSection, type ExportParts } from './leave.ts';
 import { createChange, type EndGrants } from './password-change.ts';
 import { createForgot, createLinks, createReset } from './password-reset.ts';
 import type { People } from './people.ts';
 import { createSignIn, createSignInPages } from './sign-in.ts';
-import { createSignUp, type SignUp } from './sign-up.ts';
+import { createSignUp } from './sign-up.ts';
 import { createPendingSignIns, createVerifiedIdentities } from './signed-tokens.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { createUserOperations } from './users-api.ts';
-
-export type Accounts = {
-  signIn: ReturnType<typeof createSignIn>;
-  externalSignIn: ExternalSignIn;
-  account: RawHandler;
-  browsers: Record<'end' | 'endOthers', RawHandler>;
-  /** Redirects a signed-in user to their start page. */
-  startPage: RawHandler;
-  email: ChangeEmail;
-  signUp: SignUp;
-  leave: Leave;
-  password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
-  security: Security;
-  confirmation: RawHandler;
-  users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
-};
 
 /** What other modules add to accounts. */
 export type AccountsDeps = {
@@ -55,7 +37,7 @@ export type AccountsDeps = {
   formTargetsOf: (address: string) => readonly string[];
 };
 
-export function createAccounts(runtime: Runtime, people: People, deps: AccountsDeps): Accounts {
+export function createAccounts(runtime: Runtime, people: People, deps: AccountsDeps) {
   const { config, derive } = runtime;
   const { passwords, signedIn } = people;
   const { erasure, endGrants, exportParts, formTargets } = deps;
@@ -85,6 +67,8 @@ export function createAccounts(runtime: Runtime, people: People, deps: AccountsD
     users: createUserOperations(runtime, { passwords, links, erasure }),
   };
 }
+
+export type Accounts = ReturnType<typeof createAccounts>;
 
 const DAY_MS = 86_400_000;
 

@@ -8,7 +8,7 @@ import { PostgresError } from '#db/connection.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -43,6 +43,7 @@ import {
   WRONG_PASSWORD,
   type FormFault,
   type Refused,
+  type FormHandlers,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
@@ -227,19 +228,15 @@ type Outcome = 'changed' | 'invalid' | 'taken';
 class Taken extends Error {}
 
 /** Makes the change. A link whose address is taken stays usable, because the address may become free. */
-async function makeChange(
-  { sql, config: { accounts } }: Runtime,
-  request: RawRequest,
-  hash: Buffer,
-  change: EmailChange,
-) {
+async function makeChange(runtime: Runtime, request: RawRequest, hash: Buffer, change: EmailChange) {
+  const { sql, config } = runtime;
   const { userId, oldEmail, newEmail } = change;
   const { now } = request;
   try {
     return await transaction(sql, async (tx): Promise<{ outcome: Outcome; passwordHash: string }> => {
       const user = await lockUser(tx, userId);
       const isCurrent = user?.email === oldEmail && !user.isDisabled;
-      const undoExpires = later(now, accounts.emailUndoDays * 24);
+      const undoExpires = later(now, config.accounts.emailUndoDays * 24);
       if (!isCurrent || !(await consumePendingChange(tx, { hash, now, undoExpires })))
         return { outcome: 'invalid', passwordHash: '' };
       if (!(await updateEmail(tx, { userId, email: newEmail, now }))) throw new Taken();
@@ -278,7 +275,7 @@ async function undoChange(sql: Sql, request: RawRequest, undoHash: Buffer): Prom
   }
 }
 
-export type ChangeEmail = Record<'change' | 'confirm' | 'undo', Record<'show' | 'submit', RawHandler>>;
+export type ChangeEmail = Record<'change' | 'confirm' | 'undo', FormHandlers>;
 
 /** Requires the session of the person: a mistyped address must not hand the account to its reader. */
 function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeEmail['confirm'] {

@@ -28,6 +28,7 @@ import {
   WRONG_PASSWORD,
   type FormFault,
   type Refused,
+  type FormHandlers,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
@@ -216,7 +217,7 @@ export function leaveSection(): AccountSection {
     </div>`;
 }
 
-export type Leave = { export: RawHandler; erase: Record<'show' | 'submit', RawHandler> };
+type Leave = { export: RawHandler; erase: FormHandlers };
 
 export function createLeave(
   runtime: Runtime,

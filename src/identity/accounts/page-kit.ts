@@ -198,6 +198,9 @@ export function newPasswordField(
   </div>`;
 }
 
+/** GET shows a form, POST submits it. */
+export type FormHandlers = Record<'show' | 'submit', RawHandler>;
+
 /** What is shown again of a refused form: the fault, and what was entered. */
 export type Refused = { fault?: FormFault | undefined; typed?: string };
 
@@ -217,7 +220,7 @@ export function formPage(
     render: (session: Session, view: { nonce: string; fault: FormFault | undefined; typed: string }) => Promise<string>;
     submit: (request: RawRequest, session: Session, again: Again) => Promise<RawResponse>;
   },
-): Record<'show' | 'submit', RawHandler> {
+): FormHandlers {
   const bound = [form.name] as const;
   const again =
     (session: Session): Again =>

@@ -3,7 +3,7 @@ import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, lockUser, updatePassword, type Credentials } from './accounts-sql.ts';
@@ -24,6 +24,7 @@ import {
   usernameField,
   WRONG_PASSWORD,
   type FormFault,
+  type FormHandlers,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -95,11 +96,8 @@ const replace = (
     return sessions.start(tx, user.id, request);
   });
 
-export function createChange(
-  runtime: Runtime,
-  { signedIn, passwords, sessions, factors, securityMails }: People,
-  endGrants: EndGrants,
-): Record<'show' | 'submit', RawHandler> {
+export function createChange(runtime: Runtime, people: People, endGrants: EndGrants): FormHandlers {
+  const { signedIn, passwords, sessions, factors, securityMails } = people;
   const { attempts, advice } = factors;
   const root = rootOf(runtime.config.authUrl);
   const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(runtime.sql, userId));

@@ -3,7 +3,7 @@ import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -16,7 +16,16 @@ import { hasSecondFactor } from './factors/second-factor.ts';
 import { consumeReset, deleteOlderResets, findReset, insertReset } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
 import { resetMail } from './account-mails.ts';
-import { alertOf, cardPage, emailField, noticePage, postForm, usernameField, type FormFault } from './page-kit.ts';
+import {
+  alertOf,
+  cardPage,
+  emailField,
+  noticePage,
+  postForm,
+  usernameField,
+  type FormFault,
+  type FormHandlers,
+} from './page-kit.ts';
 import { newPasswordFields, replacePassword, type EndGrants } from './password-change.ts';
 import type { People } from './people.ts';
 import type { SignInPages } from './sign-in.ts';
@@ -35,14 +44,7 @@ export type Links = {
   issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 
-export function createLinks({
-  sql,
-  config: { authUrl, accounts },
-}: Pick<Runtime, 'sql'> & {
-  config: Pick<Runtime['config'], 'authUrl'> & {
-    accounts: Pick<Runtime['config']['accounts'], 'passwordResetMinutes'>;
-  };
-}): Links {
+export function createLinks({ sql, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>): Links {
   const { passwordResetMinutes: lifetimeMinutes } = accounts;
   const issueIn: Links['issueIn'] = async (tx, userId, by) => {
     const user = await lockUser(tx, userId);
@@ -118,11 +120,7 @@ async function resetMailTo(
   return { buckets: [network, ...ofMailbox], send } satisfies LinkMail;
 }
 
-export function createForgot(
-  runtime: Runtime,
-  { throttle, factors: { devices } }: People,
-  links: Links,
-): Record<'show' | 'submit', RawHandler> {
+export function createForgot(runtime: Runtime, { throttle, factors: { devices } }: People, links: Links): FormHandlers {
   const { mailer } = runtime;
   const pages = forgotPages(rootOf(runtime.config.authUrl), links);
   return {
@@ -205,7 +203,7 @@ function resetPage(root: string, { email, token, hasSecondFactor: keepsFactor }:
   );
 }
 
-export function createReset(runtime: Runtime, people: People, deps: ResetDeps): Record<'show' | 'submit', RawHandler> {
+export function createReset(runtime: Runtime, people: People, deps: ResetDeps): FormHandlers {
   const { sql } = runtime;
   const root = rootOf(runtime.config.authUrl);
   const invalid = () =>

@@ -50,14 +50,8 @@ export type Sessions = {
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-export function createSessions({
-  sql: pool,
-  config: { authUrl, accounts },
-}: Pick<Runtime, 'sql'> & {
-  config: Pick<Runtime['config'], 'authUrl'> & {
-    accounts: Pick<Runtime['config']['accounts'], 'sessions' | 'requiresSecondFactor'>;
-  };
-}): Sessions {
+export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'config'>): Sessions {
+  const { authUrl, accounts } = config;
   const { idleDays, maxDays } = accounts.sessions;
   const secure = authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.

@@ -5,7 +5,7 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -25,6 +25,7 @@ import {
   postForm,
   usernameField,
   type FormFault,
+  type FormHandlers,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
@@ -39,12 +40,8 @@ type SignUpSender = Pick<Runtime, 'sql' | 'config'> & { mailer: Mailer };
 type Addresses = { confirmAt: string; signInAt: string };
 
 /** Mails the link, or that there is an account. A disabled account gets no mail. */
-async function send(
-  { sql, mailer, config }: SignUpSender,
-  request: RawRequest,
-  email: string,
-  at: Addresses,
-): Promise<void> {
+async function send(sender: SignUpSender, request: RawRequest, email: string, at: Addresses): Promise<void> {
+  const { sql, mailer, config } = sender;
   const { authUrl, accounts } = config;
   const { signUpMinutes: lifetimeMinutes } = accounts;
   const { now } = request;
@@ -195,7 +192,7 @@ async function createAccount(
   }
 }
 
-export type SignUp = Record<'request' | 'confirm', Record<'show' | 'submit', RawHandler>>;
+export type SignUp = Record<'request' | 'confirm', FormHandlers>;
 
 export function createSignUp(runtime: Runtime, people: People, erasure: UserErasure): SignUp {
   const { sql, mailer, config } = runtime;

@@ -157,10 +157,7 @@ function withStoredSpelling(filter: Filter): Filter {
   return isAddress ? { ...filter, value: readEmail(value) ?? value } : filter;
 }
 
-export function createUserOperations(
-  runtime: Runtime,
-  deps: Deps,
-): Record<'list' | 'create' | 'read' | 'remove', Operation> {
+export function createUserOperations(runtime: Runtime, deps: Deps) {
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {

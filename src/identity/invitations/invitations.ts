@@ -3,7 +3,13 @@ import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { askForLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
-import { INVALID_EMAIL, tooManyAnswer, unverifiedAnswer, type FormFault } from '#identity/accounts/page-kit.ts';
+import {
+  INVALID_EMAIL,
+  tooManyAnswer,
+  unverifiedAnswer,
+  type FormFault,
+  type FormHandlers,
+} from '#identity/accounts/page-kit.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import {
@@ -256,7 +262,7 @@ export function createInvitationPages(
   runtime: Runtime,
   people: People,
   { effects, erasure }: { effects: MemberEffects; erasure: UserErasure },
-): Record<'show' | 'submit', RawHandler> {
+): FormHandlers {
   const { sessions, signedIn } = people;
   const context: Context = { runtime, people, effects, erasure, root: rootOf(runtime.config.authUrl) };
   return {

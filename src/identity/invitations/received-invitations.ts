@@ -79,10 +79,7 @@ const createDecline = ({ sql, config: { baseUrl } }: Runtime, { changelog }: Mem
     },
   });
 
-export function createReceivedInvitations(
-  runtime: Runtime,
-  effects: MemberEffects,
-): Record<'list' | 'read' | 'decline' | 'accept', Operation> {
+export function createReceivedInvitations(runtime: Runtime, effects: MemberEffects) {
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {

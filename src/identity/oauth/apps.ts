@@ -4,16 +4,14 @@ import type { People } from '#identity/accounts/people.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import type { EachDatabase } from '#shards/each.ts';
-import type { Operation } from '#http/operation.ts';
-import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import type { AppWebhooks } from './clients/app-webhook.ts';
-import { createClientOperations, type ClientOperations } from './clients/clients-api.ts';
+import { createClientOperations } from './clients/clients-api.ts';
 import { createLogo } from './clients/logo.ts';
 import { ownClientsSection } from './clients/own-clients-list.ts';
 import { createListing } from './clients/app-listing.ts';
-import { createOwnClients, type OwnClients } from './clients/own-clients.ts';
+import { createOwnClients } from './clients/own-clients.ts';
 import { createGrantOperations } from './connected/grants-api.ts';
 import { connectedSection, createRevokeButton, revokeGrantsOf } from './connected/connected.ts';
 import { createManagement, createRegister } from './registration/registration.ts';
@@ -21,17 +19,6 @@ import type { EraseUserData } from '#identity/accounts/user-erasure.ts';
 import { removeClientsOf } from './clients/client-change.ts';
 import { callerOf } from './clients/action.ts';
 import { deleteTokensOf, lockClientsOfUser } from './oauth-sql.ts';
-
-export type Apps = {
-  clients: ClientOperations;
-  grants: Record<'list' | 'read' | 'remove', Operation>;
-  ownClients: OwnClients;
-  logo: RawHandler;
-  listing: Record<'show' | 'install', RawHandler>;
-  revokeConnected: RawHandler;
-  register: RawHandler;
-  registration: Record<'read' | 'replace' | 'remove', RawHandler>;
-};
 
 /** What apps and grants change and read outside their own tables. */
 export type AppsDeps = {
@@ -42,7 +29,7 @@ export type AppsDeps = {
   bearer: Bearer;
 };
 
-export function createApps(runtime: Runtime, people: People, deps: AppsDeps): Apps {
+export function createApps(runtime: Runtime, people: People, deps: AppsDeps) {
   return {
     clients: createClientOperations(runtime, deps),
     grants: createGrantOperations(runtime, deps),
@@ -54,6 +41,8 @@ export function createApps(runtime: Runtime, people: People, deps: AppsDeps): Ap
     registration: createManagement(runtime, deps),
   };
 }
+
+export type Apps = ReturnType<typeof createApps>;
 
 /** Returns the account page's sections: the connected apps and the user's own apps. */
 export function appSections({ sql }: Pick<Runtime, 'sql'>, eachDatabase: EachDatabase): AccountSection[] {

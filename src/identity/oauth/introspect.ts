@@ -19,12 +19,8 @@ type Deps = { authenticate: AuthenticateClient; bearer: Bearer };
 type Visibility = number | 'all';
 
 /** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
-async function visibilityOf(
-  sql: Sql,
-  { authenticate, bearer }: Deps,
-  request: RawRequest,
-  form: Form,
-): Promise<Visibility> {
+async function visibilityOf(sql: Sql, deps: Deps, request: RawRequest, form: Form): Promise<Visibility> {
+  const { authenticate, bearer } = deps;
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     requireOneMethod(request.headers['authorization'], form);

@@ -3,6 +3,7 @@ import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { HALCYON } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { endGrant } from './revoke.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Ended } from './oauth-sql.ts';
@@ -22,14 +23,11 @@ const lapsedColumns = (sql: Queryable) => sql`
 const lapsedOf = (rows: readonly Lapsed[]): Ended[] =>
   rows.flatMap(({ client, userId, storeId }) => (client === null ? [] : [{ client, userId, storeId }]));
 
-type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
-
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
-export function createOAuthPurges({
-  sql,
-  kept,
-  ...effects
-}: RevocationEffects & { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
+export function createOAuthPurges(
+  { sql, config: { housekeeping: kept } }: Pick<Runtime, 'sql'> & { config: Pick<Runtime['config'], 'housekeeping'> },
+  effects: RevocationEffects,
+): readonly Purge[] {
   const tokenKeptMs = kept.accessTokenKeptHours * HOUR_MS;
   const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
   return purgesOf(sql, [
@@ -152,13 +150,7 @@ async function endRetired(sql: Sql, effects: RevocationEffects, now: Date, limit
  * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
  * too.
  */
-const deleteRefreshTokens = (
-  sql: Sql,
-  effects: RevocationEffects,
-  before: Date,
-  limit: number,
-  now: Date,
-): Promise<number> =>
+const deleteRefreshTokens = (sql: Sql, effects: RevocationEffects, before: Date, limit: number, now: Date) =>
   transaction(sql, async (tx) => {
     const rows = await deleteExpiredRefreshTokens(tx, before, limit);
     await applyLapsed(tx, effects, lapsedOf(rows), now);

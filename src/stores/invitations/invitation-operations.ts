@@ -183,7 +183,7 @@ async function pendingInvitations(
 export function createInvitationOperations(
   runtime: Runtime,
   { changelog, inviting }: { changelog: Changelog; inviting: Inviting },
-): Record<'list' | 'create' | 'read' | 'revoke', Operation> {
+) {
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {

@@ -158,10 +158,7 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
     },
   });
 
-export function createMemberOperations(
-  runtime: Runtime,
-  { effects, inviting }: Deps,
-): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> {
+export function createMemberOperations(runtime: Runtime, { effects, inviting }: Deps) {
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {

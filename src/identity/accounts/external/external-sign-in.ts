@@ -8,7 +8,7 @@ import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Proofs, ProvidedPerson, Provider } from './providers.ts';
-import { transaction } from '#db/pool.ts';
+import { transaction, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { readEmail } from '#core/email.ts';
 import { notFound, Problem } from '#core/problem.ts';
@@ -139,7 +139,7 @@ function withIdentity(
 }
 
 /** Signs in the user of a linked identity; a second factor is still required. */
-async function signInAs({ sql }: Runtime, deps: Deps, arrival: Arrival, userId: number): Promise<RawResponse> {
+async function signInAs(sql: Sql, deps: Deps, arrival: Arrival, userId: number): Promise<RawResponse> {
   const { pages } = deps;
   const request = withIdentity(deps, arrival, { userId, isLinked: true });
   const alert = ended(arrival.provider.name);
@@ -155,7 +155,7 @@ const askToLink = (deps: Deps, arrival: Arrival, user: Credentials): Promise<Raw
 
 /** Creates an account with the identity. Returns its id; undefined if the address was taken in the meantime. */
 async function createAccount(
-  { sql }: Runtime,
+  sql: Sql,
   { passwords, erasure }: { passwords: Passwords; erasure: UserErasure },
   { provider, person, request }: Arrival,
   email: string,
@@ -180,8 +180,7 @@ async function createAccount(
 }
 
 /** What a verified person at the provider leads to: a session, the request to link an account, a new account, or a refusal. */
-async function arrive(runtime: Runtime, { passwords }: People, deps: Deps, arrival: Arrival): Promise<RawResponse> {
-  const { sql } = runtime;
+async function arrive(sql: Sql, passwords: Passwords, deps: Deps, arrival: Arrival): Promise<RawResponse> {
   const { pages, erasure } = deps;
   const { provider, person, request } = arrival;
   const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
@@ -189,7 +188,7 @@ async function arrive(runtime: Runtime, { passwords }: People, deps: Deps, arriv
   // Read before the identity: a concurrent callback creates both at once, so with its user this one also finds its identity.
   const user = email === undefined ? undefined : await findUserByEmail(sql, email);
   const known = await findUserOfIdentity(sql, person);
-  if (known !== undefined) return signInAs(runtime, deps, arrival, known);
+  if (known !== undefined) return signInAs(sql, deps, arrival, known);
   if (email === undefined || !person.isEmailVerified) return refuse(unverified(provider.name));
   const isAllowed = provider.domains.length === 0 || provider.domains.includes(domainOf(email));
   if (!isAllowed) return refuse(foreignDomain(provider.name));
@@ -197,9 +196,9 @@ async function arrive(runtime: Runtime, { passwords }: People, deps: Deps, arriv
   if (user?.isEmailVerified === true) return askToLink(deps, arrival, user);
   if (!provider.createsAccounts) return refuse(noAccount(provider.name));
   // Of two concurrent callbacks of one person, the second one finds the identity that the first one has linked.
-  const made = await createAccount(runtime, { passwords, erasure }, arrival, email);
+  const made = await createAccount(sql, { passwords, erasure }, arrival, email);
   const userId = made ?? (await findUserOfIdentity(sql, person));
-  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(runtime, deps, arrival, userId);
+  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(sql, deps, arrival, userId);
 }
 
 export type ExternalSignIn = Record<'start' | 'callback', RawHandler>;
@@ -229,7 +228,7 @@ export function createExternalSignIn(runtime: Runtime, people: People, deps: Dep
     const exchanged = await provider.exchange(new URL(`${callbackOf(provider)}?${rawQuery}`), attempt.proofs, now);
     if (exchanged.kind === 'unavailable') return refuse(503, unavailable(provider.name));
     if (exchanged.kind === 'refused') return refuse(422, refused(provider.name));
-    return arrive(runtime, people, deps, { provider, person: exchanged.person, request: arrived });
+    return arrive(sql, people.passwords, deps, { provider, person: exchanged.person, request: arrived });
   };
 
   return {

@@ -2,7 +2,7 @@
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
@@ -25,19 +25,6 @@ const ONLY_SIGN_IN =
   'This account has no password and no passkey: without this provider you could not sign in. Choose a password with "Forgot your password?" on the sign-in page, or add a passkey, and unlink the provider then.';
 const WRONG_CODE = 'The code is wrong. Check that the clock of your device is right, and enter the current code.';
 const NO_NAME = `Give the passkey a name of at most ${PASSKEY_NAME_LENGTH_MAX} characters.`;
-
-export type Security = Record<
-  | 'show'
-  | 'addPasskey'
-  | 'renamePasskey'
-  | 'removePasskey'
-  | 'showApp'
-  | 'setApp'
-  | 'removeApp'
-  | 'renewCodes'
-  | 'unlinkProvider',
-  RawHandler
->;
 
 /** The text of the mail about an action; undefined for actions that weaken nothing. */
 const MAILED: Readonly<Partial<Record<Action, string>>> = {
@@ -133,11 +120,7 @@ function createShow({ sql, config }: Runtime, { verified, factors: { passkeys, p
   };
 }
 
-function createPasskeySettings(
-  runtime: Runtime,
-  { verified, factors: { passkeys } }: People,
-  show: Show,
-): Pick<Security, 'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey'> {
+function createPasskeySettings(runtime: Runtime, { verified, factors: { passkeys } }: People, show: Show) {
   const root = rootOf(runtime.config.authUrl);
   const changed = createChanges(runtime);
 
@@ -189,10 +172,7 @@ function createPasskeySettings(
   };
 }
 
-function createAppSettings(
-  runtime: Runtime,
-  { verified }: People,
-): Pick<Security, 'showApp' | 'setApp' | 'removeApp' | 'renewCodes'> {
+function createAppSettings(runtime: Runtime, { verified }: People) {
   const { sealer, config } = runtime;
   const { authUrl } = config;
   const root = rootOf(authUrl);
@@ -257,7 +237,7 @@ const identityIdOf = ({ params }: RawRequest): number => {
   return id;
 };
 
-function createProviderSettings(runtime: Runtime, { verified }: People, show: Show): Pick<Security, 'unlinkProvider'> {
+function createProviderSettings(runtime: Runtime, { verified }: People, show: Show) {
   const root = rootOf(runtime.config.authUrl);
   const changed = createChanges(runtime);
   return {
@@ -278,7 +258,7 @@ function createProviderSettings(runtime: Runtime, { verified }: People, show: Sh
   };
 }
 
-export function createSecurity(runtime: Runtime, people: People): Security {
+export function createSecurity(runtime: Runtime, people: People) {
   const show = createShow(runtime, people);
   return {
     ...createPasskeySettings(runtime, people, show),

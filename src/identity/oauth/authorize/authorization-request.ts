@@ -131,10 +131,7 @@ function chooseRedirect(client: Client, received: string | undefined): string | 
   return isRegistered ? received : undefined;
 }
 
-async function lookUp(
-  { sql, config: { baseUrl } }: Pick<Runtime, 'sql' | 'config'>,
-  rawQuery: string,
-): Promise<Candidate> {
+async function lookUp({ sql, config: { baseUrl } }: Runtime, rawQuery: string): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
@@ -150,10 +147,7 @@ function complete({ values, client, redirectUri, scope }: Candidate): Authorizat
 }
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export async function readAuthorization(
-  runtime: Pick<Runtime, 'sql' | 'config'>,
-  rawQuery: string,
-): Promise<ValidationResult> {
+export async function readAuthorization(runtime: Runtime, rawQuery: string): Promise<ValidationResult> {
   const candidate = await lookUp(runtime, rawQuery);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);

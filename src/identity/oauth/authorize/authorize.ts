@@ -90,13 +90,13 @@ export function signIn(root: string, page: Flow['page'], { rawQuery }: RawReques
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
 async function showError(
-  { sessions }: People,
+  people: People,
   rawRequest: RawRequest,
   fault: Fault,
   received: Received,
 ): Promise<RawResponse> {
   const ownerId = received.client?.ownerId ?? null;
-  const session = ownerId === null ? null : await sessions.find(rawRequest);
+  const session = ownerId === null ? null : await people.sessions.find(rawRequest);
   const isOwner = session !== null && session.userId === ownerId;
   return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
 }

@@ -140,12 +140,10 @@ const installsOf = ({ sql, config: { baseUrl } }: Runtime, eachDatabase: EachDat
     },
   });
 
-export type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
+type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
 
-export function createClientOperations(
-  runtime: Runtime,
-  { effects, appWebhooks, eachDatabase }: Pick<AppsDeps, 'effects' | 'appWebhooks' | 'eachDatabase'>,
-): ClientOperations {
+export function createClientOperations(runtime: Runtime, deps: AppsDeps): ClientOperations {
+  const { effects, appWebhooks, eachDatabase } = deps;
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {

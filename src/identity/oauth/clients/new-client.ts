@@ -5,7 +5,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { html } from '#hypermedia/markup.ts';
 import { Problem, type Fault } from '#core/problem.ts';
@@ -27,7 +27,7 @@ import {
   type FormValues,
 } from './client-form.ts';
 import { secretPage } from './own-client-page.ts';
-import { choice, postForm } from '#identity/accounts/page-kit.ts';
+import { choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
 
 type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
 
@@ -80,11 +80,10 @@ async function make(sql: Sql, client: NewClient, isPublic: boolean): Promise<str
  * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
  * and the second response redirects to its page, which explains how to get a new secret.
  */
-export function createNewClient(
-  { sql, config: { authUrl, oauth } }: Runtime,
-  { verified }: People,
-  appWebhooks: AppWebhooks,
-): Record<'show' | 'submit', RawHandler> {
+export function createNewClient(runtime: Runtime, people: People, appWebhooks: AppWebhooks): FormHandlers {
+  const { sql, config } = runtime;
+  const { authUrl, oauth } = config;
+  const { verified } = people;
   const root = rootOf(authUrl);
   const nonceOf = (session: Session, clientId: string) => verified.nonce(session, ['new client', clientId]);
 

@@ -72,11 +72,8 @@ const FORM = ['create sandbox store'] as const;
 const pathOfStore = (storeId: number, baseUrl: string): string => new URL(addressOfStore(storeId, baseUrl)).pathname;
 
 /** Renders the card; null if the user has no sandbox store and cannot create one. */
-export async function sandboxCard(
-  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
-  { verified }: People,
-  session: Session,
-): Promise<Markup | null> {
+export async function sandboxCard(runtime: Runtime, people: People, session: Session): Promise<Markup | null> {
+  const { sql, config } = runtime;
   const { baseUrl, authUrl, stores } = config;
   const { userId } = session;
   const store = await findSandbox(sql, userId);
@@ -90,7 +87,7 @@ export async function sandboxCard(
       store === undefined || !isMember
         ? postForm({
             action: `${rootOf(authUrl)}/account/sandbox-store`,
-            hidden: { nonce: verified.nonce(session, FORM) },
+            hidden: { nonce: people.verified.nonce(session, FORM) },
             submit: store === undefined ? 'Create sandbox store' : 'Return to the sandbox store',
           })
         : html`<div class="buttons">

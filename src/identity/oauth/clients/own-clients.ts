@@ -1,4 +1,5 @@
 /** The pages of a signed-in user's own apps: /account/clients and everything below it. */
+import type { FormHandlers } from '#identity/accounts/page-kit.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
@@ -65,11 +66,9 @@ async function webhooksOf(sql: Sql, eachDatabase: EachDatabase, client: number, 
 }
 
 /** Returns the shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
-function createOwnClient(
-  { sql, config: { baseUrl, authUrl, oauth } }: Runtime,
-  { verified }: People,
-  { appWebhooks, eachDatabase }: AppsDeps,
-) {
+function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, eachDatabase }: AppsDeps) {
+  const { sql, config } = runtime;
+  const { baseUrl, authUrl, oauth } = config;
   const root = rootOf(authUrl);
   return {
     page: (handle: Handle): RawHandler =>
@@ -128,21 +127,6 @@ type OwnClient = ReturnType<typeof createOwnClient>;
 
 const HOUR_MS = 3_600_000;
 
-export type OwnClients = Record<
-  | 'list'
-  | 'create'
-  | 'blank'
-  | 'show'
-  | 'change'
-  | 'rotate'
-  | 'endOlder'
-  | 'replaceKey'
-  | 'setLogo'
-  | 'removeLogo'
-  | 'sandbox',
-  RawHandler
-> & { remove: Record<'show' | 'submit', RawHandler> };
-
 /** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange =
   (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo }: OwnClient): Handle =>
@@ -179,21 +163,17 @@ const createReplaceKey =
     }
   };
 
-function createRemove(
-  { sql, config }: Runtime,
-  { verified }: People,
-  effects: RevocationEffects,
-  { page, form }: OwnClient,
-): OwnClients['remove'] {
-  const root = rootOf(config.authUrl);
+function createRemove(runtime: Runtime, people: People, effects: RevocationEffects, own: OwnClient): FormHandlers {
+  const { page, form } = own;
+  const root = rootOf(runtime.config.authUrl);
   const afterwards = (): RawResponse => redirectAnswer(`${root}/account/clients?done=deleted`);
   const submit = form('delete client', async (request, session, client) => {
-    await removeClient(sql, effects, client.clientId, clientActorOf(request, session));
+    await removeClient(runtime.sql, effects, client.clientId, clientActorOf(request, session));
     return afterwards();
   });
   return {
     show: page(async (_request, session, client) => {
-      const nonce = verified.nonce(session, ['delete client', client.clientId]);
+      const nonce = people.verified.nonce(session, ['delete client', client.clientId]);
       return htmlAnswer(200, deletePage({ root, client, nonce }));
     }),
     submit: (request) =>
@@ -205,7 +185,7 @@ function createRemove(
   };
 }
 
-export function createOwnClients(runtime: Runtime, people: People, deps: AppsDeps): OwnClients {
+export function createOwnClients(runtime: Runtime, people: People, deps: AppsDeps) {
   const { sql, config } = runtime;
   const { verified, securityMails } = people;
   const { effects, memberEffects, appWebhooks } = deps;

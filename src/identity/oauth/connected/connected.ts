@@ -107,11 +107,8 @@ const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id']
  * POST /account/connected/<grant_id>/revoke: revokes all grants of this client for this store, including newer ones. A grant
  * that has already ended is not an error, so that a double click succeeds.
  */
-export function createRevokeButton(
-  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
-  signedIn: SignedIn,
-  effects: RevocationEffects,
-): RawHandler {
+export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects: RevocationEffects): RawHandler {
+  const { sql, config } = runtime;
   return signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {

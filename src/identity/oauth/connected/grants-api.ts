@@ -22,7 +22,7 @@ import { findUser } from '#identity/accounts/accounts-sql.ts';
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -124,8 +124,8 @@ function idOf({ params }: Pick<ApiRequest, 'params'>): number {
 
 export function createGrantOperations(
   { sql, config: { baseUrl } }: Runtime,
-  { effects, eachDatabase: each }: Pick<AppsDeps, 'effects' | 'eachDatabase'>,
-): Record<'list' | 'read' | 'remove', Operation> {
+  { effects, eachDatabase: each }: AppsDeps,
+) {
   return {
     list: listing({
       summary: 'Lists the apps connected to a user',

@@ -96,12 +96,7 @@ async function takeFrom(throttle: Throttle, bucket: Bucket, now: Date): Promise<
   throw new Problem(429, { code: 'too_many_requests', message }, { headers });
 }
 
-async function byToken(
-  sql: Sql,
-  { throttle, bearer }: { throttle: Throttle; bearer: Bearer },
-  token: string,
-  now: Date,
-): Promise<Registrar> {
+async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: string, now: Date): Promise<Registrar> {
   if (looksLike('registrationToken', token)) {
     const id = await findRegistrationTokenId(sql, token, now);
     if (id !== undefined) {
@@ -119,12 +114,9 @@ async function byToken(
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
 }
 
-async function anonymously(
-  { openRegistration }: Runtime['config']['oauth'],
-  throttle: Throttle,
-  { address, now }: RawRequest,
-): Promise<Registrar> {
-  if (!openRegistration) {
+async function anonymously(isOpen: boolean, throttle: Throttle, request: RawRequest): Promise<Registrar> {
+  const { address, now } = request;
+  if (!isOpen) {
     const message = 'Registering a client needs a registration token of the operator, as a bearer token';
     throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
   }
@@ -136,17 +128,15 @@ async function anonymously(
  * Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is
  * throttled.
  */
-async function registrarOf(
-  { sql, config: { authUrl, oauth } }: Runtime,
-  { sessions, throttle }: People,
-  bearer: Bearer,
-  request: RawRequest,
-): Promise<Registrar> {
+async function registrarOf(runtime: Runtime, people: People, bearer: Bearer, request: RawRequest): Promise<Registrar> {
+  const { sql, config } = runtime;
+  const { authUrl, oauth } = config;
+  const { sessions, throttle } = people;
   const token = bearerTokenOf(request.headers['authorization']);
-  if (token !== undefined) return byToken(sql, { throttle, bearer }, token, request.now);
+  if (token !== undefined) return byToken(sql, throttle, bearer, token, request.now);
   // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
   const session = isSameOrigin(request.headers, new URL(authUrl).origin) ? await sessions.find(request) : null;
-  if (session === null) return anonymously(oauth, throttle, request);
+  if (session === null) return anonymously(oauth.openRegistration, throttle, request);
   if (!session.isEmailVerified) {
     const message = 'Confirm your e-mail address first: choose a new password with a link that is mailed to it';
     throw new Problem(403, { code: 'email_not_verified', message });
@@ -229,11 +219,8 @@ async function registeredKeys(
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
  */
-export function createRegister(
-  runtime: Runtime,
-  people: People,
-  { appWebhooks, bearer }: Pick<AppsDeps, 'appWebhooks' | 'bearer'>,
-): RawHandler {
+export function createRegister(runtime: Runtime, people: People, deps: AppsDeps): RawHandler {
+  const { appWebhooks, bearer } = deps;
   const { sql, config } = runtime;
   return async (request) => {
     const registrar = await registrarOf(runtime, people, bearer, request);
@@ -367,10 +354,8 @@ async function replace(runtime: Runtime, appWebhooks: AppWebhooks, request: RawR
 }
 
 /** GET, PUT and DELETE /register/<client_id> (RFC 7592): a client reads, replaces and deletes its registration, with the token of it. */
-export function createManagement(
-  runtime: Runtime,
-  { effects, appWebhooks }: Pick<AppsDeps, 'effects' | 'appWebhooks'>,
-): Record<'read' | 'replace' | 'remove', RawHandler> {
+export function createManagement(runtime: Runtime, deps: AppsDeps): Record<'read' | 'replace' | 'remove', RawHandler> {
+  const { effects, appWebhooks } = deps;
   const { sql } = runtime;
   return {
     read: async (request) => {
