@@ -5,7 +5,7 @@ import type { Sql } from '#db/pool.ts';
 import { insertApproval } from '#identity/oauth/authorize/authorize-sql.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
-import { createToken } from '#identity/oauth/tokens.ts';
+import { createToken } from '#identity/oauth/oauth-tokens.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { Child } from './child.ts';
 import type { HttpLoadProcess, Target } from './http-load-process.ts';

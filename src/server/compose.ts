@@ -1,5 +1,5 @@
 /** The composition root of the request handlers: constructs the parts in the order in which they depend on each other. */
-import { createAccounts } from '#identity/accounts/accounts.ts';
+import { createAccounts } from '#identity/accounts/account-handlers.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
@@ -46,14 +46,14 @@ import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
 import { createMemberOperations } from '#stores/members/member-operations.ts';
-import type { Eraser } from '#stores/erase.ts';
+import type { Eraser } from '#stores/store-erasure.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox, eraseSandboxOf, lockSandboxOf } from '#stores/sandbox.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
-import { openReference } from './reference.ts';
+import { openReference } from './compose-reference.ts';
 import { listTestableIn, openDatabaseHandlers, servingOf } from './compose-stores.ts';
 import type { Databases } from './databases.ts';
 import { announceChanges, type Publishing } from './publishing.ts';

@@ -1,5 +1,5 @@
 /** The route table: every address, one line each. */
-import type { Accounts } from '#identity/accounts/accounts.ts';
+import type { Accounts } from '#identity/accounts/account-handlers.ts';
 import type { HealthEndpoints } from '#http/health.ts';
 import { showIcon } from '#http/assets.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
@@ -7,7 +7,7 @@ import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
 import type { Apps } from '#identity/oauth/apps.ts';
-import { protocolProblem } from '#identity/oauth/errors.ts';
+import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import type { Reference } from '#reference/reference.ts';
 

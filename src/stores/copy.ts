@@ -2,7 +2,7 @@
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { lockCopy, readStoreRow, upsertCopy } from './copy-sql.ts';
-import { deleteStore, insertErased } from './erase-sql.ts';
+import { deleteStore, insertErased } from './store-erasure-sql.ts';
 
 type Store = { shard: number; storeId: number };
 

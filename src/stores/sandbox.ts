@@ -8,8 +8,8 @@ import { reachesAccount } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
-import { lockForErasure } from './erase-sql.ts';
-import { eraseStoreIn, type Eraser } from './erase.ts';
+import { lockForErasure } from './store-erasure-sql.ts';
+import { eraseStoreIn, type Eraser } from './store-erasure.ts';
 import { lockMember } from './members/members-sql.ts';
 import { findSandbox, lockDeveloper, type StoreRow } from './stores-sql.ts';
 

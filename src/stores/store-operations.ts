@@ -13,7 +13,7 @@ import { invalid, notFound, Problem } from '#core/problem.ts';
 import { type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './store.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
-import { eraseStore, type Eraser } from './erase.ts';
+import { eraseStore, type Eraser } from './store-erasure.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
 import { recordStore, createStoreWithEntry } from './audited-changes.ts';
 import {

@@ -1,7 +1,7 @@
 /** Every error row of the contract's section 7, literally. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rejections } from '#identity/oauth/errors.ts';
+import { rejections } from '#identity/oauth/oauth-errors.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 
 const server = await startAuthorizationServer();

@@ -1,7 +1,7 @@
 /** The whole authorization code flow of an app, as in RFC 6749 §4.1 and the contract. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashToken } from '#identity/oauth/tokens.ts';
+import { hashToken } from '#identity/oauth/oauth-tokens.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 
 type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;

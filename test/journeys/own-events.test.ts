@@ -22,7 +22,7 @@ import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts'
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { settingsOf } from '../setup/several-databases.ts';
-import { chaptersOf } from '../../src/server/reference.ts';
+import { chaptersOf } from '../../src/server/compose-reference.ts';
 import { SEED } from '../setup/seed.ts';
 
 type Json = Record<string, unknown>;

@@ -8,7 +8,7 @@ import { allEvents } from '#catalog/catalog.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/reference.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { chaptersOf, settingOf } from '../../src/server/reference.ts';
+import { chaptersOf, settingOf } from '../../src/server/compose-reference.ts';
 import { startTestApp } from '../setup/app.ts';
 import { operationTable, routeTable } from '../security/route-table.ts';
 

@@ -11,7 +11,7 @@ import { webhookPage } from '#dashboard/webhook-page.ts';
 import { invitationView } from '#stores/invitations/invitation.ts';
 import { detailedView } from '#webhooks/history/delivery.ts';
 import { deliveryView } from '#webhooks/history/history-documents.ts';
-import { chaptersOf } from '../../src/server/reference.ts';
+import { chaptersOf } from '../../src/server/compose-reference.ts';
 import { naming } from '../setup/documents.ts';
 import { owner } from '../setup/pages.ts';
 

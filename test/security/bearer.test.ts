@@ -1,7 +1,7 @@
 /** The bearer check: its exact answers, and that it reads the database at each request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashToken } from '#identity/oauth/tokens.ts';
+import { hashToken } from '#identity/oauth/oauth-tokens.ts';
 import { addMember } from '#stores/store.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 import { fillIn, operationTable } from './route-table.ts';

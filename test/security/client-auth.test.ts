@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
-import { hashToken } from '#identity/oauth/tokens.ts';
+import { hashToken } from '#identity/oauth/oauth-tokens.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { REDIRECT, startAuthorizationServer } from './oauth-server.ts';

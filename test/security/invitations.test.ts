@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
-import { createInvitationPurges } from '#stores/purges-sql.ts';
+import { createInvitationPurges } from '#stores/store-purges-sql.ts';
 import { homeOf } from '../setup/suite-map.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';

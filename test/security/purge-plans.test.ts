@@ -1,12 +1,12 @@
 /** Purging scans no table, whether few or many rows are to be deleted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccountPurges } from '#identity/accounts/accounts.ts';
+import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
 import { openPool } from '#db/pool.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
-import { createInvitationPurges } from '#stores/purges-sql.ts';
+import { createInvitationPurges } from '#stores/store-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { testDatabase } from '../setup/database.ts';

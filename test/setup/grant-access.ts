@@ -1,6 +1,6 @@
 /** Grants an app access to a store without the consent page, with the same rows and changelog entries. */
 import { transaction, type Sql } from '#db/pool.ts';
-import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/tokens.ts';
+import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/oauth-tokens.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';

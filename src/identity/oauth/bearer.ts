@@ -6,7 +6,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
-import { hashToken, looksLike } from './tokens.ts';
+import { hashToken, looksLike } from './oauth-tokens.ts';
 
 const EXPIRED = 'The access token provided has expired';
 

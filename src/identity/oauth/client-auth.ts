@@ -5,10 +5,10 @@
 import { addressPrefix, type Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
-import { tokenErrors, TokenRefusal } from './errors.ts';
+import { tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import type { Form } from './protocol-parameters.ts';
 import type { ClientClaim } from './oauth-sql.ts';
-import { hashToken } from './tokens.ts';
+import { hashToken } from './oauth-tokens.ts';
 
 /** Runs one statement, which returns undefined if the client is not authenticated, and may do more if it is. */
 export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;

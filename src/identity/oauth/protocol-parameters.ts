@@ -1,6 +1,6 @@
 /** Parameters of protocol requests: how they are read, and what is checked of `resource` (RFC 8707) and PKCE (RFC 7636). */
 import type { RawRequest } from '#http/route.ts';
-import { tokenErrors, TokenRefusal } from './errors.ts';
+import { tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 

@@ -6,10 +6,10 @@ import type { RawHandler } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { grantChanges, type RevocationEffects } from './grant-changes.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
+import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import { readForm } from './protocol-parameters.ts';
 import { deleteAccessToken, findAuthenticatedClient, grantOfRefreshToken, revokeGrant } from './oauth-sql.ts';
-import { hashToken, looksLike } from './tokens.ts';
+import { hashToken, looksLike } from './oauth-tokens.ts';
 import type { Actor } from '#changelog/changelog.ts';
 
 /**

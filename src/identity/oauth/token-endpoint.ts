@@ -9,7 +9,7 @@ import type { RawHandler } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { AuthenticateClient, FindAuthenticated } from './client-auth.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './errors.ts';
+import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
 import { areOwnResources, readForm, verifierFits, type Form } from './protocol-parameters.ts';
 import {
   hashToken,
@@ -22,7 +22,7 @@ import {
   tokenAnswer,
   type Lifetimes,
   type TokenAnswer,
-} from './tokens.ts';
+} from './oauth-tokens.ts';
 import { findAuthenticatedClient, type AuthenticatedClient } from './oauth-sql.ts';
 import type { Keys } from '#core/keys.ts';
 import { HALCYON } from '#changelog/changelog.ts';

@@ -74,7 +74,7 @@ export const protocol: readonly Clause[] = [
       'test/security/error-description.test.ts > the errors of /register contain only permitted characters',
       'test/security/error-description.test.ts > the errors that /authorize sends to a client contain only permitted characters',
       'test/security/error-description.test.ts > the errors of the API about a token contain only permitted characters',
-      'src/identity/oauth/errors.test.ts > every code and description contains only the characters that RFC 6749 allows',
+      'src/identity/oauth/oauth-errors.test.ts > every code and description contains only the characters that RFC 6749 allows',
     ],
   },
   {

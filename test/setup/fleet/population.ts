@@ -2,7 +2,7 @@
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { idOf } from '#core/ids.ts';
-import { createToken } from '#identity/oauth/tokens.ts';
+import { createToken } from '#identity/oauth/oauth-tokens.ts';
 import { shardOfNumber } from '#stores/store-fields.ts';
 import { nextNumber } from '#stores/stores-sql.ts';
 import { KEY } from '../engine.ts';

@@ -14,7 +14,7 @@ import {
   takePendingDevice,
   type PickableStore,
 } from './authorize-sql.ts';
-import { createToken } from '../tokens.ts';
+import { createToken } from '../oauth-tokens.ts';
 import type { ConsentRequest } from './authorization-request.ts';
 
 type Decision = {

@@ -13,7 +13,7 @@ import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { rejections, type Fault } from '../errors.ts';
+import { rejections, type Fault } from '../oauth-errors.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, scopeNames, type GrantedScope } from '../scope.ts';

@@ -4,8 +4,8 @@
  */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { refusals, type Fault } from '../errors.ts';
-import { withoutTokens } from '../tokens.ts';
+import { refusals, type Fault } from '../oauth-errors.ts';
+import { withoutTokens } from '../oauth-tokens.ts';
 import type { Received } from './authorization-request.ts';
 
 const SHOWN_CHARACTERS = 200;

@@ -21,7 +21,7 @@ import {
   type ClientIdentity,
 } from './clients-sql.ts';
 import { ADDRESSES, clientFaults, type ClientDetails, type DetailLabels } from './client-rules.ts';
-import { createToken } from '../tokens.ts';
+import { createToken } from '../oauth-tokens.ts';
 
 const CHANGED =
   'The settings have changed since you opened this page, and nothing was saved. Your input is shown below: save it again ' +

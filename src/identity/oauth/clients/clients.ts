@@ -9,7 +9,7 @@ import type { AppWebhooks } from './app-webhook.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './client-rules.ts';
-import { createToken, type CreatedToken } from '../tokens.ts';
+import { createToken, type CreatedToken } from '../oauth-tokens.ts';
 
 export type NewClient = {
   name: string;

@@ -1,7 +1,7 @@
 /** Registration of clients by programs: POST /register (RFC 7591), its management (RFC 7592), and the tokens that allow it. */
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { createToken, hashToken, looksLike } from '../tokens.ts';
+import { createToken, hashToken, looksLike } from '../oauth-tokens.ts';
 import {
   deleteRegistrationToken,
   findAuthenticatedClient,
@@ -23,7 +23,7 @@ import { parseJson } from '#http/bodies/json-body.ts';
 import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
 import { createClient, createPublicClient, isClientId, type NewClient } from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
-import { toErrorDescription } from '../errors.ts';
+import { toErrorDescription } from '../oauth-errors.ts';
 import {
   fault,
   metadataOfClient,

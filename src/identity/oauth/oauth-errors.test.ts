@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { refusals, rejections, tokenErrors } from './errors.ts';
+import { refusals, rejections, tokenErrors } from './oauth-errors.ts';
 
 test('every code and description contains only the characters that RFC 6749 allows', () => {
   const faults = [refusals, rejections, tokenErrors].flatMap((table) => Object.values(table));
