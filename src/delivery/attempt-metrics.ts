@@ -3,10 +3,10 @@
  * histogram, 1.5 µs per attempt in all, of the 50 to 135 µs that a delivery takes.
  */
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Attempt } from './attempt/attempt.ts';
 import type { Entry } from './policy/entry.ts';
+import type { HourlyStats } from './hourly.ts';
 import type { Recorder } from './record/record.ts';
 import { isInternalError, labelOf } from './attempt/http/outcome.ts';
 
@@ -73,19 +73,19 @@ function attemptLine(entry: Entry, record: RecordResult, workerId: number): obje
   };
 }
 
-type Deps = {
-  clock: Clock;
-  log: Log;
-  metrics: AttemptMetrics;
-  hourlyStats: { add: (entry: Entry) => void };
-  workerId: number;
-};
-
 /** Entries without an attempt are not logged: disabling a webhook may end a million of them. */
 const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
 
 /** Wraps a recorder. */
-export function observeRecorder(recorder: Recorder, { clock, log, metrics, hourlyStats, workerId }: Deps): Recorder {
+export function observeRecorder(
+  recorder: Recorder,
+  { clock, log }: Pick<Runtime, 'clock' | 'log'>,
+  {
+    metrics,
+    hourlyStats,
+    workerId,
+  }: { metrics: AttemptMetrics; hourlyStats: Pick<HourlyStats, 'add'>; workerId: number },
+): Recorder {
   return {
     ...recorder,
     record: (entry, onRecorded) => {

@@ -87,16 +87,12 @@ function sampleLanes(lanes: Iterable<Lane>, moment: Moment): GaugeSample {
 // Gauges of the engine, read when metrics are scraped, so that they cost deliveries nothing.
 
 /** The parts of a worker that the gauges read. */
-type EngineView = {
-  clock: Clock;
-  settings: { slots: number };
-  engine: {
-    lanes: { all: () => Iterable<Lane> };
-    ownership: { owned: () => number[] };
-    dispatcher: { readonly slots: Slots };
-    connections: { readonly sockets: Sockets };
-    ownerWrites: { recorder: { unrecorded: () => number } };
-  };
+type WatchedParts = {
+  lanes: { all: () => Iterable<Lane> };
+  ownership: { owned: () => number[] };
+  dispatcher: { readonly slots: Slots };
+  connections: { readonly sockets: Sockets };
+  recorder: { unrecorded: () => number };
 };
 
 const MS = 1_000;
@@ -120,7 +116,7 @@ const createGauges =
     );
 
 /** Registers the metrics of connections. */
-function observeSockets(registry: Registry, { connections }: EngineView['engine']): void {
+function observeSockets(registry: Registry, { connections }: WatchedParts): void {
   const registers = [registry];
   registry.registerMetric(
     new Gauge({
@@ -158,13 +154,12 @@ function observeSockets(registry: Registry, { connections }: EngineView['engine'
   });
 }
 
-function observeEngine(registry: Registry, view: EngineView): void {
-  const { clock, settings } = view;
-  const { lanes, ownership, dispatcher, ownerWrites } = view.engine;
+function observeEngine(registry: Registry, clock: Clock, slots: number, parts: WatchedParts): void {
+  const { lanes, ownership, dispatcher, recorder } = parts;
   const registers = [registry];
   const gauge = createGauges(registry);
   gauge('halcyon_delivery_in_flight', 'Running attempts', () => dispatcher.slots.inFlight);
-  gauge('halcyon_delivery_slots', 'Attempts that may run at once', () => settings.slots);
+  gauge('halcyon_delivery_slots', 'Attempts that may run at once', () => slots);
   gauge(
     'halcyon_delivery_slow',
     'Running attempts that are slow or go to slow endpoints',
@@ -179,12 +174,12 @@ function observeEngine(registry: Registry, view: EngineView): void {
   gauge(
     'halcyon_delivery_unrecorded',
     'Finished attempts that are not recorded yet',
-    () => ownerWrites.recorder.unrecorded(),
+    () => recorder.unrecorded(),
     // Each process has a limit of its own.
     'max',
   );
   gauge('halcyon_shards_held', 'Shards that this process owns, of 256', () => ownership.owned().length);
-  observeSockets(registry, view.engine);
+  observeSockets(registry, parts);
   // One walk over the lanes fills three gauges: this one is collected first and sets the others.
   registry.registerMetric(
     new Gauge({
@@ -230,8 +225,8 @@ export type EngineMetrics = {
   shards: ShardMetrics;
   /** Counts a webhook that was disabled automatically. */
   deactivated: (why: DisableReason) => void;
-  /** Registers the gauges, which read the worker's state when scraped. */
-  watch: (view: EngineView) => void;
+  /** Registers the gauges, which read the parts of a worker with so many slots when scraped. */
+  watch: (clock: Clock, slots: number, parts: WatchedParts) => void;
 };
 
 export function createEngineMetrics(registry: Registry): EngineMetrics {
@@ -246,6 +241,6 @@ export function createEngineMetrics(registry: Registry): EngineMetrics {
     attempts: createAttemptMetrics(registry),
     shards: createShardMetrics(registry),
     deactivated: (why) => byWhy.get(why)?.inc(),
-    watch: (view) => observeEngine(registry, view),
+    watch: (clock, slots, parts) => observeEngine(registry, clock, slots, parts),
   };
 }

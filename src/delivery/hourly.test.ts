@@ -27,7 +27,7 @@ const OUTCOMES: readonly Outcome[] = [
 const { sql } = await testDatabase();
 const log = createLog('silent');
 const statsWith = (hourlyStatsRows = 1_000) =>
-  new HourlyStats({ sql, log, settings: { hourlyStatsEveryMs: 60_000, hourlyStatsRows } });
+  new HourlyStats({ sql, log }, { hourlyStatsEveryMs: 60_000, hourlyStatsRows });
 
 const idOf = (n: number): number => n * 256 + SHARD;
 const HOUR_MS = 3_600_000;
@@ -143,16 +143,14 @@ test('an attempt without a history row is not counted: no attempt, or a retried 
 test('an attempt that was not recorded because its shard was lost is left to the next owner', async () => {
   const id = idOf(45_000);
   const stats = statsWith();
-  const lost = {
-    fenceOf: () => undefined,
-    lastFenceOf: () => undefined,
-    onLost: () => {},
-    isMarked: () => false,
-    isOrdered: () => false,
-  };
-  const recorder = createRecorder({ sql, clock: systemClock, log, workerId: 77, ...lost });
+  const runtime = { sql, clock: systemClock, log };
+  const recorder = createRecorder(runtime, {
+    ownership: { workerId: 77, fenceOf: () => undefined, lastFenceOf: () => undefined, lost: () => {} },
+    quarantine: { isMarked: () => false },
+    lanes: { isOrdered: () => false },
+  });
   const metrics = createEngineMetrics(new Registry()).attempts;
-  const seen = observeRecorder(recorder, { clock: systemClock, log, metrics, hourlyStats: stats, workerId: 77 });
+  const seen = observeRecorder(recorder, runtime, { metrics, hourlyStats: stats, workerId: 77 });
   const isWritten = await new Promise<boolean>((resolve) => seen.record(entryOf(id, at(4)), resolve));
   await stats.flush();
   assert.deepEqual([isWritten, ...(await hoursOf([id]))], [false]);

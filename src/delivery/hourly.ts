@@ -3,11 +3,10 @@
  * few seconds, so an attempt costs a map look-up and no statement. They only feed charts: a crash loses the last
  * seconds, and a statement whose COMMIT result got lost is counted twice.
  */
-import type { Sql } from '#db/pool.ts';
 import { isRefused } from '#db/unavailable.ts';
 import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { labelOf } from './attempt/http/outcome.ts';
 import { storedAttempt } from './record/record-sql.ts';
 import type { Entry } from './policy/entry.ts';
@@ -38,19 +37,21 @@ const columnsOf = (rows: readonly Row[]) => ({
 });
 
 export class HourlyStats implements Running {
-  readonly #deps: { sql: Sql; log: Log; settings: HourlyStatsSettings };
+  readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
+  readonly #settings: HourlyStatsSettings;
   #rows = new Map<string, Row>();
   #uncounted = 0;
   #isFailing = false;
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
 
-  constructor(deps: { sql: Sql; log: Log; settings: HourlyStatsSettings }) {
-    this.#deps = deps;
+  constructor(runtime: Pick<Runtime, 'sql' | 'log'>, settings: HourlyStatsSettings) {
+    this.#runtime = runtime;
+    this.#settings = settings;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.flush(), this.#deps.settings.hourlyStatsEveryMs);
+    this.#timer = setInterval(() => void this.flush(), this.#settings.hourlyStatsEveryMs);
   }
 
   /** Writes the remaining rows; if that fails they are lost. */
@@ -94,14 +95,14 @@ export class HourlyStats implements Running {
 
   #row(key: string, make: () => Row): Row | undefined {
     const known = this.#rows.get(key);
-    if (known !== undefined || this.#rows.size >= this.#deps.settings.hourlyStatsRows) return known;
+    if (known !== undefined || this.#rows.size >= this.#settings.hourlyStatsRows) return known;
     const row = make();
     this.#rows.set(key, row);
     return row;
   }
 
   async #flush(): Promise<void> {
-    const { sql, log } = this.#deps;
+    const { sql, log } = this.#runtime;
     const pending = [...this.#rows.values()];
     this.#rows = new Map();
     if (this.#uncounted > 0)

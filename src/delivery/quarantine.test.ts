@@ -3,12 +3,10 @@ import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
 import { testClock } from '../../test/setup/clock.ts';
 import { testDatabase } from '../../test/setup/database.ts';
-import { until } from '../../test/setup/until.ts';
 import type { Pending } from './policy/entry.ts';
 import { Lane } from './queue/lane.ts';
-import { CrashCounts } from './leases/crash-count.ts';
 import { releaseShards, takeShards } from './leases/leases-sql.ts';
-import { Quarantine } from './quarantine.ts';
+import { CrashCounts, Quarantine } from './quarantine.ts';
 
 const SELF = 1;
 const DEAD = 9;
@@ -51,18 +49,11 @@ async function quarantineOf(shard: number, fence = 1, crashCount = 0) {
   const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
   // A fast endpoint, whose lane queues as many as are offered.
   lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
-  const quarantine = new Quarantine({
-    sql,
-    log: createLog('silent'),
-    workerId: SELF,
-    fenceOf: () => fence,
-    crashCountOf: () => crashCount,
-    onLost: (one) => lost.push(one),
-    onReady: () => {},
-    onReturned: () => {},
-  });
-  quarantine.gained([shard]);
-  await until(async () => quarantine.isReady(shard), Boolean);
+  const crashCounts = { of: () => crashCount };
+  const ownership = { workerId: SELF, fenceOf: () => fence, lost: (one: number) => void lost.push(one), crashCounts };
+  const quarantine = new Quarantine({ sql, log: createLog('silent') }, ownership, { send: () => {} });
+  assert.deepEqual(await quarantine.load([shard]), [shard]);
+  assert.equal(quarantine.isReady(shard), true);
   /** Takes the queued deliveries and returns those that may be sent. */
   const sendAll = (): number[] => {
     const sent: number[] = [];

@@ -5,9 +5,14 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#db/batch.ts';
-import type { Sql } from '#db/pool.ts';
-import type { Log } from '#core/log.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { resetCrashCounts } from './leases/leases-sql.ts';
+import type { Fences, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
+import type { Lane } from './queue/lane.ts';
+import type { LaneWork } from './work.ts';
 import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
 
 /**
@@ -60,6 +65,49 @@ export class IsolationSlot {
 }
 
 /**
+ * A delivery that crashes workers is pending and due, so it does so within seconds of a take-over, far less than an
+ * hour.
+ */
+const STABLE_AFTER_MS = 3_600_000;
+
+/** Counts, per owned shard, how many consecutive owners crashed. An owner that survives for an hour resets the count. */
+export class CrashCounts {
+  readonly #worker: number;
+  readonly #clock: Clock;
+  readonly #byShard = new Map<number, { crashCount: number; sinceMs: number }>();
+
+  constructor(worker: number, clock: Clock) {
+    this.#worker = worker;
+    this.#clock = clock;
+  }
+
+  /** Starts to track shards that were taken. */
+  add(shards: readonly { shard: number; crashCount: number }[]): void {
+    const sinceMs = this.#clock.monotonicMs();
+    for (const { shard, crashCount } of shards) this.#byShard.set(shard, { crashCount, sinceMs });
+  }
+
+  of(shard: number): number {
+    return this.#byShard.get(shard)?.crashCount ?? 0;
+  }
+
+  /** Resets the crash count of shards that this worker has owned for an hour. */
+  async resetStable(run: (query: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
+    const beforeMs = this.#clock.monotonicMs() - STABLE_AFTER_MS;
+    const stable = [...this.#byShard].filter(([, { crashCount, sinceMs }]) => crashCount > 0 && sinceMs < beforeMs);
+    if (stable.length === 0) return;
+    await run((sql) =>
+      resetCrashCounts(
+        sql,
+        this.#worker,
+        stable.map(([shard]) => shard),
+      ),
+    );
+    for (const [, entry] of stable) entry.crashCount = 0;
+  }
+}
+
+/**
  * Deliveries are marked after this many consecutive crashes of owners. A single one may have another cause: a machine
  * switched off, memory exhausted.
  */
@@ -67,39 +115,24 @@ const MARK_FROM_CRASHES = 2;
 const RETRY_MS = 250;
 const BATCH_ROWS = 500;
 
-/** What the quarantine needs of a lane. */
-export type WaitingLane = {
-  readonly shard: number;
-  readonly isClosed: boolean;
-  attemptEnded: () => void;
-  requeue: (delivery: Pending) => void;
-};
-
-type Deps<L> = {
-  sql: Sql;
-  log: Log;
-  workerId: number;
-  fenceOf: (shard: number) => number | undefined;
-  /** Returns how many consecutive owners of the shard crashed. */
-  crashCountOf: (shard: number) => number;
-  onLost: (shard: number, fence: number) => void;
-  /** The markers of these shards are loaded: their deliveries may be sent. */
-  onReady: (shards: number[]) => void;
-  /** Deliveries were returned to the queue of the lane. */
-  onReturned: (lane: L) => void;
-};
+/** `crashCounts` says how many consecutive owners of a shard crashed. */
+type Owned = Fences & { readonly crashCounts: Pick<Ownership['crashCounts'], 'of'> };
 
 /** The marked deliveries of the owned shards. Writes and loads their markers, and admits them to the isolation slot. */
-export class Quarantine<L extends WaitingLane> {
-  readonly #deps: Deps<L>;
+export class Quarantine {
+  readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
+  readonly #ownership: Owned;
+  readonly #work: Pick<LaneWork, 'send'>;
   /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
-  #waiting: { lane: L; delivery: Pending }[] = [];
+  #waiting: { lane: Lane; delivery: Pending }[] = [];
   readonly #batcher: Batcher<Marker, boolean>;
 
-  constructor(deps: Deps<L>) {
-    this.#deps = deps;
+  constructor(runtime: Pick<Runtime, 'sql' | 'log'>, ownership: Owned, work: Pick<LaneWork, 'send'>) {
+    this.#runtime = runtime;
+    this.#ownership = ownership;
+    this.#work = work;
     this.#batcher = createBatcher<Marker, boolean>({
       maxRows: BATCH_ROWS,
       maxBytes: Number.POSITIVE_INFINITY,
@@ -108,9 +141,31 @@ export class Quarantine<L extends WaitingLane> {
     });
   }
 
-  /** Loads the markers of the shards; nothing may be sent for them before that. */
-  gained(shards: readonly number[]): void {
-    void this.#load(shards);
+  /**
+   * Loads the markers of the shards; nothing may be sent for them before that. Resolves with the shards of which deliveries may
+   * be sent from then on.
+   */
+  async load(shards: readonly number[]): Promise<number[]> {
+    const { sql, log } = this.#runtime;
+    const fenceOf = (shard: number) => this.#ownership.fenceOf(shard);
+    for (;;) {
+      const fences = new Map(shards.map((shard) => [shard, fenceOf(shard)]));
+      const owned = shards.filter((shard) => fences.get(shard) !== undefined);
+      if (owned.length === 0) return [];
+      try {
+        const rows = await loadMarkers(sql, owned);
+        // A shard that was lost and taken again meanwhile has a load of its own in progress.
+        const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
+        const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
+        for (const shard of stillOwned)
+          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker])));
+        this.#logCrashed(rows.filter(({ shard }) => stillOwned.includes(shard)));
+        return stillOwned;
+      } catch (error) {
+        log.warn({ reason: String(error) }, 'loading quarantined deliveries failed; retrying');
+        await wait(RETRY_MS);
+      }
+    }
   }
 
   lost(shards: readonly number[]): void {
@@ -142,7 +197,7 @@ export class Quarantine<L extends WaitingLane> {
    * Returns whether a dequeued delivery may be sent now; undefined if it must never be sent again. If false, it waits
    * here and returns to the front of its lane when the slot is released.
    */
-  admit(lane: L, delivery: Pending): boolean | undefined {
+  admit(lane: Lane, delivery: Pending): boolean | undefined {
     const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
     if (crashCount === 0) return true;
     if (crashCount >= DEAD_LETTER_AT_CRASHES) return undefined;
@@ -157,7 +212,7 @@ export class Quarantine<L extends WaitingLane> {
    * already.
    */
   mustMark(shard: number, deliveryId: number): boolean {
-    return this.#deps.crashCountOf(shard) >= MARK_FROM_CRASHES || this.isMarked(shard, deliveryId);
+    return this.#ownership.crashCounts.of(shard) >= MARK_FROM_CRASHES || this.isMarked(shard, deliveryId);
   }
 
   /**
@@ -165,7 +220,7 @@ export class Quarantine<L extends WaitingLane> {
    * only wait. Returns false if the shard is not owned any more, so that it must not be sent.
    */
   async mark(shard: number, deliveryId: number): Promise<boolean> {
-    const fence = this.#deps.fenceOf(shard);
+    const fence = this.#ownership.fenceOf(shard);
     const known = this.#markers.get(shard)?.get(deliveryId);
     if (fence === undefined || known?.fence === fence) return fence !== undefined;
     const ownsShard = await this.#batcher.submit({ shard, deliveryId });
@@ -190,36 +245,13 @@ export class Quarantine<L extends WaitingLane> {
    * Returns waiting deliveries to their lanes. All of them, whatever the limit: a lane may be paused by now, and a slot
    * reserved for it would block the others. They are few, and are admitted again here.
    */
-  release(matches: (lane: L) => boolean): void {
+  release(matches: (lane: Lane) => boolean): void {
     const all = this.#waiting;
     this.#waiting = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
     // In reverse, so that the one that waited first is at the front.
     for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
-    for (const lane of new Set(returned.map(({ lane: one }) => one))) this.#deps.onReturned(lane);
-  }
-
-  async #load(shards: readonly number[]): Promise<void> {
-    const { sql, log, fenceOf, onReady } = this.#deps;
-    for (;;) {
-      const fences = new Map(shards.map((shard) => [shard, fenceOf(shard)]));
-      const owned = shards.filter((shard) => fences.get(shard) !== undefined);
-      if (owned.length === 0) return;
-      try {
-        const rows = await loadMarkers(sql, owned);
-        // A shard that was lost and taken again meanwhile has a load of its own in progress.
-        const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
-        const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
-        for (const shard of stillOwned)
-          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker])));
-        this.#logCrashed(rows.filter(({ shard }) => stillOwned.includes(shard)));
-        onReady(stillOwned);
-        return;
-      } catch (error) {
-        log.warn({ reason: String(error) }, 'loading quarantined deliveries failed; retrying');
-        await wait(RETRY_MS);
-      }
-    }
+    if (returned.length > 0) this.#work.send(new Set(returned.map(({ lane }) => lane)));
   }
 
   #logCrashed(markers: readonly StoredMarker[]): void {
@@ -228,22 +260,24 @@ export class Quarantine<L extends WaitingLane> {
       .map(({ deliveryId, crashCount }) => ({ deliveryId, crashCount }));
     if (crashed.length === 0) return;
     const worst = Math.max(...crashed.map(({ crashCount }) => crashCount));
-    this.#deps.log.warn(
+    this.#runtime.log.warn(
       { deliveries: crashed.length, worst },
       'deliveries were in flight when workers crashed; quarantined',
     );
   }
 
   async #write(markers: readonly Marker[]): Promise<boolean[]> {
-    const { sql, workerId, fenceOf, onLost } = this.#deps;
+    const { workerId } = this.#ownership;
     const shards = [...new Set(markers.map(({ shard }) => shard))].toSorted((a, b) => a - b);
     const fences = shards.flatMap((shard) => {
-      const fence = fenceOf(shard);
+      const fence = this.#ownership.fenceOf(shard);
       return fence === undefined ? [] : [{ shard, fence }];
     });
     const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
-    const owned = new Set(fences.length === 0 ? [] : await insertMarkers(sql, workerId, columns, markers));
-    for (const { shard, fence } of fences) if (!owned.has(shard)) onLost(shard, fence);
+    const owned = new Set(
+      fences.length === 0 ? [] : await insertMarkers(this.#runtime.sql, workerId, columns, markers),
+    );
+    for (const { shard, fence } of fences) if (!owned.has(shard)) this.#ownership.lost(shard, fence);
     return markers.map(({ shard }) => owned.has(shard));
   }
 }

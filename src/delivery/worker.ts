@@ -1,12 +1,32 @@
 /**
- * The public interface of the delivery worker: start, stop, offer committed deliveries, invalidate webhooks and events.
+ * The public interface of the delivery worker: start, stop, offer committed deliveries, invalidate webhooks and events. Its parts are
+ * constructed in the order in which they use each other.
  */
 import { within, type Running } from '#core/lifecycle.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
-import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
-import type { Pending } from './policy/entry.ts';
-import type { Lane } from './queue/lane.ts';
+import { observeRecorder } from './attempt-metrics.ts';
+import { Bodies } from './attempt/bodies.ts';
+import { Connections, type ConnectionSettings } from './attempt/http/connections.ts';
+import { Composer, type ComposerSettings } from './attempt/request.ts';
+import type { EngineMetrics } from './delivery-metrics.ts';
 import type { EventRow } from './delivery-sql.ts';
+import { HourlyStats, type HourlyStatsSettings } from './hourly.ts';
+import { Ownership, type LeaseSettings } from './leases/ownership.ts';
+import type { Pending } from './policy/entry.ts';
+import { Unfetched } from './pull/unfetched.ts';
+import { Quarantine } from './quarantine.ts';
+import { Arrivals } from './queue/arrivals.ts';
+import { Discovery } from './queue/discovery.ts';
+import { Dispatcher, type DispatchSettings } from './queue/dispatcher.ts';
+import { Fetcher } from './queue/fetcher.ts';
+import type { Lane } from './queue/lane.ts';
+import { Lanes, type LanesLimits } from './queue/lanes.ts';
+import { Schedule } from './queue/schedule.ts';
+import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
+import { createRecorder, withWarnings, type Notify } from './record/record.ts';
+import { LaneWork, ShardWork } from './work.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };
@@ -18,53 +38,123 @@ export function workOf({ shard, delivery }: CommittedDelivery): Work {
   return { shard, webhookId: delivery.webhookId, deliveryId: delivery.id };
 }
 
-export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopTimeouts } };
+type WorkerRuntime = Pick<Runtime, 'sql' | 'direct' | 'clock' | 'random' | 'log' | 'sealer' | 'guard'>;
+
+export type WorkerSettings = LeaseSettings &
+  LanesLimits &
+  DispatchSettings &
+  ConnectionSettings &
+  ComposerSettings &
+  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number; stopping: StopTimeouts };
+
+type WorkerOptions = {
+  settings: WorkerSettings;
+  metrics: EngineMetrics;
+  /** Disables a webhook, in the transaction that locks its shard lease. */
+  disableWebhook: DisableWebhook;
+  /** Notifies a store about the state of its webhook. */
+  notify: Notify;
+  /** The clock of the leases, if it is not that of the lanes: a test advances the latter by hours without losing a shard. */
+  leaseClock?: Clock;
+};
+
+/** Constructs the parts of a worker: each uses those above it. `work` and `shardWork` also use parts below them, so they are linked last. */
+function createParts(
+  runtime: WorkerRuntime,
+  { settings, metrics, disableWebhook, notify, leaseClock: clock = runtime.clock }: WorkerOptions,
+) {
+  const { direct, log } = runtime;
+  const { workerId } = settings;
+  const composer = new Composer(settings);
+  const connections = new Connections(runtime, settings);
+  const bodies = new Bodies(runtime, settings);
+  const lanes = new Lanes(settings, bodies);
+  const work = new LaneWork();
+  const shardWork = new ShardWork(runtime.clock, work);
+  const ownership = new Ownership({ direct, clock, log }, settings, metrics.shards, shardWork);
+  // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
+  const quarantine = new Quarantine(runtime, ownership, work);
+  const hourlyStats = new HourlyStats(runtime, settings);
+  const written = createRecorder(runtime, { ownership, quarantine, lanes });
+  const observed = observeRecorder(written, runtime, { metrics: metrics.attempts, hourlyStats, workerId });
+  const recorder = withWarnings(observed, { log, notify });
+  const pendingDisables = new PendingDisables(runtime, { ownership, work, metrics, disableWebhook, notify, settings });
+  const fetcher = new Fetcher(runtime, { ownership, bodies, pendingDisables, work });
+  const schedule = new Schedule(runtime, fetcher, work);
+  const dispatcher = new Dispatcher(
+    runtime,
+    { ownership, bodies, composer, connections, quarantine, recorder, schedule, metrics: metrics.attempts },
+    settings,
+  );
+  const unfetched = new Unfetched(runtime, ownership, settings);
+  const discovery = new Discovery(runtime, { lanes, ownership, unfetched, work });
+  const arrivals = new Arrivals(runtime, { ownership, lanes, bodies, fetcher, work });
+  work.link({ fetcher, schedule, dispatcher });
+  shardWork.link({ lanes, quarantine, recorder, dispatcher, discovery });
+  return {
+    connections,
+    bodies,
+    lanes,
+    work,
+    shardWork,
+    ownership,
+    hourlyStats,
+    recorder,
+    fetcher,
+    schedule,
+    dispatcher,
+    unfetched,
+    discovery,
+    arrivals,
+  };
+}
 
 export class Worker implements Running {
-  readonly #deps: WorkerDeps;
-  readonly #engine: Engine;
+  readonly #runtime: WorkerRuntime;
+  readonly #settings: WorkerSettings;
+  readonly #parts: ReturnType<typeof createParts>;
   #listener: Running | undefined;
-  /** Wall-clock time when notifications may last have been missed, or shards were taken. */
-  #changedAtMs = 0;
   #stopping: Promise<void> | undefined;
 
-  constructor(deps: WorkerDeps) {
-    this.#deps = deps;
-    this.#engine = new Engine(deps, () => this.#noteChange());
+  constructor(runtime: WorkerRuntime, options: WorkerOptions) {
+    this.#runtime = runtime;
+    this.#settings = options.settings;
+    this.#parts = createParts(runtime, options);
+    options.metrics.watch(runtime.clock, options.settings.slots, this.#parts);
   }
 
   /** Returns whether this worker's lease was confirmed recently enough to act on it. */
   leaseIsValid(): boolean {
-    return this.#engine.ownership.isLeaseConfirmed();
+    return this.#parts.ownership.isLeaseConfirmed();
   }
 
   async start(): Promise<void> {
-    const { ownership, schedule, discovery, arrivals, bodies, lanes, ownerWrites } = this.#engine;
+    const { ownership, schedule, discovery, arrivals, bodies, lanes, work, shardWork, hourlyStats } = this.#parts;
     this.#listener = await listenForChanges(
-      this.#deps.direct,
+      this.#runtime.direct,
       {
-        onWork: (work) => arrivals.receive(work),
+        onWork: (announced) => arrivals.receive(announced),
         onWebhook: (lane) => this.webhookChanged(lane),
         onRetry: (requests) => arrivals.retry(requests),
         onEvents: this.eventsErased,
         onMissed: () => {
-          this.#noteChange();
-          for (const lane of lanes.all()) this.#engine.reloadTarget(lane);
+          shardWork.noteChange();
+          for (const lane of lanes.all()) work.reload(lane);
           bodies.forgetAll();
           discovery.scanAll();
         },
       },
-      this.#deps.settings.leaseMs,
+      this.#settings.leaseMs,
     );
     ownership.start();
     schedule.start();
     discovery.start();
-    ownerWrites.hourlyStats.start();
+    hourlyStats.start();
   }
 
   /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
   offer(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
-    const { ownership, bodies, lanes } = this.#engine;
+    const { ownership, bodies, lanes, work } = this.#parts;
     const notOwned: CommittedDelivery[] = [];
     const touched = new Set<Lane>();
     for (const committed of deliveries) {
@@ -78,7 +168,7 @@ export class Worker implements Running {
       lane.deliveries.offer(delivery);
       touched.add(lane);
     }
-    this.#engine.send(touched);
+    work.send(touched);
     return notOwned;
   }
 
@@ -88,43 +178,39 @@ export class Worker implements Running {
    * sent and recorded already, or if an erasure of its event may have been missed.
    */
   receive(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
-    const { arrivals, lanes } = this.#engine;
+    const { arrivals, lanes, ownership, shardWork } = this.#parts;
     const isFresh = ({ shard, delivery: { webhookId, dueAt } }: CommittedDelivery): boolean =>
-      dueAt.getTime() > this.#changedAtMs &&
+      dueAt.getTime() > shardWork.changedAtMs &&
       lanes.find(shard, webhookId)?.deliveries.wasFetchedSince(dueAt.getTime()) !== true;
     const { fresh = [], late = [] } = Object.groupBy(deliveries, (one) => (isFresh(one) ? 'fresh' : 'late'));
     arrivals.receive(late.map(workOf));
-    return [...this.offer(fresh), ...late.filter(({ shard }) => !this.#engine.ownership.owns(shard))];
+    return [...this.offer(fresh), ...late.filter(({ shard }) => !ownership.owns(shard))];
   }
 
   /** Returns the worker that owned the shard at the last heartbeat; undefined if none did. */
   ownerOf(shard: number): number | undefined {
-    return this.#engine.ownership.ownerOf(shard);
-  }
-
-  #noteChange(): void {
-    this.#changedAtMs = this.#deps.clock.now().getTime();
+    return this.#parts.ownership.ownerOf(shard);
   }
 
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
-    const { ownership, lanes } = this.#engine;
+    const { ownership, lanes, work } = this.#parts;
     // Also creates a lane if none is in memory: a disabled webhook's deliveries that are not due yet have to be
     // ended too.
-    if (ownership.owns(shard)) this.#engine.reloadTarget(lanes.get(shard, webhookId));
+    if (ownership.owns(shard)) work.reload(lanes.get(shard, webhookId));
   }
 
   /** Discards cached bodies of these events after an erasure: they are read again before they are sent. */
-  readonly eventsErased = (ids: readonly number[]): void => this.#engine.bodies.forget(ids);
+  readonly eventsErased = (ids: readonly number[]): void => this.#parts.bodies.forget(ids);
 
   /** Returns the shards that this worker owns; other jobs that run once per shard are distributed by them too. */
   ownedShards(): number[] {
-    return this.#engine.ownership.owned();
+    return this.#parts.ownership.owned();
   }
 
   /** Polls the table for work, after a COMMIT whose result is unknown. */
   rediscover(): void {
-    this.#engine.discovery.scanAll();
+    this.#parts.discovery.scanAll();
   }
 
   /**
@@ -137,10 +223,10 @@ export class Worker implements Running {
   }
 
   async #stop(): Promise<void> {
-    const { clock, log } = this.#deps;
-    const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, ownerWrites } =
-      this.#engine;
+    const { clock, log } = this.#runtime;
+    const { exchangesMs, recordsMs, handBackMs } = this.#settings.stopping;
+    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, recorder } =
+      this.#parts;
     const startedMs = clock.monotonicMs();
     ownership.stopTaking();
     discovery.stop();
@@ -150,11 +236,11 @@ export class Worker implements Running {
     fetcher.stop();
     dispatcher.stop();
     let aborted = 0;
-    const abortTimer = setTimeout(() => (aborted = this.#engine.abort(() => true)), exchangesMs);
+    const abortTimer = setTimeout(() => (aborted = dispatcher.abort(() => true)), exchangesMs);
     // Without a database nothing can be recorded: the next owner repeats attempts that are unrecorded by then.
     await within(exchangesMs + recordsMs, { stop: () => this.#finish() }).stop();
     clearTimeout(abortTimer);
-    const unrecorded = ownerWrites.recorder.unrecorded();
+    const unrecorded = recorder.unrecorded();
     await within(handBackMs, { stop: () => this.#handBack() }).stop();
     const tookMs = Math.round(clock.monotonicMs() - startedMs);
     // The next owner repeats the aborted and unrecorded attempts.
@@ -163,12 +249,12 @@ export class Worker implements Running {
   }
 
   async #handBack(): Promise<void> {
-    const { ownership, ownerWrites } = this.#engine;
-    await Promise.all([this.#listener?.stop(), ownership.stop(), ownerWrites.hourlyStats.stop()]);
+    const { ownership, hourlyStats } = this.#parts;
+    await Promise.all([this.#listener?.stop(), ownership.stop(), hourlyStats.stop()]);
   }
 
   async #finish(): Promise<void> {
-    const { dispatcher, ownerWrites, completions } = this.#engine;
-    while (dispatcher.slots.inFlight > 0 || ownerWrites.recorder.unrecorded() > 0) await completions.next();
+    const { dispatcher, recorder } = this.#parts;
+    while (dispatcher.slots.inFlight > 0 || recorder.unrecorded() > 0) await dispatcher.completions.next();
   }
 }

@@ -4,8 +4,9 @@ import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partition-keeper.ts';
 import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
 import { LiveStreams } from '#dashboard/live.ts';
-import { createAnnouncer, retryNow } from '#delivery/announce.ts';
-import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
+import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
+import { rescheduleSnapshot, startSnapshots } from '#events/snapshots/snapshots.ts';
+import { startRecoveries } from '#events/replay/recoveries.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -20,7 +21,7 @@ import { ping } from '#db/activity.ts';
 import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
-import { createOnDemandDelivery, createWorker, openNotices, publishSnapshots, recoverEvents } from './delivery.ts';
+import { createOnDemandDelivery, createWorker, openNotices } from './delivery.ts';
 import { applyChange } from './home-changes.ts';
 import {
   announceChanges,
@@ -121,17 +122,15 @@ function openChanges(
 
 /** What delivers. None of it has a connection yet. */
 function createDelivering(deps: DatabaseDeps) {
-  const { id, config, sql, clock, log, roles, registry, sealer, guard, mailer, home, siblings } = deps;
+  const { id, config, sql, clock, log, roles, registry, home, siblings } = deps;
   // One allocator per process and database: ids rise in the order of events in this process.
   const allocateIds = createIdAllocator(() => clock.monotonicMs());
   const observing = observeStores(registry, deps);
   const accounts = id === HOME ? ACCOUNTS_HERE : accountsIn(home);
   const internalEvents = openInternalEvents(config, allocateIds, accounts);
   const announcer = createAnnouncer({ sql, log });
-  const notices = openNotices(deps, home, mailer);
-  const worker = roles.includes('deliver')
-    ? createWorker(deps, sealer, guard, observing.engine, internalEvents, notices)
-    : undefined;
+  const notices = openNotices(deps, home);
+  const worker = roles.includes('deliver') ? createWorker(deps, observing.engine, internalEvents, notices) : undefined;
   if (worker !== undefined) siblings?.receive('eventsErased', worker.eventsErased);
   return { allocateIds, observing, internalEvents, announcer, notices, worker };
 }
@@ -139,9 +138,9 @@ type Delivering = ReturnType<typeof createDelivering>;
 
 /** What serves requests about stores of the database. */
 function createServing(deps: DatabaseDeps, delivering: Delivering) {
-  const { id, sql, clock, log, sealer, guard, siblings, withOutbox } = deps;
+  const { id, sql, clock, log, siblings, withOutbox } = deps;
   const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
-  const onDemand = createOnDemandDelivery(deps, sealer, guard, allocateIds);
+  const onDemand = createOnDemandDelivery(deps, allocateIds);
   const publishing = openPublishing({
     ...deps,
     worker,
@@ -150,7 +149,7 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     allocateIds,
     internalEvents: id === HOME ? withOutbox(internalEvents) : internalEvents,
     metrics: observing.publishing,
-    onPullDeliveries: onDemand.onPullDeliveries,
+    onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
   const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
   const liveStreams = new LiveStreams({ sql, clock, log });
@@ -166,7 +165,7 @@ async function startParts(
   serving: Serving | undefined,
   running: Running[],
 ): Promise<void> {
-  const { id, config, direct, clock, log, registry, each } = deps;
+  const { id, config, sql, direct, clock, log, registry, each } = deps;
   const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
   await deps.prepare();
@@ -174,8 +173,13 @@ async function startParts(
   if (worker !== undefined) {
     keep(worker, exchangesMs + recordsMs + handBackMs);
     await worker.start();
-    keep(publishSnapshots(deps, worker, internalEvents));
-    keep(recoverEvents(deps, worker, observing.recoveries));
+    // The jobs of stores run in the worker of their shard, so that they continue while no API is served.
+    const { snapshots, recoveries } = config;
+    const shards = () => worker.ownedShards();
+    const { writeInternalEvents } = internalEvents;
+    keep(startSnapshots({ sql, clock, log, writeInternalEvents, shards, settings: snapshots }));
+    const metrics = observing.recoveries;
+    keep(startRecoveries({ sql, clock, log, metrics, announce: announceWork, shards, settings: recoveries }));
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;

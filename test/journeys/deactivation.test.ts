@@ -112,17 +112,14 @@ test('ten thousand failures within five minutes do not disable a webhook, and a 
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(webhookId);
   await engine.sql`update shard_lease set owner = 7, fence = 1 where shard = ${shard}`;
-  const recorder = createRecorder({
-    sql: engine.sql,
-    clock: systemClock,
-    log: createLog('error'),
-    workerId: 7,
-    fenceOf: () => 1,
-    lastFenceOf: () => 1,
-    onLost: () => {},
-    isMarked: () => false,
-    isOrdered: () => false,
-  });
+  const recorder = createRecorder(
+    { sql: engine.sql, clock: systemClock, log: createLog('error') },
+    {
+      ownership: { workerId: 7, fenceOf: () => 1, lastFenceOf: () => 1, lost: () => {} },
+      quarantine: { isMarked: () => false },
+      lanes: { isOrdered: () => false },
+    },
+  );
   const reply = { code: 500, headers: '', body: '' };
   const startMs = Date.now();
   let state = {

@@ -5,7 +5,7 @@ import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/record/record.ts';
-import { PendingDisables, type DisableWebhook } from '#delivery/record/pending-disable.ts';
+import { PendingDisables, type DisableWebhook } from '#delivery/queue/pending-disable.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
@@ -26,19 +26,17 @@ async function start() {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
     const lane = new Lane(shard, webhookId, { laneQueue: 1, slotsPerLane: 1, slotsPerSlowLane: 1 });
-    const switchOffs = new PendingDisables({
-      sql,
-      clock,
-      log: createLog('silent'),
-      workerId: 7,
-      fenceOf: () => fence,
-      onLost: (one) => lost.push(one),
-      metrics: { deactivated: () => {} },
-      notify: (notice) => void notices.push(notice),
-      settings: { leaseMs, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
-      disableWebhook: switchOff,
-      onDone: () => resolve(lost),
-    });
+    const switchOffs = new PendingDisables(
+      { sql, clock, log: createLog('silent') },
+      {
+        ownership: { workerId: 7, fenceOf: () => fence, lost: (one) => void lost.push(one) },
+        metrics: { deactivated: () => {} },
+        notify: (notice) => void notices.push(notice),
+        settings: { leaseMs, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
+        disableWebhook: switchOff,
+        work: { reload: () => resolve(lost) },
+      },
+    );
     switchOffs.request(lane, epoch);
     return done;
   };

@@ -252,14 +252,8 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   const gone = async () =>
     (await app.sql`select state from delivery_done where webhook_id = ${id}`).map(({ state }) => state);
   const { clock } = app;
-  const settings = { unfetchedDays: 30 };
-  const unfetched = new Unfetched({
-    sql: storesOf(app.sql),
-    clock,
-    log: createLog('error'),
-    owns: () => true,
-    settings,
-  });
+  const runtime = { sql: storesOf(app.sql), clock, log: createLog('error') };
+  const unfetched = new Unfetched(runtime, { owns: () => true }, { unfetchedDays: 30 });
   unfetched.end(shardOf(id), Number(used.split('/')[2]));
   unfetched.end(shardOf(id), id);
   assert.deepEqual(await until(gone, ({ length }) => length > 0), ['failed']);

@@ -214,22 +214,14 @@ export async function startEngine(
     startWorker: async (settings = {}, own = {}) => {
       const workerId = randomBytes(6).readUIntBE(0, 6);
       const guard = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, given.resolve ?? resolverOf());
-      const all = { ...defaults, ...settings, workerId };
-      const metrics = createEngineMetrics(new Registry());
-      const worker = new Worker({
-        sql,
-        direct: given.direct ?? sql,
-        clock,
+      const runtime = { sql, direct: given.direct ?? sql, clock, random: () => 0, log, sealer, guard };
+      const worker = new Worker(runtime, {
+        metrics: createEngineMetrics(new Registry()),
         leaseClock: { now: clock.now, monotonicMs: systemClock.monotonicMs },
-        random: () => 0,
-        log,
-        sealer,
-        guard,
-        metrics,
         disableWebhook: createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog),
         notify: (notice) => notices?.notify(notice),
         ...own,
-        settings: all,
+        settings: { ...defaults, ...settings, workerId },
       });
       ends.after(() => worker.stop());
       await worker.start();

@@ -34,7 +34,7 @@ export function openFixture(
   own: Partial<ConnectionSettings> = {},
   { guard = loopback, clock = systemClock }: { guard?: Guard; clock?: Clock } = {},
 ): Fixture {
-  const connections = new Connections({ guard, clock, settings: { ...connectionSettings, ...own } });
+  const connections = new Connections({ guard, clock }, { ...connectionSettings, ...own });
   after(() => connections.stop());
   return {
     connections,

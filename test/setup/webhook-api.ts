@@ -3,7 +3,6 @@
  * tokens.
  */
 import { createGuard } from '#delivery/attempt/http/guard.ts';
-import { readConfig } from '../../src/config/config.ts';
 import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
@@ -155,13 +154,10 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
     search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3, searchesWaiting: 10 }),
     sealer,
     config: readConfig({ BASE_URL, WEBHOOK_VERSIONS: settings.versions }, '/'),
-    preview: createPreview({
-      sql,
-      sealer,
-      log: createLog('error'),
-      baseUrl: BASE_URL,
-      settings: { headerPrefix: 'Service', userAgent: 'Halcyon/test', relationPrefix: 'svc' },
-    }),
+    preview: createPreview(
+      { sql, sealer, log: createLog('error') },
+      { baseUrl: BASE_URL, headerPrefix: 'Service', userAgent: 'Halcyon/test', relationPrefix: 'svc' },
+    ),
     onKeyReplaced: (webhook) => void newKeys.push(webhook.webhookId),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),

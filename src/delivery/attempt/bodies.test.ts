@@ -23,7 +23,7 @@ async function publishLong(count: number) {
   }));
   const published = await engine.publisher({ storeId: engine.storeId, events, now: engine.clock.now() });
   const ids = published.map(({ id }) => id);
-  const bodies = new Bodies({ sql: engine.sql, bodyCacheBytes: CACHE_BYTES });
+  const bodies = new Bodies({ sql: engine.sql }, { bodyCacheBytes: CACHE_BYTES });
   return { ids, bodies, shard: shardOf(engine.storeId) };
 }
 

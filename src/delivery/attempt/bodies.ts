@@ -2,7 +2,7 @@
 import { createCipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
-import type { Sql } from '#db/pool.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { shardOf } from '#core/ids.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { type EventRow, loadEvents } from '../delivery-sql.ts';
@@ -146,7 +146,7 @@ const FORGOTTEN_MAX = 100_000;
 const LOAD_SHARE = 1 / 16;
 
 export class Bodies {
-  readonly #sql: Sql;
+  readonly #sql: Runtime['sql'];
   readonly #cache: EventCache;
   /** Limit of text bytes per statement; several statements run at once. */
   readonly #loadBytes: number;
@@ -156,10 +156,10 @@ export class Bodies {
   /** The value of `#forgetCount` when notifications may last have been missed, which may concern any event. */
   #allForgotten = 0;
 
-  constructor(deps: { sql: Sql; bodyCacheBytes: number }) {
-    this.#sql = deps.sql;
-    this.#cache = new EventCache(deps.bodyCacheBytes);
-    this.#loadBytes = Math.ceil(deps.bodyCacheBytes * LOAD_SHARE);
+  constructor({ sql }: Pick<Runtime, 'sql'>, { bodyCacheBytes }: { bodyCacheBytes: number }) {
+    this.#sql = sql;
+    this.#cache = new EventCache(bodyCacheBytes);
+    this.#loadBytes = Math.ceil(bodyCacheBytes * LOAD_SHARE);
   }
 
   /** Returns the number of erasures so far: taken before a read and passed to `put`. */

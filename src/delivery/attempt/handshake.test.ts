@@ -29,7 +29,7 @@ const settings: HandshakeSettings = {
 };
 
 function handshakesWith(own: Partial<HandshakeSettings> = {}, { guard = loopback, clock = testClock() } = {}) {
-  const handshakes = new Handshakes({ guard, clock, log: createLog('error'), settings: { ...settings, ...own } });
+  const handshakes = new Handshakes({ guard, clock, log: createLog('error') }, { ...settings, ...own });
   after(() => handshakes.stop());
   return handshakes;
 }

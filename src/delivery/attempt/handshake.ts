@@ -6,10 +6,9 @@ import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from './http/exchange.ts';
-import type { Guard } from '#core/guard.ts';
 import { isInternalError, labelOf, type Outcome } from './http/outcome.ts';
 
 export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answerReadBytes'> &
@@ -94,7 +93,8 @@ export class Handshakes implements Running {
   /** The name of this service, which endpoints have to allow. */
   readonly origin: string;
   readonly timeoutMs: number;
-  readonly #deps: { clock: Clock; log: Log; settings: HandshakeSettings };
+  readonly #runtime: Pick<Runtime, 'clock' | 'log'>;
+  readonly #settings: HandshakeSettings;
   readonly #connections: Connections;
   readonly #limits: ExchangeLimits;
   readonly #ofAskers: Buckets;
@@ -103,12 +103,13 @@ export class Handshakes implements Running {
   readonly #running = new Map<Exchange, number | string>();
   #isStopping = false;
 
-  constructor(deps: { guard: Guard; clock: Clock; log: Log; settings: HandshakeSettings }) {
-    const { clock, settings } = deps;
-    this.#deps = deps;
+  constructor(runtime: Pick<Runtime, 'guard' | 'clock' | 'log'>, settings: HandshakeSettings) {
+    const { clock } = runtime;
+    this.#runtime = runtime;
+    this.#settings = settings;
     this.origin = settings.requestOrigin;
     this.timeoutMs = settings.handshakeTimeoutMs;
-    this.#connections = new Connections({ ...deps, settings: { ...settings, idleSockets: 0 } });
+    this.#connections = new Connections(runtime, { ...settings, idleSockets: 0 });
     // The status and the headers decide: the body is not read.
     this.#limits = { ...settings, exchangeTimeoutMs: settings.handshakeTimeoutMs, answerReadBytes: 0 };
     this.#ofAskers = new Buckets(settings.handshakesPerMinuteOfStore, clock);
@@ -121,7 +122,7 @@ export class Handshakes implements Running {
    */
   async ask(url: string, asker: number | string): Promise<HandshakeResult> {
     if (this.#isStopping) return { kind: 'stopping' };
-    const { log, settings } = this.#deps;
+    const { requestOrigin } = this.#settings;
     const { origin, hostname } = new URL(url);
     const waitSeconds = this.#waitSeconds(hostname, asker);
     if (waitSeconds > 0) return { kind: 'limited', waitSeconds };
@@ -129,9 +130,12 @@ export class Handshakes implements Running {
     this.#ofHosts.take(hostKey(hostname, asker));
     const outcome = await this.#exchange(new URL(url), asker);
     if (outcome === undefined) return { kind: 'stopping' };
-    const result = resultOf(outcome, settings.requestOrigin);
+    const result = resultOf(outcome, requestOrigin);
     const by = typeof asker === 'number' ? { store: asker } : { asker };
-    log.info({ ...by, origin, outcome: labelOf(outcome), handshake: result.kind }, 'webhook handshake ended');
+    this.#runtime.log.info(
+      { ...by, origin, outcome: labelOf(outcome), handshake: result.kind },
+      'webhook handshake ended',
+    );
     return result;
   }
 
@@ -142,7 +146,7 @@ export class Handshakes implements Running {
   }
 
   #waitSeconds(hostname: string, asker: number | string): number {
-    const { handshakesAtOnce, handshakesAtOnceOfAsker, handshakesAtOnceOfApps } = this.#deps.settings;
+    const { handshakesAtOnce, handshakesAtOnceOfAsker, handshakesAtOnceOfApps } = this.#settings;
     const running = [...this.#running.values()];
     const ofApps = running.filter(isForApp).length;
     const isBusy =
@@ -155,8 +159,8 @@ export class Handshakes implements Running {
 
   /** Returns the outcome; undefined if this process stops. */
   async #exchange({ origin, pathname, search }: URL, asker: number | string): Promise<Outcome | undefined> {
-    const { clock, settings } = this.#deps;
-    const { requestOrigin, userAgent } = settings;
+    const { clock } = this.#runtime;
+    const { requestOrigin, userAgent } = this.#settings;
     const headers = ['webhook-request-origin', requestOrigin, 'user-agent', userAgent, 'accept-encoding', 'identity'];
     const request = { method: 'OPTIONS', path: pathname + search, headers, body: Buffer.alloc(0) } as const;
     const exchange = startExchange(

@@ -2,23 +2,13 @@
  * Composes the request of a delivery for display, with the code that sends it: as it was sent, or would be. Without
  * permission to see the key, parts made with the key are omitted.
  */
-import type { Sql } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { keysAt } from '#core/rotation.ts';
 import { loadTargets, loadEvents } from '../delivery-sql.ts';
 import { activeTarget, type ActiveTarget } from './target.ts';
 import { bodyOf, Composer, type Body, type ComposerSettings } from './request.ts';
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
-
-type PreviewDeps = {
-  sql: Sql;
-  sealer: Sealer;
-  log: Log;
-  baseUrl: string;
-  settings: ComposerSettings;
-};
 
 /** `now`: when it went out, or would. `seesKey`: the reader may see the secrets of the request and what is made with the key. */
 type PreviewRequest = {
@@ -94,7 +84,11 @@ function makeRequest(
 
 export type Preview = (request: PreviewRequest) => Promise<Previewed>;
 
-export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDeps): Preview {
+/** `baseUrl`: where requests of pull webhooks are fetched. */
+export function createPreview(
+  { sql, sealer, log }: Pick<Runtime, 'sql' | 'sealer' | 'log'>,
+  settings: ComposerSettings & { baseUrl: string },
+): Preview {
   const composer = new Composer(settings);
   return async (request) => {
     const { shard, webhookId, eventId } = request;
@@ -104,7 +98,7 @@ export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDe
     if (event === undefined) return { kind: 'gone' };
     try {
       // A disabled webhook has requests that were sent; those of a pull webhook are fetched from `baseUrl`.
-      const target = activeTarget(row, sealer, baseUrl);
+      const target = activeTarget(row, sealer, settings.baseUrl);
       const isHidden = !request.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
       const shown = isHidden ? withoutValues(target) : target;
       return {

@@ -3,32 +3,22 @@
  * time-outs, even to a disabled or paused webhook. They do not change the webhook's health and need no worker; a
  * stopping process discards running ones.
  */
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
-import type { Clock } from '#core/clock.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { attempt, rowOf, unsentAttempt, type RunningAttempt } from './attempt.ts';
 import { type EventRow, loadTargets, lockWebhook, insertTestDelivery, type TestAttemptRow } from '../delivery-sql.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import type { ExchangeLimits } from './http/exchange.ts';
-import type { Guard } from '#core/guard.ts';
 import { bodyOf, Composer, type ComposerSettings } from './request.ts';
 import { activeTarget, type TargetRow } from './target.ts';
 
 type TestDeliverySettings = ExchangeLimits &
-  ConnectionSettings &
+  Omit<ConnectionSettings, 'idleSockets'> &
   ComposerSettings & { testDeliveriesAtOnce: number; testDeliveriesOfStore: number };
 
-export type TestDeliveryDeps = {
-  sql: Sql;
-  guard: Guard;
-  sealer: Sealer;
-  clock: Clock;
-  log: Log;
-  settings: TestDeliverySettings;
-};
+type TestDeliveryRuntime = Pick<Runtime, 'sql' | 'guard' | 'sealer' | 'clock' | 'log'>;
 
 /** The event to send: created before it is sent, and stored in the transaction that records the attempt. */
 export type Sample<Event extends EventRow> = {
@@ -51,24 +41,26 @@ export type TestResult =
   | { kind: 'stopping' };
 
 export class TestDeliveries implements Running {
-  readonly #deps: TestDeliveryDeps;
+  readonly #runtime: TestDeliveryRuntime;
+  readonly #settings: TestDeliverySettings;
   readonly #connections: Connections;
   readonly #composer: Composer;
   /** By webhook; without an attempt until it has begun. */
   readonly #running = new Map<number, { storeId: number; attempt?: RunningAttempt }>();
   #isStopping = false;
 
-  constructor(deps: TestDeliveryDeps) {
-    this.#deps = deps;
-    this.#connections = new Connections(deps);
-    this.#composer = new Composer(deps.settings);
+  constructor(runtime: TestDeliveryRuntime, settings: TestDeliverySettings) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+    this.#connections = new Connections(runtime, { ...settings, idleSockets: settings.testDeliveriesAtOnce });
+    this.#composer = new Composer(settings);
   }
 
   /** Sends a test delivery; resolves when the endpoint has responded or timed out. */
   async send<Event extends EventRow>(webhook: Tested, sample: Sample<Event>): Promise<TestResult> {
     if (this.#isStopping) return { kind: 'stopping' };
     if (this.#running.has(webhook.id)) return { kind: 'under_way' };
-    const { testDeliveriesAtOnce, testDeliveriesOfStore } = this.#deps.settings;
+    const { testDeliveriesAtOnce, testDeliveriesOfStore } = this.#settings;
     const ofStore = [...this.#running.values()].filter(({ storeId }) => storeId === webhook.storeId);
     if (ofStore.length >= testDeliveriesOfStore) return { kind: 'store_full' };
     if (this.#running.size >= testDeliveriesAtOnce) return { kind: 'full' };
@@ -89,7 +81,7 @@ export class TestDeliveries implements Running {
   }
 
   async #send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<TestResult> {
-    const { sql, clock, log } = this.#deps;
+    const { sql, clock, log } = this.#runtime;
     const event = await sample.make();
     const started = await this.#start(webhook, event);
     if (started === undefined) return { kind: 'nowhere' };
@@ -115,7 +107,7 @@ export class TestDeliveries implements Running {
    * waits for the start only, not for the response. Returns undefined if there is no URL.
    */
   async #start(webhook: Key, event: EventRow): Promise<Pick<RunningAttempt, 'ended'> | undefined> {
-    return transaction(this.#deps.sql, async (tx) => {
+    return transaction(this.#runtime.sql, async (tx) => {
       if (!(await lockWebhook(tx, webhook))) return undefined;
       const [row] = await loadTargets(tx, [webhook.shard], [webhook.id]);
       return row === undefined || row.url === null ? undefined : this.#attempt(row, event);
@@ -124,10 +116,10 @@ export class TestDeliveries implements Running {
 
   /** Sends even if the webhook is disabled; a key that cannot be decrypted is an internal error. */
   #attempt(row: TargetRow, event: EventRow): Pick<RunningAttempt, 'ended'> {
-    const { clock, log, sealer, settings } = this.#deps;
+    const { clock, log, sealer } = this.#runtime;
     try {
       const context = { webhookId: row.id, target: activeTarget(row, sealer), attempt: 1 };
-      const deps = { composer: this.#composer, connections: this.#connections, clock, settings };
+      const deps = { composer: this.#composer, connections: this.#connections, clock, settings: this.#settings };
       const running = attempt(context, bodyOf(event), () => !this.#isStopping, deps);
       this.#running.set(row.id, { storeId: row.storeId, attempt: running });
       return running;

@@ -22,18 +22,18 @@ function steppedBy(stepMs: number): TestClock {
 }
 
 function startOwner(sql: Sql, clock: TestClock, ends: Cleanups): Ownership {
-  const ownership = new Ownership({
-    direct: sql,
-    clock,
-    log: createLog('silent'),
+  const ownership = new Ownership(
+    { direct: sql, clock, log: createLog('silent') },
     settings,
-    metrics: createShardMetrics(new Registry()),
-    onGained: () => {},
-    onLost: () => {},
-    drain: async (shards) => [...shards],
-    onKept: () => {},
-    isRecording: () => false,
-  });
+    createShardMetrics(new Registry()),
+    {
+      gained: () => {},
+      lost: () => {},
+      drain: async (shards) => [...shards],
+      kept: () => {},
+      isRecording: () => false,
+    },
+  );
   ownership.start();
   ends.after(() => ownership.stop());
   return ownership;

@@ -17,18 +17,18 @@ test('shards taken before a lapse of the lease are not used after it: another wo
   const { sql } = await testDatabase(ends);
   const held = new Set<number>();
   const clock = standingClock();
-  const ownership = new Ownership({
-    direct: sql,
-    clock,
-    log: createLog('silent'),
+  const ownership = new Ownership(
+    { direct: sql, clock, log: createLog('silent') },
     settings,
-    metrics: createShardMetrics(new Registry()),
-    onGained: (shards) => shards.forEach((shard) => held.add(shard)),
-    onLost: (shards) => shards.forEach((shard) => held.delete(shard)),
-    drain: async (shards) => [...shards],
-    onKept: () => {},
-    isRecording: () => false,
-  });
+    createShardMetrics(new Registry()),
+    {
+      gained: (shards) => shards.forEach((shard) => held.add(shard)),
+      lost: (shards) => shards.forEach((shard) => held.delete(shard)),
+      drain: async (shards) => [...shards],
+      kept: () => {},
+      isRecording: () => false,
+    },
+  );
   await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
   // The take-over waits for a lock that this test holds.
   await sql.unsafe(`

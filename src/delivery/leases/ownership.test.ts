@@ -9,7 +9,8 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
-import { OwnedShards, Ownership, HandBack } from './ownership.ts';
+import { OwnedShards, Ownership } from './ownership.ts';
+import { HandBack } from '../work.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
@@ -20,21 +21,21 @@ function startOwner(sql: Sql, workerId: number, ends: Cleanups, beatMs = setting
   const lost: number[] = [];
   const registry = new Registry();
   const clock = standingClock();
-  const ownership = new Ownership({
-    direct: sql,
-    clock,
-    log: createLog('silent'),
-    settings: { ...settings, beatMs, workerId },
-    metrics: createShardMetrics(registry),
-    onGained: (shards) => shards.forEach((shard) => held.add(shard)),
-    onLost: (shards) => {
-      lost.push(...shards);
-      for (const shard of shards) held.delete(shard);
+  const ownership = new Ownership(
+    { direct: sql, clock, log: createLog('silent') },
+    { ...settings, beatMs, workerId },
+    createShardMetrics(registry),
+    {
+      gained: (shards) => shards.forEach((shard) => held.add(shard)),
+      lost: (shards) => {
+        lost.push(...shards);
+        for (const shard of shards) held.delete(shard);
+      },
+      drain: async (shards) => [...shards],
+      kept: () => {},
+      isRecording: () => false,
     },
-    drain: async (shards) => [...shards],
-    onKept: () => {},
-    isRecording: () => false,
-  });
+  );
   ownership.start();
   ends.after(() => ownership.stop());
   const counted = async () => {
@@ -319,12 +320,9 @@ test('shards of an owner without a worker row are taken like those of a dead wor
 
 function openHoldings() {
   const said: string[] = [];
-  const holdings = new OwnedShards({
-    log: createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
-    metrics: createShardMetrics(new Registry()),
-    onGained: () => {},
-    onLost: () => {},
-  });
+  const log = createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) });
+  const work = { gained: () => {}, lost: () => {} };
+  const holdings = new OwnedShards(log, createShardMetrics(new Registry()), work);
   holdings.add(
     [1, 2, 3].map((shard) => ({ shard, fence: 1, crashCount: 0 })),
     () => 'free',
@@ -353,14 +351,12 @@ test('shards that could not be handed back are owned again, and notifications ig
   const released: number[] = [];
   const handBack = new HandBack({
     log: createLog('silent'),
-    drain: async (shards) => shards.slice(0, 1),
+    work: { drain: async (shards) => shards.slice(0, 1), kept: (shards) => void kept.push(...shards) },
     release: async (shards) => {
       if (shards.includes(2)) throw new Error('the database is unavailable');
       released.push(...shards);
     },
     onFinished: () => {},
-    onKept: (shards) => kept.push(...shards),
-    isRecording: () => false,
   });
   await handBack.start([1, 2, 3]);
   assert.deepEqual(released, [1]);

@@ -3,81 +3,17 @@
  * surplus ones.
  */
 import { DedicatedConnection } from '#db/dedicated-connection.ts';
-import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import { SHARDS } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { LossCause, ShardMetrics, TakeCause } from '../delivery-metrics.ts';
-import { look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
-import { CrashCounts } from './crash-count.ts';
-import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
+import { beat, look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
+import { CrashCounts } from '../quarantine.ts';
 import { OtherWorkers, planShards, takeUnlocked } from './balance.ts';
-
-// Hands shards back: takes no new work for them and releases each once all its work is recorded.
-
-type HandBackDeps = {
-  log: Log;
-  /**
-   * Takes no new work for the shards; resolves with those of which nothing is in memory any more, as soon as there are
-   * any.
-   */
-  drain: (shards: readonly number[]) => Promise<number[]>;
-  /** Called for shards that stay owned after a failed hand-back: notifications about them were ignored meanwhile. */
-  onKept: (shards: number[]) => void;
-  /** Returns whether results of the shard are not recorded yet. */
-  isRecording: (shard: number) => boolean;
-};
-
-export class HandBack {
-  readonly #deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void };
-  readonly #inProgress = new Set<number>();
-
-  /**
-   * `release` gives the shards up and then updates the table; `onFinished` is called when shards leave `inProgress`.
-   */
-  constructor(deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void }) {
-    this.#deps = deps;
-  }
-
-  get inProgress(): ReadonlySet<number> {
-    return this.#inProgress;
-  }
-
-  /** Releases each shard as soon as it is empty, so that a slow receiver does not delay the other shards. */
-  async start(shards: readonly number[]): Promise<void> {
-    const { log, drain, release, onKept } = this.#deps;
-    let remaining = [...shards];
-    for (const shard of shards) this.#inProgress.add(shard);
-    try {
-      while (remaining.length > 0) {
-        const empty = await drain(remaining);
-        await release(empty);
-        this.#finish(empty);
-        remaining = remaining.filter((shard) => this.#inProgress.has(shard));
-      }
-    } catch (error) {
-      log.warn({ err: error }, 'handing back shards failed');
-      this.#finish(remaining);
-      onKept(remaining);
-    }
-  }
-
-  /** Removes shards that were released or that stay owned. */
-  #finish(shards: readonly number[]): void {
-    for (const shard of shards) this.#inProgress.delete(shard);
-    this.#deps.onFinished();
-  }
-}
-
-type OwnedShardsDeps = {
-  log: Log;
-  metrics: ShardMetrics;
-  onGained: (shards: number[]) => void;
-  /** Called on a loss: exchanges of these shards have to be aborted and their queues discarded at once. */
-  onLost: (shards: number[]) => void;
-};
+import { HandBack, type ShardEvents } from '../work.ts';
 
 /**
  * Logged once for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats
@@ -93,15 +29,19 @@ type TakenShard = { shard: number; fence: number; crashCount: number };
 
 /** The owned shards with their fencing tokens. */
 export class OwnedShards {
-  readonly #deps: OwnedShardsDeps;
+  readonly #log: Log;
+  readonly #metrics: ShardMetrics;
+  readonly #work: Pick<ShardEvents, 'gained' | 'lost'>;
   readonly #fences = new Map<number, number>();
   /** Tokens of shards whose lease lapsed, until their next owner is known. */
   readonly #lapsedFences = new Map<number, number>();
   #changes = 0;
   #lapses = 0;
 
-  constructor(deps: OwnedShardsDeps) {
-    this.#deps = deps;
+  constructor(log: Log, metrics: ShardMetrics, work: Pick<ShardEvents, 'gained' | 'lost'>) {
+    this.#log = log;
+    this.#metrics = metrics;
+    this.#work = work;
   }
 
   /** Rises with every addition and loss. */
@@ -132,7 +72,6 @@ export class OwnedShards {
   }
 
   add(shards: readonly TakenShard[], causeOf: (taken: TakenShard) => TakeCause): void {
-    const { log, metrics, onGained } = this.#deps;
     this.#changes += 1;
     for (const { shard, fence } of shards) {
       this.#fences.set(shard, fence);
@@ -140,9 +79,9 @@ export class OwnedShards {
     }
     if (shards.length === 0) return;
     const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
-    for (const [cause, count] of counts) metrics.taken(cause, count);
-    log.info({ ...Object.fromEntries(counts), owned: this.#fences.size }, 'took shards');
-    onGained(shards.map(({ shard }) => shard));
+    for (const [cause, count] of counts) this.#metrics.taken(cause, count);
+    this.#log.info({ ...Object.fromEntries(counts), owned: this.#fences.size }, 'took shards');
+    this.#work.gained(shards.map(({ shard }) => shard));
   }
 
   remove(shards: readonly number[], cause: LossCause): void {
@@ -155,10 +94,10 @@ export class OwnedShards {
     this.#changes += removed.length;
     if (cause === 'silent') this.#lapses += 1;
     if (removed.length === 0) return;
-    this.#deps.metrics.lost(cause, removed.length);
+    this.#metrics.lost(cause, removed.length);
     const message = LOSS_MESSAGES[cause];
-    if (message !== undefined) this.#deps.log.warn({ shards: removed.length }, message);
-    this.#deps.onLost(removed);
+    if (message !== undefined) this.#log.warn({ shards: removed.length }, message);
+    this.#work.lost(removed);
   }
 
   /** Counts a change after a hand-back: a list read before it may be outdated. */
@@ -167,17 +106,61 @@ export class OwnedShards {
   }
 }
 
-type Deps = OwnedShardsDeps &
-  HandBackDeps & {
-    /** A pool without a connection pooler in between, from which the heartbeat opens connections of its own. */
-    direct: Sql;
-    clock: Clock;
-    log: Log;
-    settings: LeaseSettings;
-  };
+export type LeaseSettings = { workerId: number; leaseMs: number; leaseMarginMs: number; beatMs: number };
+
+/** The heartbeat of this worker and the validity of its lease. */
+class Heartbeat {
+  readonly #clock: Clock;
+  readonly #settings: LeaseSettings;
+  /**
+   * A connection of its own: ten long statements in the shared pool would delay the heartbeat and end a live worker's
+   * lease.
+   */
+  readonly #connection: DedicatedConnection;
+  /** Monotonic time from which the lease counts. */
+  #confirmedAtMs = Number.NEGATIVE_INFINITY;
+
+  /** `onDisconnected` is called when the session of the heartbeats has ended. */
+  constructor(runtime: Pick<Runtime, 'direct' | 'clock'>, settings: LeaseSettings, onDisconnected: () => void) {
+    const { leaseMs, leaseMarginMs } = settings;
+    this.#clock = runtime.clock;
+    this.#settings = settings;
+    // A heartbeat that is answered later than this confirms nothing.
+    this.#connection = new DedicatedConnection(runtime.direct, leaseMs - leaseMarginMs, onDisconnected);
+  }
+
+  /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
+  isValid(): boolean {
+    const { leaseMs, leaseMarginMs } = this.#settings;
+    return this.#clock.monotonicMs() < this.#confirmedAtMs + leaseMs - leaseMarginMs;
+  }
+
+  /**
+   * Sends one heartbeat; calls `onConfirmed` before the lease is extended. Rejects if the heartbeat was not confirmed.
+   */
+  async beat(onConfirmed: () => void): Promise<void> {
+    // The lease counts from before the statement was sent: no other worker saw the new counter earlier.
+    const requestedAtMs = this.#clock.monotonicMs();
+    await this.#connection.query((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
+    onConfirmed();
+    this.#confirmedAtMs = requestedAtMs;
+  }
+
+  stop(): Promise<void> {
+    return this.#connection.stop();
+  }
+}
+
+/** The fencing tokens under which the owner of a shard writes. A rejected token is reported to `lost`. */
+export type Fences = Pick<Ownership, 'workerId' | 'fenceOf' | 'lost'>;
 
 export class Ownership implements Running {
-  readonly #deps: Deps;
+  /** The id of this worker in the table of leases. */
+  readonly workerId: number;
+  /** The connections of heartbeat and leases are opened from `direct`, which has no connection pooler in between. */
+  readonly #runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>;
+  readonly #settings: LeaseSettings;
+  readonly #work: ShardEvents;
   readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
   /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
@@ -196,16 +179,25 @@ export class Ownership implements Running {
   #beating: Promise<void> = Promise.resolve();
   #refreshing: Promise<void> | undefined;
 
-  constructor(deps: Deps) {
-    const { workerId, leaseMs } = deps.settings;
-    this.#deps = deps;
-    this.crashCounts = new CrashCounts(workerId, deps.clock);
-    this.#owned = new OwnedShards(deps);
+  constructor(
+    runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>,
+    settings: LeaseSettings,
+    metrics: ShardMetrics,
+    work: ShardEvents,
+  ) {
+    const { workerId, leaseMs } = settings;
+    this.workerId = workerId;
+    this.#runtime = runtime;
+    this.#settings = settings;
+    this.#work = work;
+    this.crashCounts = new CrashCounts(workerId, runtime.clock);
+    this.#owned = new OwnedShards(runtime.log, metrics, work);
     this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
-    this.#heartbeat = new Heartbeat(deps, () => this.#reconnect());
-    this.#connection = new DedicatedConnection(deps.direct, leaseMs);
+    this.#heartbeat = new Heartbeat(runtime, settings, () => this.#reconnect());
+    this.#connection = new DedicatedConnection(runtime.direct, leaseMs);
     this.#handBack = new HandBack({
-      ...deps,
+      log: runtime.log,
+      work,
       release: async (shards) => {
         this.#owned.remove(shards, 'returned');
         await this.#connection.query((sql) => releaseShards(sql, workerId, shards));
@@ -217,7 +209,7 @@ export class Ownership implements Running {
   start(): void {
     this.#loop();
     // Suspends the worker at lease − margin, even if its heartbeat is stuck on a dead connection.
-    this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#deps.settings.leaseMarginMs / 4));
+    this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#settings.leaseMarginMs / 4));
   }
 
   /** Returns the fencing token to record under; undefined if the shard is not owned. */
@@ -226,7 +218,9 @@ export class Ownership implements Running {
   }
 
   /** Returns the token also after a lapse of the lease, while no other owner is known. */
-  readonly lastFenceOf = (shard: number): number | undefined => this.#owned.lastFenceOf(shard);
+  lastFenceOf(shard: number): number | undefined {
+    return this.#owned.lastFenceOf(shard);
+  }
 
   /** Returns whether this worker takes new work of the shard: it owns it and is not handing it back. */
   owns(shard: number): boolean {
@@ -267,26 +261,25 @@ export class Ownership implements Running {
     const shards = this.#owned.shards;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
     this.#owned.remove(all, 'returned');
-    const { log, settings } = this.#deps;
     try {
-      await this.#connection.query((sql) => releaseShards(sql, settings.workerId, all));
+      await this.#connection.query((sql) => releaseShards(sql, this.workerId, all));
       this.handedBack = shards.length;
-      await this.#connection.query((sql) => removeWorkers(sql, [settings.workerId]));
+      await this.#connection.query((sql) => removeWorkers(sql, [this.workerId]));
     } catch (error) {
-      log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
+      this.#runtime.log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
     }
     await Promise.all([this.#heartbeat.stop(), this.#connection.stop()]);
   }
 
   /** Sends a heartbeat with a new session before other workers miss the one that has ended. */
   #reconnect(): void {
-    this.#otherWorkers.ownSessionEnded(this.#deps.clock.monotonicMs());
+    this.#otherWorkers.ownSessionEnded(this.#runtime.clock.monotonicMs());
     this.#next(0);
   }
 
   /** The interval of heartbeats while a session is missing, of another worker or of this one. */
   #hurryMs(): number {
-    return Math.min(this.#deps.settings.beatMs, this.#otherWorkers.graceMs);
+    return Math.min(this.#settings.beatMs, this.#otherWorkers.graceMs);
   }
 
   /** Brings the next heartbeat forward, unless one is running. */
@@ -306,10 +299,10 @@ export class Ownership implements Running {
           .catch((error: unknown) => this.#logFailure(error))
           .finally(() => (this.#refreshing = undefined));
       })
-      .then(() => this.#deps.settings.beatMs)
+      .then(() => this.#settings.beatMs)
       .catch((error: unknown) => {
         this.#logFailure(error);
-        this.#otherWorkers.ownSessionEnded(this.#deps.clock.monotonicMs());
+        this.#otherWorkers.ownSessionEnded(this.#runtime.clock.monotonicMs());
         return this.#hurryMs();
       })
       .then((delayMs) => {
@@ -319,12 +312,12 @@ export class Ownership implements Running {
 
   #logFailure(error: unknown): void {
     if (isUnavailable(error))
-      this.#deps.log.warn({ err: error }, 'heartbeat failed: database unavailable; the lease will expire');
-    else this.#deps.log.error({ err: error }, 'heartbeat failed');
+      this.#runtime.log.warn({ err: error }, 'heartbeat failed: database unavailable; the lease will expire');
+    else this.#runtime.log.error({ err: error }, 'heartbeat failed');
   }
 
   async #refresh(): Promise<void> {
-    const { clock } = this.#deps;
+    const { clock } = this.#runtime;
     const { changes } = this.#owned;
     const requestedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#connection.query(look);
@@ -339,13 +332,13 @@ export class Ownership implements Running {
 
   /** Compares the table with memory: a different token means that the shard had another owner meanwhile. */
   async #reconcile(leases: readonly LeaseRow[]): Promise<void> {
-    const self = this.#deps.settings.workerId;
+    const self = this.workerId;
     const ownRows = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#owned.shards.filter((shard) => ownRows.get(shard)?.fence !== this.#owned.fenceOf(shard));
     this.#owned.remove(lost, 'fenced');
     // Under a new token the shard would reject results of attempts started before the lapse, so those are recorded
     // first.
-    const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#deps.isRecording(shard);
+    const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#work.isRecording(shard);
     const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (missing.length === 0) return;
     const lapses = this.#owned.lapses;
@@ -354,16 +347,15 @@ export class Ownership implements Running {
   }
 
   async #balance(leases: readonly LeaseRow[]): Promise<void> {
-    const { settings } = this.#deps;
     const dead = this.#otherWorkers.dead();
     const deadIds = new Set(dead.map(({ id }) => id));
-    const workers = { self: settings.workerId, live: this.#otherWorkers.live(), dead: deadIds };
+    const workers = { self: this.workerId, live: this.#otherWorkers.live(), dead: deadIds };
     const { take, handBack } = planShards(leases, workers, this.#handBack.inProgress);
     if (take.length > 0) {
       // Committed before the first fetch: the previous owner can record nothing any more.
-      const request = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
+      const request = { shards: take, dead, lockMs: Math.floor(this.#settings.leaseMs / 4) };
       const lapses = this.#owned.lapses;
-      const taken = await takeUnlocked((query) => this.#connection.query(query), settings.workerId, request);
+      const taken = await takeUnlocked((query) => this.#connection.query(query), this.workerId, request);
       // A free shard has no crash count, and a take-over from a dead owner raises it.
       this.#add(lapses, taken, ({ crashCount }) => (crashCount > 0 ? 'dead' : 'free'));
     }

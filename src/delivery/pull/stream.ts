@@ -11,12 +11,79 @@
  * The format is that of server-sent events (WHATWG HTML, "Parsing an event stream"), their data JSON without line breaks.
  */
 import { Readable } from 'node:stream';
-import type { Sql } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { rowOf, unsentAttempt } from '../attempt/attempt.ts';
-import type { PullMessage, Messages } from './message.ts';
+import { bodyOf, Composer, type ComposerSettings } from '../attempt/request.ts';
+import { activeTarget, type ActiveTarget } from '../attempt/target.ts';
+import { loadEvents, loadTargets } from '../delivery-sql.ts';
 import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-sql.ts';
+
+/** `baseUrl` decides whether the body is encrypted, as the URL of a webhook does: the stream is served at this URL. */
+export type MessageSettings = ComposerSettings & { baseUrl: string };
+
+/** `body` is base64 of the exact bytes that are signed, encrypted or not. */
+type PullMessage = {
+  delivery_id: number;
+  event_id: number;
+  attempt: 1;
+  method: 'POST';
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  /** The URL to which the listener posts its answer. */
+  answer: string;
+};
+
+function recordOf(headers: readonly string[]): Record<string, string> {
+  const record: Record<string, string> = {};
+  for (let at = 0; at < headers.length; at += 2) record[headers[at] ?? ''] = headers[at + 1] ?? '';
+  return record;
+}
+
+/** Composes the message of a pull delivery: the request that an endpoint would have received. */
+export class Messages {
+  readonly #runtime: Pick<Runtime, 'sql' | 'sealer'>;
+  readonly #baseUrl: string;
+  readonly #composer: Composer;
+
+  constructor(runtime: Pick<Runtime, 'sql' | 'sealer'>, settings: MessageSettings) {
+    this.#runtime = runtime;
+    this.#baseUrl = settings.baseUrl;
+    this.#composer = new Composer(settings);
+  }
+
+  /** Returns the current settings; undefined if the webhook is deleted. Throws if its key cannot be decrypted. */
+  async target({ shard, webhookId }: PullWebhook): Promise<ActiveTarget | undefined> {
+    const { sql, sealer } = this.#runtime;
+    const [row] = await loadTargets(sql, [shard], [webhookId]);
+    return row === undefined ? undefined : activeTarget(row, sealer, this.#baseUrl);
+  }
+
+  /** Returns undefined if the event was erased or dropped, and `why` if the message cannot be composed. */
+  async make(
+    { shard, webhookId }: PullWebhook,
+    { id, eventId }: Waiting,
+    target: ActiveTarget,
+    now: Date,
+  ): Promise<PullMessage | { why: unknown } | undefined> {
+    // Read from the table each time and not cached, so that nothing erased is sent from memory.
+    const [event] = await loadEvents(this.#runtime.sql, [shard], [eventId]);
+    if (event === undefined) return undefined;
+    try {
+      const made = this.#composer.compose({ webhookId, target, attempt: 1, now }, bodyOf(event));
+      return {
+        delivery_id: id,
+        event_id: eventId,
+        attempt: 1,
+        method: 'POST',
+        headers: recordOf(made.headers),
+        body: Buffer.from(made.body).toString('base64'),
+        answer: `${this.#baseUrl}/webhooks/${webhookId}/statuses/${id}/answer`,
+      };
+    } catch (why) {
+      return { why };
+    }
+  }
+}
 
 export type StreamSettings = {
   pollMs: number;
@@ -46,7 +113,15 @@ export type Goodbye =
  */
 export type FindEndReason = (now: Date) => Promise<Goodbye | undefined>;
 
-type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
+type StreamRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
+
+type Opening = {
+  messages: Messages;
+  webhook: PullWebhook;
+  findEndReason: FindEndReason;
+  /** The last check of the replaced stream, which must not write its start after this one's. */
+  before: Promise<void>;
+};
 
 /** A comment line that keeps an idle stream open. */
 const COMMENT = ': still here\n\n';
@@ -60,7 +135,9 @@ export class PullStream {
   readonly closed: Promise<void>;
   /** Settles with the running or most recent check. */
   checked: Promise<void>;
-  readonly #deps: StreamDeps;
+  readonly #runtime: StreamRuntime;
+  readonly #settings: StreamSettings;
+  readonly #messages: Messages;
   readonly #webhook: PullWebhook;
   readonly #findEndReason: FindEndReason;
   readonly #timers: NodeJS.Timeout[];
@@ -72,12 +149,13 @@ export class PullStream {
   #onRead: () => void = () => {};
   #isWakeRequested = false;
 
-  /** `before`: the last check of the replaced stream, which must not write its start after this one's. */
-  constructor(deps: StreamDeps, webhook: PullWebhook, findEndReason: FindEndReason, before: Promise<void>) {
-    this.#deps = deps;
+  constructor(runtime: StreamRuntime, settings: StreamSettings, { messages, webhook, findEndReason, before }: Opening) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+    this.#messages = messages;
     this.#webhook = webhook;
     this.#findEndReason = findEndReason;
-    const { bufferBytes, commentMs, recheckMs, retryMs } = deps.settings;
+    const { bufferBytes, commentMs, recheckMs, retryMs } = settings;
     this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#onRead() });
     this.closed = new Promise((resolve) => this.readable.once('close', resolve));
     // A client that disconnects is not an error.
@@ -110,7 +188,7 @@ export class PullStream {
     this.#close();
     this.readable.push(eventText('goodbye', { reason }));
     this.readable.push(null);
-    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#deps.settings.closeTimeoutMs);
+    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#settings.closeTimeoutMs);
     void this.closed.then(() => clearTimeout(destroyTimer));
   }
 
@@ -125,11 +203,11 @@ export class PullStream {
     if (this.#isEnding) return;
     this.#isChecking = true;
     try {
-      const reason = await this.#findEndReason(this.#deps.clock.now());
+      const reason = await this.#findEndReason(this.#runtime.clock.now());
       if (reason !== undefined) this.end(reason);
     } catch (error) {
       // Unknown at the moment; the next check decides.
-      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'listener check failed');
+      this.#runtime.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'listener check failed');
     }
     this.#isChecking = false;
   }
@@ -140,7 +218,7 @@ export class PullStream {
       try {
         await this.#sendWaiting();
       } catch (error) {
-        const { log } = this.#deps;
+        const { log } = this.#runtime;
         log.warn(
           { webhook: this.#webhook.webhookId, reason: String(error) },
           'reading deliveries for a listener failed',
@@ -151,8 +229,9 @@ export class PullStream {
   }
 
   async #sendWaiting(): Promise<void> {
-    const { sql, messages, settings } = this.#deps;
-    const waiting = await listWaiting(sql, this.#webhook, this.#sent, settings.unansweredMax);
+    const { sql, clock } = this.#runtime;
+    const messages = this.#messages;
+    const waiting = await listWaiting(sql, this.#webhook, this.#sent, this.#settings.unansweredMax);
     this.#sent = waiting.filter(({ isSent }) => isSent).map(({ id }) => id);
     // Ids of deliveries are allocated per connection in blocks, so events are sent in the order of their own ids.
     const unsent = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
@@ -160,18 +239,18 @@ export class PullStream {
     const target = await messages.target(this.#webhook).catch((error: unknown) => this.#unusable(error));
     for (const delivery of unsent) {
       if (this.#isEnding || target === undefined) return;
-      const message = await messages.make(this.#webhook, delivery, target, this.#deps.clock.now());
+      const message = await messages.make(this.#webhook, delivery, target, clock.now());
       await this.#send(delivery, message);
     }
   }
 
   #unusable(error: unknown): undefined {
-    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'pull webhook unusable');
+    this.#runtime.log.error({ err: error, webhook: this.#webhook.webhookId }, 'pull webhook unusable');
     this.end('unusable');
   }
 
   async #send(delivery: Waiting, message: PullMessage | { why: unknown } | undefined): Promise<void> {
-    const { sql, clock, log } = this.#deps;
+    const { sql, clock, log } = this.#runtime;
     const { shard } = this.#webhook;
     if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
     if ('why' in message) {
@@ -187,14 +266,14 @@ export class PullStream {
 
   /** Resolves when the listener has read its messages, or the stream ends. */
   async #waitUntilRead(): Promise<void> {
-    while (!this.#isEnding && this.readable.readableLength >= this.#deps.settings.bufferBytes) {
+    while (!this.#isEnding && this.readable.readableLength >= this.#settings.bufferBytes) {
       await new Promise<void>((resolve) => (this.#onRead = resolve));
     }
   }
 
   #pause(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#deps.settings.pollMs);
+      const timer = setTimeout(resolve, this.#settings.pollMs);
       this.#resume = () => {
         clearTimeout(timer);
         resolve();

@@ -37,8 +37,8 @@ function streamsOf(
   baseUrl = 'http://localhost',
 ) {
   const log = createLog('silent');
-  const all = { ...settings, ...changes };
-  const streams = new PullStreams({ sql, sealer: engine.sealer, clock: engine.clock, log, baseUrl, settings: all });
+  const all = { ...settings, baseUrl, ...changes };
+  const streams = new PullStreams({ sql, sealer: engine.sealer, clock: engine.clock, log }, all);
   t.after(() => streams.stop());
   return streams;
 }

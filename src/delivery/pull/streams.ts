@@ -1,22 +1,19 @@
 /** The open streams of a process, one per webhook, and the answers of their listeners. */
 import type { Readable } from 'node:stream';
-import type { Sql } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 import type { AttemptRow } from '../attempt/attempt.ts';
 import { kindOfStatus } from '../attempt/http/outcome.ts';
 import { textOf } from '../attempt/http/response.ts';
 import type { Mask } from '../attempt/mask.ts';
-import { Messages, type MessagesDeps } from './message.ts';
 import { findAnswer, writeAnswer, type AnsweredRow, type PullWebhook } from './pull-sql.ts';
-import { PullStream, type FindEndReason, type StreamSettings } from './stream.ts';
+import { Messages, PullStream, type FindEndReason, type MessageSettings, type StreamSettings } from './stream.ts';
 
-type Settings = MessagesDeps['settings'] &
+type StreamsRuntime = Pick<Runtime, 'sql' | 'sealer' | 'clock' | 'log'>;
+
+type StreamsSettings = MessageSettings &
   StreamSettings & { streamsMax: number; streamsPerStoreMax: number; answerKeptBytes: number };
-
-export type StreamsDeps = Omit<MessagesDeps, 'settings'> & { clock: Clock; log: Log; sql: Sql; settings: Settings };
 
 export type Opened =
   | { kind: 'open'; readable: Readable }
@@ -60,28 +57,31 @@ const isSame = (row: AttemptRow, stored: AnsweredRow): boolean =>
   );
 
 export class PullStreams implements Running {
-  readonly #deps: StreamsDeps;
+  readonly #runtime: StreamsRuntime;
+  readonly #settings: StreamsSettings;
   readonly #messages: Messages;
   readonly #streams = new Map<number, { stream: PullStream; storeId: number }>();
   #isStopping = false;
 
-  constructor(deps: StreamsDeps) {
-    this.#deps = deps;
-    this.#messages = new Messages(deps);
+  constructor(runtime: StreamsRuntime, settings: StreamsSettings) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+    this.#messages = new Messages(runtime, settings);
   }
 
   /** Opens a stream and ends the previous one of the webhook. */
   open(webhook: PullWebhook & { storeId: number }, findEndReason: FindEndReason): Opened {
     const { webhookId, storeId } = webhook;
-    const { streamsMax, streamsPerStoreMax } = this.#deps.settings;
+    const { streamsMax, streamsPerStoreMax } = this.#settings;
     if (this.#isStopping) return { kind: 'stopping' };
     const older = this.#streams.get(webhookId);
     const others = [...this.#streams.values()].filter((one) => one !== older);
     if (others.length >= streamsMax) return { kind: 'full' };
     if (others.filter((one) => one.storeId === storeId).length >= streamsPerStoreMax) return { kind: 'too_many' };
     older?.stream.end('replaced');
-    const deps = { ...this.#deps, messages: this.#messages };
-    const stream = new PullStream(deps, webhook, findEndReason, older?.stream.checked ?? Promise.resolve());
+    const before = older?.stream.checked ?? Promise.resolve();
+    const opening = { messages: this.#messages, webhook, findEndReason, before };
+    const stream = new PullStream(this.#runtime, this.#settings, opening);
     const entry = { stream, storeId };
     this.#streams.set(webhookId, entry);
     const isOver = stream.closed.then(() => stream.checked);
@@ -106,10 +106,10 @@ export class PullStreams implements Running {
    * webhook. The same answer again changes nothing and returns the same result.
    */
   async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
-    const { sql, clock, log, settings } = this.#deps;
+    const { sql, clock, log } = this.#runtime;
     const now = clock.now();
     const target = await this.#messages.target(webhook);
-    const row = rowOf(reply, settings.answerKeptBytes, target?.mask, now);
+    const row = rowOf(reply, this.#settings.answerKeptBytes, target?.mask, now);
     const delivery = { ...webhook, id: deliveryId };
     const isNew = await writeAnswer(sql, delivery, row, now);
     const stored = await findAnswer(sql, delivery);

@@ -34,7 +34,7 @@ const left = async (): Promise<number[]> =>
   (await sql<{ id: number }[]>`select id from delivery order by id`).map(({ id }) => id);
 
 const opened = (unfetchedDays = 30) =>
-  new Unfetched({ sql, clock: systemClock, log: createLog('error'), owns: () => true, settings: { unfetchedDays } });
+  new Unfetched({ sql, clock: systemClock, log: createLog('error') }, { owns: () => true }, { unfetchedDays });
 
 beforeEach(() => sql`delete from delivery`);
 

@@ -7,8 +7,8 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { Signal } from '../engine.ts';
 import { Arrivals } from './arrivals.ts';
+import { Signal } from './dispatcher.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import { loadArrivals } from './queue-sql.ts';
@@ -51,21 +51,15 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
     heldLanes: 100,
   };
   const lanes = new Lanes(limits);
-  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024 });
+  const bodies = new Bodies({ sql }, { bodyCacheBytes: 8 * 1024 * 1024 });
   const read = new Signal();
-  const onArrived = (arrived: Iterable<Lane>) => [...arrived].length > 0 && read.fire();
-  const requestFetch = () => {};
-  const log = createLog('silent');
-  const arrivals = new Arrivals({
-    sql: pool,
-    clock,
-    log,
-    lanes,
-    bodies,
-    owns,
-    requestFetch,
-    onArrived: (all) => void onArrived(all),
-  });
+  const send = (arrived: Iterable<Lane>): void => {
+    if ([...arrived].length > 0) read.fire();
+  };
+  const arrivals = new Arrivals(
+    { sql: pool, clock, log: createLog('silent') },
+    { ownership: { owns }, lanes, bodies, fetcher: { request: () => {} }, work: { send } },
+  );
   const receive = async (announcements: readonly AnnouncedWork[]): Promise<void> => {
     const done = read.next();
     arrivals.receive(announcements);

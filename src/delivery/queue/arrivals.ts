@@ -3,27 +3,25 @@
  * time loads all announcements that arrived meanwhile, which keeps their order: 1,000 events per second in as many
  * lanes take 200 statements. One statement per lane took two or three each, with a p95 latency of 609 ms.
  */
-import type { Sql } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
+import type { Ownership } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
+import type { Fetcher } from './fetcher.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
+import type { LaneWork } from '../work.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 
-type Deps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
+type ArrivalRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
+
+type ArrivalParts = {
+  ownership: Pick<Ownership, 'owns'>;
   lanes: Lanes;
   bodies: Bodies;
-  owns: (shard: number) => boolean;
-  /** Requests the settings of a lane that is about to have a delivery to send. */
-  requestFetch: (lane: Lane, isUrgent: true) => void;
-  /** Called with lanes that may have something to send or need a fetch. */
-  onArrived: (lanes: Iterable<Lane>) => void;
+  fetcher: Pick<Fetcher, 'request'>;
+  work: Pick<LaneWork, 'send'>;
 };
 
 const BATCH_DELIVERIES = 500;
@@ -51,35 +49,37 @@ const deliveryOf = ({ id, storeId, webhookId, epoch, eventId, attempts, faults, 
 });
 
 export class Arrivals {
-  readonly #deps: Deps;
+  readonly #runtime: ArrivalRuntime;
+  readonly #parts: ArrivalParts;
   #waiting: Announcement[] = [];
   #isReading = false;
   #isStopped = false;
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
+  constructor(runtime: ArrivalRuntime, parts: ArrivalParts) {
+    this.#runtime = runtime;
+    this.#parts = parts;
   }
 
   /**
    * Queues announced deliveries for loading. A lane that does not accept offers is marked as incomplete instead: its
    * deliveries stay in the table until it fetches them.
    */
-  receive(work: readonly AnnouncedWork[]): void {
-    const { lanes, owns, requestFetch, onArrived } = this.#deps;
+  receive(announced: readonly AnnouncedWork[]): void {
+    const { lanes, ownership, fetcher, work } = this.#parts;
     const incomplete = new Set<Lane>();
-    for (const { shard, webhookId, deliveryId } of work) {
-      if (this.#isStopped || !owns(shard)) continue;
+    for (const { shard, webhookId, deliveryId } of announced) {
+      if (this.#isStopped || !ownership.owns(shard)) continue;
       const lane = lanes.get(shard, webhookId);
       if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId, isRequested: false, reads: 0 });
         // Its settings are loaded at the same time.
-        if (lane.target === null) requestFetch(lane, true);
+        if (lane.target === null) fetcher.request(lane, true);
       } else {
         lane.deliveries.markIncomplete();
         incomplete.add(lane);
       }
     }
-    onArrived(incomplete);
+    work.send(incomplete);
     if (!this.#isReading) void this.#readAll();
   }
 
@@ -88,18 +88,18 @@ export class Arrivals {
    * is sent next whenever it is due, or, without an id, of all that are due now.
    */
   retry(requests: readonly AnnouncedWork[]): void {
-    const { clock, lanes, owns, requestFetch } = this.#deps;
+    const { lanes, ownership, fetcher } = this.#parts;
     const incomplete: AnnouncedWork[] = [];
     for (const request of requests) {
       const { shard, webhookId, deliveryId } = request;
-      if (this.#isStopped || !owns(shard)) continue;
+      if (this.#isStopped || !ownership.owns(shard)) continue;
       const lane = lanes.get(shard, webhookId);
       if (deliveryId === undefined || this.#waiting.length >= WAITING_MAX) {
-        lane.startConditions.attemptNow(clock.monotonicMs());
+        lane.startConditions.attemptNow(this.#runtime.clock.monotonicMs());
         incomplete.push({ shard, webhookId, deliveryId: undefined });
       } else {
         this.#waiting.push({ lane, id: deliveryId, isRequested: true, reads: 0 });
-        if (lane.target === null) requestFetch(lane, true);
+        if (lane.target === null) fetcher.request(lane, true);
       }
     }
     this.receive(incomplete);
@@ -114,13 +114,14 @@ export class Arrivals {
     this.#isReading = true;
     while (this.#waiting.length > 0) {
       const announcements = this.#waiting.splice(0, BATCH_DELIVERIES);
-      this.#deps.onArrived(await this.#read(announcements));
+      this.#parts.work.send(await this.#read(announcements));
     }
     this.#isReading = false;
   }
 
   async #read(announcements: readonly Announcement[]): Promise<Set<Lane>> {
-    const { sql, bodies, log } = this.#deps;
+    const { sql, log } = this.#runtime;
+    const { bodies } = this.#parts;
     const fetches = announcements.map(({ lane }) => lane.deliveries.fetches);
     const wereKnown = announcements.map(({ lane, id }) => lane.deliveries.has(id));
     const readAt = bodies.readAt;
@@ -153,15 +154,15 @@ export class Arrivals {
 
   /** Returns the current lane of the webhook: the shard may have been lost, or the lane removed and created again. */
   #currentOf({ shard, webhookId }: Lane): Lane | undefined {
-    const { owns, lanes } = this.#deps;
-    return owns(shard) && !this.#isStopped ? lanes.get(shard, webhookId) : undefined;
+    const { ownership, lanes } = this.#parts;
+    return ownership.owns(shard) && !this.#isStopped ? lanes.get(shard, webhookId) : undefined;
   }
 
   #cacheBody(row: Arrival, readAt: number): void {
     if (row.body === null) return;
     const { eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body } = row;
     const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body };
-    this.#deps.bodies.put(event, readAt);
+    this.#parts.bodies.put(event, readAt);
   }
 
   /**
@@ -170,7 +171,7 @@ export class Arrivals {
    */
   #sendNext({ deliveries, startConditions }: Lane, row: Arrival, wasKnown: boolean): void {
     if (wasKnown && !deliveries.has(row.id)) return;
-    const { clock } = this.#deps;
+    const { clock } = this.#runtime;
     deliveries.putFirst({ ...deliveryOf(row), dueAt: new Date(Math.min(row.dueAt.getTime(), clock.now().getTime())) });
     startConditions.attemptNow(clock.monotonicMs());
   }

@@ -2,23 +2,14 @@
  * Ends large numbers of pending deliveries of older epochs in the database. Through memory, 200 at a time, a million
  * took six minutes on a busy machine and delayed all deliveries published after the webhook was enabled again.
  */
-import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Fences } from '../leases/ownership.ts';
 import type { Fetch } from './loaded-deliveries.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
 import { UNUSABLE } from '../attempt/target.ts';
 import { endOldEpochs } from './queue-sql.ts';
-
-export type OldEpochDeps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
-  workerId: number;
-  fenceOf: (shard: number) => number | undefined;
-};
 
 /** Such a statement takes about 50 ms; other lanes of the shard wait for at most one. */
 const BATCH_ROWS = 2_000;
@@ -35,14 +26,18 @@ export function noteOldEpochs(lane: Lane, rows: readonly Pending[], { limit }: F
  * Ends one batch of the lane and returns whether more may remain. Runs only while no attempt is in flight or
  * unrecorded, because its outcome would be lost with its row.
  */
-async function endOldEpochBatch({ sql, clock, log, workerId, fenceOf }: OldEpochDeps, lane: Lane): Promise<boolean> {
+async function endOldEpochBatch(
+  { sql, clock, log }: Pick<Runtime, 'sql' | 'clock' | 'log'>,
+  ownership: Pick<Fences, 'workerId' | 'fenceOf'>,
+  lane: Lane,
+): Promise<boolean> {
   const { shard, webhookId, target, oldEpochsFrom: from } = lane;
-  const fence = fenceOf(shard);
+  const fence = ownership.fenceOf(shard);
   const isKnown = target !== null && target !== UNUSABLE && fence !== undefined;
   if (from === null || from === 'one-by-one' || !isKnown || !lane.deliveries.isFullyRecorded) return false;
   try {
     const oldEpochs = { webhookId, epoch: target.epoch, from, limit: BATCH_ROWS };
-    const { ended, dueAt } = await endOldEpochs(sql, workerId, { shard, fence }, oldEpochs, clock.now());
+    const { ended, dueAt } = await endOldEpochs(sql, ownership.workerId, { shard, fence }, oldEpochs, clock.now());
     const isAtEnd = ended < BATCH_ROWS;
     // One more pass from the beginning finds rows with earlier due times, written while a clock was wrong.
     lane.oldEpochsFrom = isAtEnd ? (from > BEGINNING ? BEGINNING : null) : dueAt;
@@ -60,8 +55,12 @@ async function endOldEpochBatch({ sql, clock, log, workerId, fenceOf }: OldEpoch
 }
 
 /** Ends one batch of each lane and returns the lanes without a remaining backlog of older epochs. */
-export async function endOldEpochBatches(deps: OldEpochDeps, lanes: readonly Lane[]): Promise<Lane[]> {
+export async function endOldEpochBatches(
+  runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>,
+  ownership: Pick<Fences, 'workerId' | 'fenceOf'>,
+  lanes: readonly Lane[],
+): Promise<Lane[]> {
   const rest: Lane[] = [];
-  for (const lane of lanes) if (!(await endOldEpochBatch(deps, lane)) && !lane.isClosed) rest.push(lane);
+  for (const lane of lanes) if (!(await endOldEpochBatch(runtime, ownership, lane)) && !lane.isClosed) rest.push(lane);
   return rest;
 }

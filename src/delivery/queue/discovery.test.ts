@@ -51,23 +51,28 @@ function discoveryOf(
   const held = new Set<number>();
   let most = 0;
   let givenUp = 0;
-  const discovery = new Discovery({
-    sql: own,
-    clock: systemClock,
-    log,
-    lanes,
-    owns: (shard) => SHARDS.includes(shard),
-    activate: (lane) => {
-      most = Math.max(most, lanes.count);
-      const before = found.get(lane.webhookId);
-      if (before === undefined) found.set(lane.webhookId, new Set([lane]));
-      else before.add(lane);
-      supply(lane, isSent);
+  const work = {
+    send: (sent: Iterable<Lane>) => {
+      for (const lane of sent) {
+        most = Math.max(most, lanes.count);
+        const before = found.get(lane.webhookId);
+        if (before === undefined) found.set(lane.webhookId, new Set([lane]));
+        else before.add(lane);
+        supply(lane, isSent);
+      }
     },
     reload: () => assert.fail('nothing is active here'),
-    endUnfetched: (_shard, webhookId) => void held.add(webhookId),
-    onEvicted: () => void (givenUp += 1),
-  });
+    removeClosed: () => void (givenUp += 1),
+  };
+  const discovery = new Discovery(
+    { sql: own, clock: systemClock, log },
+    {
+      lanes,
+      ownership: { owns: (shard) => SHARDS.includes(shard) },
+      unfetched: { end: (_shard, webhookId) => void held.add(webhookId) },
+      work,
+    },
+  );
   t.after(() => discovery.stop());
   return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
 }

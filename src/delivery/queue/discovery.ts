@@ -4,30 +4,24 @@
  * where the previous one ran out of places.
  */
 import { setImmediate as yieldToOthers, setTimeout as wait } from 'node:timers/promises';
-import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Clock } from '#core/clock.ts';
 import { SHARDS } from '#core/ids.ts';
-import type { Log } from '#core/log.ts';
-import type { Lane } from './lane.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Ownership } from '../leases/ownership.ts';
+import type { Unfetched } from '../pull/unfetched.ts';
 import type { Lanes } from './lanes.ts';
+import type { LaneWork } from '../work.ts';
 import { reconcile } from './reconcile.ts';
 import { discoverLanes, type Head } from './queue-sql.ts';
 
-type Deps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
+type DiscoveryRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
+
+type DiscoveryParts = {
   lanes: Lanes;
-  owns: (shard: number) => boolean;
-  /** Schedules the lane and enqueues it if it can send. */
-  activate: (lane: Lane) => void;
-  /** Loads changed settings of the lane again. */
-  reload: (lane: Lane) => void;
-  /** Ends expired deliveries of a pull webhook, in the background. */
-  endUnfetched: (shard: number, webhookId: number) => void;
-  /** Lanes were evicted. */
-  onEvicted: () => void;
+  ownership: Pick<Ownership, 'owns'>;
+  /** Ends expired deliveries of pull webhooks, which have no lane. */
+  unfetched: Pick<Unfetched, 'end'>;
+  work: Pick<LaneWork, 'send' | 'reload' | 'removeClosed'>;
 };
 
 const ROUND_MS = 30_000;
@@ -79,7 +73,8 @@ class ShardScan {
 }
 
 export class Discovery {
-  readonly #deps: Deps;
+  readonly #runtime: DiscoveryRuntime;
+  readonly #parts: DiscoveryParts;
   /** Shards to scan, in order of request. One statement runs at a time, so that the other connections stay free. */
   readonly #requested = new Set<number>();
   /** Per shard, the webhook id after which a webhook found no place and the next scan resumes. */
@@ -93,12 +88,13 @@ export class Discovery {
   #isStopped = false;
   readonly #timers: NodeJS.Timeout[] = [];
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
+  constructor(runtime: DiscoveryRuntime, parts: DiscoveryParts) {
+    this.#runtime = runtime;
+    this.#parts = parts;
   }
 
   start(): void {
-    const { lanes } = this.#deps;
+    const { lanes } = this.#parts;
     this.#timers.push(
       setInterval(() => this.runRound(), ROUND_MS),
       setInterval(() => this.#shortRound(() => this.#evictIdle()), SHORT_ROUND_MS),
@@ -119,7 +115,7 @@ export class Discovery {
   }
 
   scanAll(): void {
-    const { lanes } = this.#deps;
+    const { lanes } = this.#parts;
     lanes.sweep();
     // Reads the settings of inactive webhooks again: a missed notification must not block a webhook for ever.
     for (const lane of lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
@@ -133,15 +129,16 @@ export class Discovery {
   }
 
   #evictIdle(): void {
-    const { lanes, clock, onEvicted } = this.#deps;
-    if (lanes.evictIdle(clock.monotonicMs(), this.#resumeAfter.size > 0) > 0) onEvicted();
+    const { lanes, work } = this.#parts;
+    const nowMs = this.#runtime.clock.monotonicMs();
+    if (lanes.evictIdle(nowMs, this.#resumeAfter.size > 0) > 0) work.removeClosed();
   }
 
   /** Frees places and scans again while some webhooks never had a place, so that each gets one soon. */
   #shortRound(freePlaces: () => void): void {
     if (!this.#hasUnplaced || this.#isRunning) return;
     freePlaces();
-    if (!this.#deps.lanes.isHalfEmpty) return;
+    if (!this.#parts.lanes.isHalfEmpty) return;
     this.#isShortRound = true;
     this.#request(this.#shardsInOrder());
   }
@@ -187,7 +184,7 @@ export class Discovery {
       scans.set(shard, new ShardScan(shard, this.#resumeAfter.get(shard) ?? 0));
       this.#resumeAfter.delete(shard);
     }
-    return [...scans.values()].filter(({ shard, isFinished }) => !isFinished && this.#deps.owns(shard));
+    return [...scans.values()].filter(({ shard, isFinished }) => !isFinished && this.#parts.ownership.owns(shard));
   }
 
   #endShortRound(scans: readonly ShardScan[]): void {
@@ -218,13 +215,13 @@ export class Discovery {
 
   async #discover(scans: readonly ShardScan[]): Promise<void> {
     const limit = Math.ceil(BATCH_LANES / scans.length);
-    const heads = Map.groupBy(await discoverLanes(this.#deps.sql, scans, limit), ({ shard }) => shard);
+    const heads = Map.groupBy(await discoverLanes(this.#runtime.sql, scans, limit), ({ shard }) => shard);
     // The first webhook of each shard, then the second, so that the shards share the places evenly.
     for (let n = 0; n < limit; n += 1) {
       for (const scan of scans) {
         const head = heads.get(scan.shard)?.[n];
         // The shard may have been lost during the read.
-        if (head !== undefined && this.#deps.owns(scan.shard)) this.#pass(scan, head);
+        if (head !== undefined && this.#parts.ownership.owns(scan.shard)) this.#pass(scan, head);
       }
     }
     for (const scan of scans) scan.endRead(heads.get(scan.shard)?.length === limit);
@@ -235,14 +232,14 @@ export class Discovery {
     const { shard, after } = scan;
     const { webhookId, dueAt } = head;
     const isNew = scan.pass(webhookId);
-    if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
+    if (dueAt === null) this.#parts.unfetched.end(shard, webhookId);
     else if (isNew && !this.#place({ ...head, dueAt })) this.#resumeLater(shard, after);
   }
 
   async #reconcile(shards: readonly number[]): Promise<void> {
     for (const [index, shard] of shards.entries()) {
       try {
-        if (this.#deps.owns(shard)) await reconcile(this.#deps, shard);
+        if (this.#parts.ownership.owns(shard)) await reconcile(this.#runtime, this.#parts, shard);
       } catch (error) {
         return this.#retry(shards.slice(index), error);
       }
@@ -251,7 +248,7 @@ export class Discovery {
 
   /** Requests the shards again after an error; while the database is unavailable, the other shards would fail too. */
   async #retry(shards: readonly number[], error: unknown): Promise<void> {
-    this.#deps.log.warn({ shards, reason: String(error) }, 'discovery failed; retrying');
+    this.#runtime.log.warn({ shards, reason: String(error) }, 'discovery failed; retrying');
     const again = setTimeout(() => !this.#isStopped && this.#request(shards), RETRY_MS);
     again.unref();
     if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
@@ -266,9 +263,9 @@ export class Discovery {
    * Gives a lane to the webhook of `head`, its earliest delivery. Returns false if it needs a place and none is free.
    */
   #place({ shard, webhookId, id, hasSucceeded, dueAt }: Head & { dueAt: Date }): boolean {
-    const { clock, lanes, activate } = this.#deps;
+    const { lanes, work } = this.#parts;
     const dueAtMs = dueAt.getTime();
-    const waitMs = dueAtMs - clock.now().getTime();
+    const waitMs = dueAtMs - this.#runtime.clock.now().getTime();
     if (waitMs > HORIZON_MS && lanes.find(shard, webhookId) === undefined) return true;
     const place = lanes.placementOf(shard, webhookId, hasSucceeded);
     if (place === 'full') this.#hasUnplaced = true;
@@ -278,7 +275,7 @@ export class Discovery {
     if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
-    activate(lane);
+    work.send([lane]);
     return true;
   }
 }

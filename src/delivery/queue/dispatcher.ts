@@ -1,52 +1,62 @@
 /**
  * Starts attempts as slots and the run queue allow, and records their outcomes.
  */
+import type { Clock } from '#core/clock.ts';
 import { Ages, TICK_MS } from './ages.ts';
 import type { Lane } from './lane.ts';
+import type { Schedule } from './schedule.ts';
 import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import type { Recorder } from '../record/record.ts';
-import { Sender, type SenderDeps, type SenderSettings } from './sender.ts';
+import { Sender, type SenderParts, type SenderRuntime, type SenderSettings } from './sender.ts';
 import { RunQueue, type ScheduledAttempt, type RunQueueLimits } from './run-queue.ts';
 
 export type DispatchSettings = SenderSettings & RunQueueLimits & { unrecordedLimit: number };
 
-type Deps = SenderDeps & {
-  settings: DispatchSettings;
-  recorder: Recorder;
-  fenceOf: (shard: number) => number | undefined;
-  /** Returns whether the lease of this worker is confirmed. While it is not, lanes stay in the run queue. */
-  isLeaseConfirmed: () => boolean;
-  /** A delivery of the lane was completed: the lane may need a fetch or a later wake-up. */
-  onCompleted: (lane: Lane) => void;
-  /** The rate limit of the lane delays its next attempt. */
-  onRateLimited: (lane: Lane) => void;
-};
+type DispatcherParts = SenderParts & { recorder: Recorder; schedule: Pick<Schedule, 'update'> };
+
+/** A recurring event that can be awaited. */
+export class Signal {
+  readonly #waiting = new Set<() => void>();
+
+  fire(): void {
+    if (this.#waiting.size === 0) return;
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+
+  /** Resolves at the next `fire`. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.add(resolve));
+  }
+}
 
 export class Dispatcher {
-  readonly #deps: Deps;
+  readonly #clock: Clock;
+  readonly #parts: DispatcherParts;
+  readonly #settings: DispatchSettings;
+  /** Fires whenever a delivery was completed or returned to the table. */
+  readonly completions = new Signal();
   readonly #runQueue: RunQueue;
   readonly #ages: Ages<ScheduledAttempt>;
   readonly #sender: Sender;
   readonly #ticking: NodeJS.Timeout;
   #tickedMs: number;
-  /** Resolves the promise of `#waitUntilAlone`. */
+  /** Resolves the promise of `waitUntilAlone`. */
   #onAlone = (): void => {};
   #isPumping = false;
   #isStopped = false;
 
-  constructor(deps: Deps) {
-    const { clock, settings, mayStart, isLeaseConfirmed } = deps;
-    this.#deps = deps;
-    const isReady = (lane: Lane) => lane.mayStart(clock.monotonicMs()) && (mayStart(lane.shard) || !isLeaseConfirmed());
+  constructor(runtime: SenderRuntime, parts: DispatcherParts, settings: DispatchSettings) {
+    const { clock } = runtime;
+    this.#clock = clock;
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#sender = new Sender(runtime, parts, settings, this);
+    // While the lease is not confirmed, lanes stay in the run queue.
+    const isReady = (lane: Lane) =>
+      lane.mayStart(clock.monotonicMs()) && (this.#sender.mayStart(lane.shard) || !parts.ownership.isLeaseConfirmed());
     this.#runQueue = new RunQueue(settings, isReady);
     this.#ages = new Ages(TICK_MS, settings.slowAfterMs);
-    const write = (lane: Lane, entry: Entry) => this.#write(lane, entry);
-    this.#sender = new Sender({
-      ...deps,
-      write,
-      waitUntilAlone: () => this.#waitUntilAlone(),
-      release: (attempt) => this.#release(attempt),
-    });
     this.#tickedMs = clock.monotonicMs();
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
@@ -62,10 +72,10 @@ export class Dispatcher {
    */
   enqueue(lane: Lane): void {
     const [old, expired] = [lane.takeOldEpochs(), lane.takeExpired()];
-    const { fenceOf, clock } = this.#deps;
-    const fenced = { shard: lane.shard, fence: fenceOf(lane.shard) };
-    for (const delivery of old) this.#write(lane, ended(fenced, delivery));
-    for (const delivery of expired) this.#write(lane, deadLetter(fenced, delivery, 'unusable webhook', clock.now()));
+    const fenced = { shard: lane.shard, fence: this.#parts.ownership.fenceOf(lane.shard) };
+    for (const delivery of old) this.write(lane, ended(fenced, delivery));
+    for (const delivery of expired)
+      this.write(lane, deadLetter(fenced, delivery, 'unusable webhook', this.#clock.now()));
     this.#runQueue.enqueue(lane);
   }
 
@@ -74,16 +84,22 @@ export class Dispatcher {
     // deep.
     if (this.#isPumping) return;
     this.#isPumping = true;
-    const { recorder, settings, quarantine, isLeaseConfirmed, fenceOf } = this.#deps;
-    const hasCapacity = () => recorder.unrecorded() < settings.unrecordedLimit;
+    const { recorder, quarantine, ownership } = this.#parts;
+    const { unrecordedLimit, slowAfterMs } = this.#settings;
+    const hasCapacity = () => recorder.unrecorded() < unrecordedLimit;
     try {
-      while (!this.#isStopped && isLeaseConfirmed() && quarantine.exclusiveId === undefined && hasCapacity()) {
+      while (
+        !this.#isStopped &&
+        ownership.isLeaseConfirmed() &&
+        quarantine.exclusiveId === undefined &&
+        hasCapacity()
+      ) {
         const attempt = this.#runQueue.dequeue();
         if (attempt === undefined) return;
-        attempt.fence = fenceOf(attempt.lane.shard);
+        attempt.fence = ownership.fenceOf(attempt.lane.shard);
         this.#applyRateLimit(attempt);
         this.enqueue(attempt.lane);
-        attempt.ageBucket = this.#ages.add(attempt, attempt.lane.latency.timeBudgetMs(settings.slowAfterMs));
+        attempt.ageBucket = this.#ages.add(attempt, attempt.lane.latency.timeBudgetMs(slowAfterMs));
         this.#sender.start(attempt);
       }
     } finally {
@@ -92,7 +108,7 @@ export class Dispatcher {
   }
 
   /**
-   * Aborts all exchanges of the lanes that `belongs` selects and returns their number. Nothing is recorded for them.
+   * Aborts all exchanges of the lanes that `belongs` selects, and returns and counts their number. Nothing is recorded for them.
    */
   abort(belongs: (lane: Lane) => boolean): number {
     return this.#sender.abort(belongs);
@@ -112,13 +128,13 @@ export class Dispatcher {
 
   #applyRateLimit({ lane, target }: ScheduledAttempt): void {
     if (target.ratePerSecond === null) return;
-    lane.startConditions.applyRateLimit(target.ratePerSecond, this.#deps.clock.monotonicMs());
-    this.#deps.onRateLimited(lane);
+    lane.startConditions.applyRateLimit(target.ratePerSecond, this.#clock.monotonicMs());
+    this.#parts.schedule.update(lane);
   }
 
   /** Marks attempts that exceed their time budget as slow, which frees slots for fast lanes. */
   #tick(): void {
-    const nowMs = this.#deps.clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     this.#sender.tick(nowMs - this.#tickedMs - TICK_MS);
     this.#tickedMs = nowMs;
     for (const attempt of this.#ages.tick()) this.#runQueue.markSlow(attempt);
@@ -129,7 +145,7 @@ export class Dispatcher {
    * Resolves when the calling attempt is the only one in flight. No attempt starts meanwhile, so this takes at most one
    * time-out.
    */
-  #waitUntilAlone(): Promise<void> {
+  waitUntilAlone(): Promise<void> {
     if (this.slots.inFlight === 1) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onAlone = resolve;
@@ -137,29 +153,31 @@ export class Dispatcher {
   }
 
   /** Releases the slot and the quotas of the attempt and lets its lane continue. */
-  #release(attempt: ScheduledAttempt): void {
+  release(attempt: ScheduledAttempt): void {
     attempt.ageBucket?.delete(attempt);
     this.#runQueue.release(attempt);
     if (this.slots.inFlight === 1) this.#onAlone();
     this.#continue(attempt.lane);
   }
 
-  #write(lane: Lane, entry: Entry): void {
-    this.#deps.recorder.record(entry, (isWritten) => {
+  /** Records the entry. */
+  write(lane: Lane, entry: Entry): void {
+    this.#parts.recorder.record(entry, (isWritten) => {
       if (isWritten) this.#persisted(lane, entry);
-      this.#deps.quarantine.leave(entry.delivery.id);
+      this.#parts.quarantine.leave(entry.delivery.id);
       this.#continue(lane);
     });
   }
 
   #continue(lane: Lane): void {
-    this.#deps.onCompleted(lane);
+    this.#parts.schedule.update(lane);
+    this.completions.fire();
     this.enqueue(lane);
     this.pump();
   }
 
   #persisted(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
-    this.#deps.quarantine.unmark(shard, delivery.id);
+    this.#parts.quarantine.unmark(shard, delivery.id);
     lane.deliveries.complete(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
     // Reading the settings again finds the pending disable, which is then executed.
     if (webhook?.isPendingDisable === true) lane.forgetTarget();

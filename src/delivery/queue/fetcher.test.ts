@@ -7,8 +7,8 @@ import { startEngine, type Engine } from '../../../test/setup/engine.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { Signal } from '../engine.ts';
 import { UNUSABLE } from '../attempt/target.ts';
+import { Signal } from './dispatcher.ts';
 import { Fetcher, eventsRoundRobin } from './fetcher.ts';
 import { Lane } from './lane.ts';
 
@@ -25,19 +25,16 @@ function fetcherOf(
     onFilled: (lane: Lane) => void;
   },
 ): Fetcher {
-  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024 });
-  const onPendingDisable = () => assert.fail('not called in these tests');
-  const noOwner = { workerId: 7, fenceOf: () => undefined };
-  const fetcher = new Fetcher({
-    sql,
-    clock,
-    sealer,
-    bodies,
-    log: createLog('silent'),
-    onPendingDisable,
-    ...noOwner,
-    ...own,
-  });
+  const { bodies = new Bodies({ sql }, { bodyCacheBytes: 1_024 }), workerId = 7, fenceOf = () => undefined } = own;
+  const fetcher = new Fetcher(
+    { sql: own.sql ?? sql, clock, sealer, log: own.log ?? createLog('silent') },
+    {
+      ownership: { workerId, fenceOf },
+      bodies,
+      pendingDisables: { request: () => assert.fail('not called in these tests') },
+      work: { send: (lanes) => [...lanes].forEach(own.onFilled) },
+    },
+  );
   t.after(() => fetcher.stop());
   return fetcher;
 }

@@ -1,16 +1,19 @@
 /** Fills lanes from the table: settings of their webhooks, rows of `delivery`, bodies of events. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Sealer } from '#db/seal.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import { loadTargets } from '../delivery-sql.ts';
+import type { Fences } from '../leases/ownership.ts';
+import type { PendingDisables } from './pending-disable.ts';
 import { NO_BACKOFF, fromStored, momentOf } from '../policy/backoff.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/target.ts';
 import type { Pending } from '../policy/entry.ts';
-import { endOldEpochBatches, noteOldEpochs, type OldEpochDeps } from './disabled-epochs.ts';
+import { endOldEpochBatches, noteOldEpochs } from './disabled-epochs.ts';
 import type { Lane } from './lane.ts';
+import type { LaneWork } from '../work.ts';
 import { postponeInOrder } from './order.ts';
 import { fetchLanes } from './queue-sql.ts';
 import { Unusable } from './unusable.ts';
@@ -33,7 +36,7 @@ export function eventsRoundRobin(rows: readonly Pending[]): number[] {
 }
 
 /** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
-async function readAhead({ bodies, log }: { bodies: Bodies; log: Log }, due: readonly Pending[]): Promise<void> {
+async function readAhead(bodies: Bodies, log: Log, due: readonly Pending[]): Promise<void> {
   try {
     await bodies.load(eventsRoundRobin(due));
   } catch (error) {
@@ -42,13 +45,13 @@ async function readAhead({ bodies, log }: { bodies: Bodies; log: Log }, due: rea
   }
 }
 
-type Deps = OldEpochDeps & {
-  sealer: Sealer;
+type FetcherRuntime = Pick<Runtime, 'sql' | 'clock' | 'log' | 'sealer'>;
+
+type FetcherParts = {
+  ownership: Pick<Fences, 'workerId' | 'fenceOf'>;
   bodies: Bodies;
-  /** The stored state of the webhook requires that it is disabled. */
-  onPendingDisable: (lane: Lane, epoch: number) => void;
-  /** The lane may have something to send now. */
-  onFilled: (lane: Lane) => void;
+  pendingDisables: Pick<PendingDisables, 'request'>;
+  work: Pick<LaneWork, 'send'>;
 };
 
 /** Batches that are filled at once. */
@@ -75,7 +78,8 @@ const hasOwnStatements = ({ target, oldEpochsFrom }: Lane): boolean =>
   target === UNUSABLE || oldEpochsFrom instanceof Date;
 
 export class Fetcher {
-  readonly #deps: Deps;
+  readonly #runtime: FetcherRuntime;
+  readonly #parts: FetcherParts;
   readonly #normal: FillQueue = { lanes: new Set(), maxBatches: MAX_BATCHES, activeBatches: 0 };
   readonly #urgent: FillQueue = { lanes: new Set(), maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 };
   /** Lanes of running batches. Requested again, a lane waits for the end of its batch. */
@@ -84,9 +88,10 @@ export class Fetcher {
   readonly #unusable: Unusable;
   #isStopped = false;
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
-    this.#unusable = new Unusable(deps);
+  constructor(runtime: FetcherRuntime, parts: FetcherParts) {
+    this.#runtime = runtime;
+    this.#parts = parts;
+    this.#unusable = new Unusable(runtime, parts.ownership);
   }
 
   /**
@@ -137,7 +142,7 @@ export class Fetcher {
       await this.#fill(batch);
     } catch (error) {
       // Database errors are retried in `#fill`, so this is an internal error; the next scan requests the lanes again.
-      this.#deps.log.error({ err: error }, 'lanes could not be filled');
+      this.#runtime.log.error({ err: error }, 'lanes could not be filled');
     } finally {
       for (const lane of batch) this.#activeLanes.delete(lane);
       queue.activeBatches -= 1;
@@ -163,7 +168,7 @@ export class Fetcher {
   async #endDeliveries(lanes: Lane[]): Promise<void> {
     try {
       for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
-      await this.#fetchRows(await endOldEpochBatches(this.#deps, lanes.filter(needsFetch)));
+      await this.#fetchRows(await endOldEpochBatches(this.#runtime, this.#parts.ownership, lanes.filter(needsFetch)));
     } catch (error) {
       return this.#retryFill(lanes, error);
     }
@@ -174,7 +179,7 @@ export class Fetcher {
     for (const lane of lanes) {
       if (lane.isClosed) continue;
       if (lane.target === null || lane.needsFetch) this.request(lane);
-      this.#deps.onFilled(lane);
+      this.#parts.work.send([lane]);
     }
   }
 
@@ -190,7 +195,7 @@ export class Fetcher {
       return this.#fill(lanes.slice(middle).filter(isOpen));
     }
     const about = { webhooks: lanes.map(({ webhookId }) => webhookId), reason: String(error) };
-    this.#deps.log.warn(about, 'deliveries could not be fetched; retrying');
+    this.#runtime.log.warn(about, 'deliveries could not be fetched; retrying');
     const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.request(lane)));
     if (isDatabaseDown) await again;
   }
@@ -199,7 +204,7 @@ export class Fetcher {
     const missing = lanes.filter((lane) => lane.target === null);
     if (missing.length === 0) return;
     const changes = new Map(missing.map((lane) => [lane, lane.changes]));
-    const rows = await loadTargets(this.#deps.sql, missing.map(shardOfLane), missing.map(webhookOf));
+    const rows = await loadTargets(this.#runtime.sql, missing.map(shardOfLane), missing.map(webhookOf));
     for (const lane of missing) {
       // The webhook changed during the read, so the row may be outdated.
       if (lane.changes !== changes.get(lane)) continue;
@@ -212,7 +217,7 @@ export class Fetcher {
       // The pending disable is stored but not executed: by a previous owner that crashed, or by this worker a moment
       // ago.
       if (row?.isPendingDisable === true && lane.pendingDisableEpoch === row.epoch)
-        this.#deps.onPendingDisable(lane, row.epoch);
+        this.#parts.pendingDisables.request(lane, row.epoch);
     }
   }
 
@@ -223,7 +228,7 @@ export class Fetcher {
     const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded } = row ?? UNKNOWN;
     lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned, hasSucceeded };
     lane.startConditions.backoff =
-      row === undefined ? NO_BACKOFF : fromStored(row, consecutiveFailures, momentOf(this.#deps.clock));
+      row === undefined ? NO_BACKOFF : fromStored(row, consecutiveFailures, momentOf(this.#runtime.clock));
     lane.pendingDisableEpoch = row?.isPendingDisable === true ? epoch : null;
   }
 
@@ -233,7 +238,7 @@ export class Fetcher {
    */
   #targetOf(lane: Lane, row: TargetRow | undefined): Target {
     try {
-      const target = targetOf(row, this.#deps.sealer);
+      const target = targetOf(row, this.#runtime.sealer);
       this.#unusable.remove(lane);
       return target;
     } catch (error) {
@@ -245,18 +250,18 @@ export class Fetcher {
   async #fetchRows(lanes: readonly Lane[]): Promise<void> {
     const fetching = lanes.filter(needsFetch);
     if (fetching.length === 0) return;
-    const startedMs = this.#deps.clock.now().getTime();
+    const startedMs = this.#runtime.clock.now().getTime();
     const fetches = fetching.map((lane) => lane.deliveries.beginFetch(startedMs));
     try {
-      const rows = await fetchLanes(this.#deps.sql, fetching.map(shardOfLane), fetching.map(webhookOf), fetches);
+      const rows = await fetchLanes(this.#runtime.sql, fetching.map(shardOfLane), fetching.map(webhookOf), fetches);
       const byWebhook = Map.groupBy(rows, (row) => row.webhookId);
-      const nowMs = this.#deps.clock.now().getTime();
+      const nowMs = this.#runtime.clock.now().getTime();
       const sending = new Set(fetching.filter((lane) => lane.target?.isActive === true).map(webhookOf));
-      const postponed = await postponeInOrder(this.#deps, fetching, rows, nowMs);
+      const postponed = await postponeInOrder(this.#runtime, this.#parts.ownership, fetching, rows, nowMs);
       const due = rows.filter(
         ({ id, dueAt, webhookId }) => dueAt.getTime() <= nowMs && sending.has(webhookId) && !postponed.has(id),
       );
-      await readAhead(this.#deps, due);
+      await readAhead(this.#parts.bodies, this.#runtime.log, due);
       for (const [index, lane] of fetching.entries()) {
         // Deliveries that are not due are taken only to end them; a webhook that changes meanwhile may continue.
         const isInactive = lane.target?.isActive === false && lane.target !== UNUSABLE;

@@ -98,6 +98,11 @@ export class Lanes {
     return this.#shards.get(shard)?.get(webhookId);
   }
 
+  /** Returns whether deliveries of the webhook may wait for an earlier one of their resource. */
+  isOrdered(shard: number, webhookId: number): boolean {
+    return this.find(shard, webhookId)?.deliveries.isOrdered === true;
+  }
+
   *ofShards(shards: readonly number[]): Generator<Lane> {
     for (const shard of shards) yield* this.#shards.get(shard)?.values() ?? [];
   }

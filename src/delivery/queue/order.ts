@@ -1,5 +1,6 @@
 /** Keeps the deliveries of one resource in order for webhooks with the ordering `resource`. */
-import type { Sql } from '#db/pool.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Fences } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
 import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
@@ -12,8 +13,6 @@ import { postponeWaiting } from './queue-sql.ts';
  */
 const RECHECK_MS = 30_000;
 
-type Deps = { sql: Sql; workerId: number; fenceOf: (shard: number) => number | undefined };
-
 const isOrdered = ({ target }: Lane): boolean => target?.isActive === true && target.isOrdered;
 
 /**
@@ -21,7 +20,8 @@ const isOrdered = ({ target }: Lane): boolean => target?.isActive === true && ta
  * earlier pending delivery, also not later: a resource gets its versions in order.
  */
 export async function postponeInOrder(
-  { sql, workerId, fenceOf }: Deps,
+  { sql }: Pick<Runtime, 'sql'>,
+  ownership: Pick<Fences, 'workerId' | 'fenceOf'>,
   lanes: readonly Lane[],
   rows: readonly Pending[],
   nowMs: number,
@@ -36,7 +36,7 @@ export async function postponeInOrder(
   if (due.length === 0) return NONE_POSTPONED;
   const shards = [...new Set(due.map(({ shard }) => shard))].toSorted((a, b) => a - b);
   const owned = shards.flatMap((shard) => {
-    const fence = fenceOf(shard);
+    const fence = ownership.fenceOf(shard);
     return fence === undefined ? [] : [{ shard, fence }];
   });
   const fences = { shard: owned.map(({ shard }) => shard), fence: owned.map(({ fence }) => fence) };
@@ -45,7 +45,7 @@ export async function postponeInOrder(
     id: due.map(({ id }) => id),
     epoch: due.map(({ epoch }) => epoch),
   };
-  const checked = await postponeWaiting(sql, workerId, fences, columns, new Date(nowMs + RECHECK_MS));
+  const checked = await postponeWaiting(sql, ownership.workerId, fences, columns, new Date(nowMs + RECHECK_MS));
   const dueAt = new Map(checked.map((row) => [row.id, row.dueAt?.getTime()]));
   return new Map(
     due.flatMap(({ id }) => {

@@ -24,7 +24,8 @@ async function start() {
   const id = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(id);
   const lanes = new Lanes(limits);
-  const owns = () => true;
+  const ownership = { owns: () => true };
+  const none = () => assert.fail('not called in this test');
   const read = async () => {
     const lane = lanes.get(shard, id);
     const [row] = await loadTargets(sql, [shard], [id]);
@@ -33,12 +34,16 @@ async function start() {
   };
   const stale = async () => {
     const found: Lane[] = [];
-    await findStaleSettings({ sql, lanes, owns, reload: (lane) => found.push(lane) }, shard);
+    const work = { send: none, reload: (lane: Lane) => void found.push(lane) };
+    await findStaleSettings({ sql }, { lanes, ownership, work }, shard);
     return found.length;
   };
   const pendingDisables = async () => {
     const found: (number | null)[] = [];
-    await findPendingDisables({ sql, lanes, owns, activate: (lane) => found.push(lane.pendingDisableEpoch) }, shard);
+    const send = (sent: Iterable<Lane>): void => {
+      for (const { pendingDisableEpoch } of sent) found.push(pendingDisableEpoch);
+    };
+    await findPendingDisables({ sql }, { lanes, ownership, work: { send, reload: none } }, shard);
     return found;
   };
   return { sql, storeId, id, shard, lanes, read, stale, pendingDisables };

@@ -1,13 +1,14 @@
 /** Finds webhooks whose notification was missed: pending disables and stale settings. */
-import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Ownership } from '../leases/ownership.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
+import type { LaneWork } from '../work.ts';
 import { listChanged, listPendingDisables } from './queue-sql.ts';
 import type { ActiveTarget } from '../attempt/target.ts';
 
-type Deps = { sql: Sql; lanes: Lanes; owns: (shard: number) => boolean };
+type ReconcileParts = { lanes: Lanes; ownership: Pick<Ownership, 'owns'>; work: Pick<LaneWork, 'send' | 'reload'> };
 
 /** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
@@ -18,18 +19,19 @@ const BATCH_LANES = 1_000;
  * Lanes whose health is counted in memory are skipped, because it is newer than the table.
  */
 export async function findPendingDisables(
-  { sql, lanes, owns, activate }: Deps & { activate: (lane: Lane) => void },
+  { sql }: Pick<Runtime, 'sql'>,
+  { lanes, ownership, work }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
   // The shard may have been lost during the read.
-  if (!owns(shard)) return;
+  if (!ownership.owns(shard)) return;
   for (const { webhookId, epoch } of pending) {
     if (!lanes.hasCapacityToDisable(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
     lane.pendingDisableEpoch = epoch;
-    activate(lane);
+    work.send([lane]);
   }
 }
 
@@ -39,7 +41,8 @@ const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane
 
 /** Reloads lanes whose settings changed in the table without a notification. */
 export async function findStaleSettings(
-  { sql, lanes, reload }: Deps & { reload: (lane: Lane) => void },
+  { sql }: Pick<Runtime, 'sql'>,
+  { lanes, work }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
@@ -53,21 +56,22 @@ export async function findStaleSettings(
       }),
     );
     // A lane that was read again meanwhile is up to date.
-    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) reload(lane);
+    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) work.reload(lane);
   }
 }
 
 /** Runs both searches. An error is logged and left to the next scan, so that it does not stop discovery. */
 export async function reconcile(
-  deps: Parameters<typeof findPendingDisables>[0] & Parameters<typeof findStaleSettings>[0] & { log: Log },
+  runtime: Pick<Runtime, 'sql' | 'log'>,
+  parts: ReconcileParts,
   shard: number,
 ): Promise<void> {
   for (const find of [findPendingDisables, findStaleSettings]) {
     try {
-      await find(deps, shard);
+      await find(runtime, parts, shard);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      deps.log.warn({ shard, reason: String(error) }, 'reconciliation failed; the next scan retries');
+      runtime.log.warn({ shard, reason: String(error) }, 'reconciliation failed; the next scan retries');
     }
   }
 }

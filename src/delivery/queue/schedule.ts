@@ -2,7 +2,10 @@
  * Wakes lanes at the right time: one timer over two timer wheels, for due times and for start conditions.
  */
 import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Fetcher } from './fetcher.ts';
 import type { Lane } from './lane.ts';
+import type { LaneWork } from '../work.ts';
 
 /**
  * A timer wheel: a circular list of time slots of equal length. Items further ahead than one revolution stay in their
@@ -81,14 +84,6 @@ export class TimerWheel<T> {
   }
 }
 
-type Deps = {
-  clock: Clock;
-  /** Requests settings or rows for the lane. */
-  requestFetch: (lane: Lane) => void;
-  /** The lane may be able to send again. */
-  onDue: (lane: Lane) => void;
-};
-
 /** Resolution of rate limits and pauses. A lane with a higher rate starts several attempts per slot. */
 const START_SLOT_MS = 20;
 const DUE_SLOT_MS = 250;
@@ -99,7 +94,9 @@ const MAX_SLEEP_SLOTS = 12;
 const MAX_SLEEP_MS = MAX_SLEEP_SLOTS * START_SLOT_MS;
 
 export class Schedule {
-  readonly #deps: Deps;
+  readonly #clock: Clock;
+  readonly #fetcher: Pick<Fetcher, 'request'>;
+  readonly #work: Pick<LaneWork, 'send'>;
   /** Lanes by the due time of their next delivery, on the wall clock like the rows. */
   readonly #waitingLanes: TimerWheel<Lane>;
   /**
@@ -110,9 +107,10 @@ export class Schedule {
   #timer: NodeJS.Timeout | undefined;
   #wakesAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: Deps) {
-    const { clock } = deps;
-    this.#deps = deps;
+  constructor({ clock }: Pick<Runtime, 'clock'>, fetcher: Pick<Fetcher, 'request'>, work: Pick<LaneWork, 'send'>) {
+    this.#clock = clock;
+    this.#fetcher = fetcher;
+    this.#work = work;
     this.#waitingLanes = new TimerWheel({ slotMs: DUE_SLOT_MS, slots: SLOTS, nowMs: clock.now().getTime() });
     this.#blockedLanes = new TimerWheel({ slotMs: START_SLOT_MS, slots: SLOTS, nowMs: clock.monotonicMs() });
   }
@@ -129,7 +127,7 @@ export class Schedule {
   /** Requests what the lane needs (settings, rows) and schedules its next wake-up. */
   update(lane: Lane): void {
     if (lane.isClosed) return;
-    if (lane.needsTarget || lane.needsFetch) this.#deps.requestFetch(lane);
+    if (lane.needsTarget || lane.needsFetch) this.#fetcher.request(lane);
     if (lane.deliveries.wakeAtMs < Number.POSITIVE_INFINITY) this.#scheduleDue(lane);
     if (lane.deliveries.queued > 0) this.#scheduleStart(lane);
   }
@@ -141,16 +139,13 @@ export class Schedule {
 
   /** Schedules at most one revolution ahead, so that an evicted lane does not stay here for a day. */
   #scheduleDue(lane: Lane): void {
-    this.#waitingLanes.add(
-      lane,
-      Math.min(lane.deliveries.wakeAtMs, this.#deps.clock.now().getTime() + SLOTS * DUE_SLOT_MS),
-    );
+    this.#waitingLanes.add(lane, Math.min(lane.deliveries.wakeAtMs, this.#clock.now().getTime() + SLOTS * DUE_SLOT_MS));
   }
 
   /** Schedules a lane whose start conditions delay its next attempt. */
   #scheduleStart(lane: Lane): void {
     const { earliestStartMs } = lane.startConditions;
-    const nowMs = this.#deps.clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     if (earliestStartMs <= nowMs) return;
     this.#blockedLanes.add(lane, earliestStartMs);
     if (earliestStartMs < this.#wakesAtMs - START_SLOT_MS && this.#timer !== undefined)
@@ -159,12 +154,12 @@ export class Schedule {
 
   #sleep(ms: number): void {
     clearTimeout(this.#timer);
-    this.#wakesAtMs = this.#deps.clock.monotonicMs() + ms;
+    this.#wakesAtMs = this.#clock.monotonicMs() + ms;
     this.#timer = setTimeout(() => this.#wake(), Math.max(ms, START_SLOT_MS / 2));
   }
 
   #wake(): void {
-    const { clock, onDue } = this.#deps;
+    const clock = this.#clock;
     const nowMs = clock.now().getTime();
     for (const lane of this.#waitingLanes.takeDue(nowMs)) {
       if (lane.deliveries.wakeAtMs <= nowMs) {
@@ -176,7 +171,7 @@ export class Schedule {
     for (const lane of this.#blockedLanes.takeDue(clock.monotonicMs())) {
       if (lane.isClosed) continue;
       this.update(lane);
-      onDue(lane);
+      this.#work.send([lane]);
     }
     const nextDueMs = this.#blockedLanes.nextDueMs(MAX_SLEEP_SLOTS) - clock.monotonicMs();
     if (this.#timer !== undefined) this.#sleep(Math.min(MAX_SLEEP_MS, Math.max(0, nextDueMs)));

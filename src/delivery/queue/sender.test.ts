@@ -44,7 +44,7 @@ function start() {
     const delivery = { id, storeId: 256, webhookId: 512, epoch, eventId: id, attempts: 0, faults: 0, dueAt };
     const scheduled = { lane, target: target(epoch), delivery, fence: 3, inFlight: 1 };
     const attempt = { startedAt: systemClock.now(), durationMs: 5, outcome };
-    return complete(scheduled, attempt, false, { clock: systemClock, random: () => 0, settings });
+    return complete(scheduled, attempt, false, { clock: systemClock, random: () => 0 }, settings);
   };
   return { lane, end };
 }

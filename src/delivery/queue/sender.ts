@@ -1,10 +1,12 @@
 /** Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome. */
-import type { Log } from '#core/log.ts';
-import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
 import type { Bodies } from '../attempt/bodies.ts';
-import type { Body } from '../attempt/request.ts';
+import type { Connections } from '../attempt/http/connections.ts';
+import type { Body, Composer } from '../attempt/request.ts';
 import { ended, deadLetter, type Entry, decide } from '../policy/entry.ts';
+import type { AttemptMetrics } from '../attempt-metrics.ts';
+import type { Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/backoff.ts';
@@ -31,7 +33,8 @@ export function complete(
   }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight'>,
   result: Attempt,
   loopIsLagging: boolean,
-  { clock, random, settings }: { clock: Clock; random: () => number; settings: CompletionSettings },
+  { clock, random }: Pick<Runtime, 'clock' | 'random'>,
+  settings: CompletionSettings,
 ): Entry {
   // Ignores results of attempts from an older epoch.
   const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
@@ -145,24 +148,19 @@ class ResourceOrder {
 
 export type SenderSettings = AttemptDeps['settings'] & CompletionSettings;
 
-export type SenderDeps = AttemptDeps & {
-  /** Returns the idle time of the event loop since the process started. */
-  idleMs: () => number;
-  random: () => number;
-  log: Log;
-  settings: SenderSettings;
+export type SenderRuntime = Pick<Runtime, 'clock' | 'random' | 'log'>;
+
+export type SenderParts = {
+  ownership: Ownership;
   bodies: Bodies;
-  quarantine: Quarantine<Lane>;
-  /** Returns whether an attempt may start for the shard: this worker owns it and its lease is confirmed. */
-  mayStart: (shard: number) => boolean;
-  /**
-   * Returns whether a started attempt may send its first byte, or send again on another connection. Also true while the
-   * shard is being handed back, because that waits for attempts in flight; cancelling them would send them twice.
-   */
-  mayBegin: (shard: number) => boolean;
+  composer: Composer;
+  connections: Connections;
+  quarantine: Quarantine;
+  metrics: Pick<AttemptMetrics, 'aborted'>;
 };
 
-type Deps = SenderDeps & {
+/** What follows an attempt. */
+type AttemptEnds = {
   /** Records the entry. */
   write: (lane: Lane, entry: Entry) => void;
   /** Resolves when the calling attempt is the only one in flight. */
@@ -171,15 +169,33 @@ type Deps = SenderDeps & {
   release: (scheduled: ScheduledAttempt) => void;
 };
 
+/** Returns the idle time of the event loop since the process started. */
+const idleMs = (): number => performance.nodeTiming.idleTime;
+
 export class Sender {
-  readonly #deps: Deps;
+  readonly #runtime: SenderRuntime;
+  readonly #parts: SenderParts;
+  readonly #settings: SenderSettings;
+  readonly #ends: AttemptEnds;
+  readonly #attemptDeps: AttemptDeps;
   readonly #running = new Map<RunningAttempt, Lane>();
   readonly #loopLag = new LoopLag();
   readonly #order = new ResourceOrder();
   #isStopped = false;
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
+  constructor(runtime: SenderRuntime, parts: SenderParts, settings: SenderSettings, ends: AttemptEnds) {
+    const { composer, connections } = parts;
+    this.#runtime = runtime;
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#ends = ends;
+    this.#attemptDeps = { composer, connections, clock: runtime.clock, settings };
+  }
+
+  /** Returns whether an attempt may start for the shard: this worker owns it, and its lease is confirmed. */
+  mayStart(shard: number): boolean {
+    const { ownership, quarantine } = this.#parts;
+    return ownership.owns(shard) && ownership.isLeaseConfirmed() && quarantine.isReady(shard);
   }
 
   /** Called every `TICK_MS`, `lateMs` late. */
@@ -194,11 +210,12 @@ export class Sender {
   }
 
   /**
-   * Aborts all exchanges of the lanes that `belongs` selects and returns their number. Nothing is recorded for them.
+   * Aborts all exchanges of the lanes that `belongs` selects, and returns and counts their number. Nothing is recorded for them.
    */
   abort(belongs: (lane: Lane) => boolean): number {
     const found = [...this.#running].filter(([, lane]) => belongs(lane));
     for (const [running] of found) running.abort();
+    this.#parts.metrics.aborted(found.length);
     return found.length;
   }
 
@@ -208,11 +225,11 @@ export class Sender {
    */
   start(scheduled: ScheduledAttempt): void {
     const { lane, target, delivery } = scheduled;
-    const { bodies, quarantine } = this.#deps;
+    const { bodies, quarantine } = this.#parts;
     if (delivery.epoch !== target.epoch) return this.#reloadTarget(scheduled);
     const isAdmitted = quarantine.admit(lane, delivery);
     if (isAdmitted === undefined) return this.#deadLetter(scheduled);
-    if (!isAdmitted) return this.#deps.release(scheduled);
+    if (!isAdmitted) return this.#ends.release(scheduled);
     const body = bodies.peek(delivery.eventId);
     if (body === undefined || quarantine.mustMark(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
     else this.#send(scheduled, body);
@@ -220,12 +237,12 @@ export class Sender {
 
   async #prepare(scheduled: ScheduledAttempt, present: Body | undefined): Promise<void> {
     const { lane, delivery } = scheduled;
-    const { bodies, quarantine } = this.#deps;
+    const { bodies, quarantine } = this.#parts;
     let [body, isMarked, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before the note is written: a crash during this wait is not caused by this delivery.
-      if (quarantine.exclusiveId === delivery.id) await this.#deps.waitUntilAlone();
+      if (quarantine.exclusiveId === delivery.id) await this.#ends.waitUntilAlone();
       if (quarantine.mustMark(lane.shard, delivery.id)) isMarked = await quarantine.mark(lane.shard, delivery.id);
       isCurrent = isMarked && this.#isCurrent(scheduled);
     } catch (error) {
@@ -242,7 +259,16 @@ export class Sender {
    * another owner.
    */
   #isCurrent({ lane, target }: ScheduledAttempt): boolean {
-    return lane.target === target && !lane.isClosed && this.#deps.mayStart(lane.shard) && !this.#isStopped;
+    return lane.target === target && !lane.isClosed && this.mayStart(lane.shard) && !this.#isStopped;
+  }
+
+  /**
+   * Returns whether a started attempt may send its first byte, or send again on another connection. Also true while the
+   * shard is being handed back, because that waits for attempts in flight; cancelling them would send them twice.
+   */
+  #mayBegin(shard: number): boolean {
+    const { ownership } = this.#parts;
+    return ownership.fenceOf(shard) !== undefined && ownership.isLeaseConfirmed();
   }
 
   #send(scheduled: ScheduledAttempt, body: Body): void {
@@ -258,14 +284,13 @@ export class Sender {
 
   #attempt(scheduled: ScheduledAttempt, body: Body, leave: () => void): void {
     const { lane, target, delivery } = scheduled;
-    const { idleMs } = this.#deps;
     const idleBeforeMs = idleMs();
     // Attempts of closed lanes are aborted separately.
-    const mayBegin = (): boolean => lane.target === target && this.#deps.mayBegin(lane.shard);
+    const mayBegin = (): boolean => lane.target === target && this.#mayBegin(lane.shard);
     let running: RunningAttempt;
     try {
       const context = { webhookId: lane.webhookId, target, attempt: delivery.attempts + 1 };
-      running = attempt(context, body, mayBegin, this.#deps);
+      running = attempt(context, body, mayBegin, this.#attemptDeps);
     } catch (error) {
       leave();
       return this.#failInternally(scheduled, 'threw', error);
@@ -283,54 +308,54 @@ export class Sender {
   #complete(scheduled: ScheduledAttempt, result: Attempt, loopIsLagging: boolean): void {
     let entry: Entry;
     try {
-      entry = complete(scheduled, result, loopIsLagging, this.#deps);
+      entry = complete(scheduled, result, loopIsLagging, this.#runtime, this.#settings);
     } catch (error) {
       return this.#failInternally(scheduled, 'threw', error);
     }
-    this.#deps.write(scheduled.lane, entry);
-    this.#deps.release(scheduled);
+    this.#ends.write(scheduled.lane, entry);
+    this.#ends.release(scheduled);
   }
 
   /** `threw`: this delivery itself cannot be sent. */
   #failInternally(scheduled: ScheduledAttempt, kind: 'internal' | 'threw', error: unknown): void {
-    const { log, clock } = this.#deps;
+    const { log, clock } = this.#runtime;
     const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
     log.error(about, 'attempt failed internally');
     const unsent = unsentAttempt(kind, error, clock.now());
     try {
-      this.#deps.write(scheduled.lane, complete(scheduled, unsent, true, this.#deps));
+      this.#ends.write(scheduled.lane, complete(scheduled, unsent, true, this.#runtime, this.#settings));
     } finally {
-      this.#deps.release(scheduled);
+      this.#ends.release(scheduled);
     }
   }
 
   #cancel(scheduled: ScheduledAttempt): void {
     scheduled.lane.cancelAttempt(scheduled.delivery);
-    this.#deps.quarantine.leave(scheduled.delivery.id);
-    this.#deps.release(scheduled);
+    this.#parts.quarantine.leave(scheduled.delivery.id);
+    this.#ends.release(scheduled);
   }
 
   /** The delivery's epoch is newer than the loaded settings, which are read again. Older epochs were removed before. */
   #reloadTarget(scheduled: ScheduledAttempt): void {
     scheduled.lane.cancelAttempt(scheduled.delivery);
     scheduled.lane.forgetTarget();
-    this.#deps.release(scheduled);
+    this.#ends.release(scheduled);
   }
 
   /** Ends a delivery that crashed workers repeatedly. It is never sent again. */
   #deadLetter(scheduled: ScheduledAttempt): void {
     const { lane, delivery, fence } = scheduled;
-    const { log, clock } = this.#deps;
+    const { log, clock } = this.#runtime;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'delivery ended because it crashed workers');
     lane.attemptEnded();
-    this.#deps.write(lane, deadLetter({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
-    this.#deps.release(scheduled);
+    this.#ends.write(lane, deadLetter({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
+    this.#ends.release(scheduled);
   }
 
   #endUnsent(scheduled: ScheduledAttempt): void {
     const { lane, delivery, fence } = scheduled;
     lane.attemptEnded();
-    this.#deps.write(lane, ended({ shard: lane.shard, fence }, delivery));
-    this.#deps.release(scheduled);
+    this.#ends.write(lane, ended({ shard: lane.shard, fence }, delivery));
+    this.#ends.release(scheduled);
   }
 }

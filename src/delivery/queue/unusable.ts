@@ -4,7 +4,8 @@
  * be used again.
  */
 import { faultUnitsIn, INTERNAL_FAULTS_MAX } from '../policy/policy.ts';
-import type { OldEpochDeps } from './disabled-epochs.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Fences } from '../leases/ownership.ts';
 import type { Lane } from './lane.ts';
 import { countFaults, type Position } from './queue-sql.ts';
 
@@ -16,18 +17,20 @@ const BATCH_ROWS = 2_000;
 type Counting = { sinceMs: number; after: Position | null };
 
 export class Unusable {
-  readonly #deps: OldEpochDeps;
+  readonly #runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>;
+  readonly #ownership: Pick<Fences, 'workerId' | 'fenceOf'>;
   readonly #lanes = new WeakMap<Lane, Counting>();
 
-  constructor(deps: OldEpochDeps) {
-    this.#deps = deps;
+  constructor(runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>, ownership: Pick<Fences, 'workerId' | 'fenceOf'>) {
+    this.#runtime = runtime;
+    this.#ownership = ownership;
   }
 
   /** Starts counting, and logs the error once: the row is read again every 30 s. */
   add(lane: Lane, error: unknown): void {
     if (this.#lanes.has(lane)) return;
-    this.#deps.log.error({ err: error, webhook: lane.webhookId }, 'webhook unusable; its deliveries wait');
-    this.#lanes.set(lane, { sinceMs: this.#deps.clock.monotonicMs(), after: null });
+    this.#runtime.log.error({ err: error, webhook: lane.webhookId }, 'webhook unusable; its deliveries wait');
+    this.#lanes.set(lane, { sinceMs: this.#runtime.clock.monotonicMs(), after: null });
   }
 
   remove(lane: Lane): void {
@@ -36,9 +39,10 @@ export class Unusable {
 
   /** Counts an hour that has passed for one batch of deliveries. Returns whether more remain. */
   async count(lane: Lane): Promise<boolean> {
-    const { sql, clock, workerId, fenceOf } = this.#deps;
+    const { sql, clock } = this.#runtime;
+    const { workerId } = this.#ownership;
     const { shard, webhookId, deliveries } = lane;
-    const [counting, fence] = [this.#lanes.get(lane), fenceOf(shard)];
+    const [counting, fence] = [this.#lanes.get(lane), this.#ownership.fenceOf(shard)];
     if (counting === undefined || fence === undefined || !deliveries.isFullyRecorded) return false;
     // Read before the statement, whose own duration is part of the next hour.
     const nowMs = clock.monotonicMs();

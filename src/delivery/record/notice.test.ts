@@ -36,17 +36,15 @@ async function start(fence: number) {
     isWarning: true,
   };
   let current: number | undefined = fence;
-  const recorder = createRecorder({
-    sql,
-    clock: systemClock,
-    log,
-    workerId: WORKER,
-    isMarked: () => false,
-    isOrdered: () => false,
-    fenceOf: () => current,
-    lastFenceOf: () => current,
-    onLost: () => (current = undefined),
-  });
+  const fenceOf = () => current;
+  const recorder = createRecorder(
+    { sql, clock: systemClock, log },
+    {
+      ownership: { workerId: WORKER, fenceOf, lastFenceOf: fenceOf, lost: () => (current = undefined) },
+      quarantine: { isMarked: () => false },
+      lanes: { isOrdered: () => false },
+    },
+  );
   const notices: Notice[] = [];
   const { record } = withWarnings(recorder, { log, notify: (notice) => notices.push(notice) });
   return { notices, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };

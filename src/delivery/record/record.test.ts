@@ -37,20 +37,18 @@ const LOOKS = 24;
 function recorderWith(fence: number | undefined, onLost: (shard: number) => void = () => {}) {
   let [current, looks] = [fence, 0];
   const look = () => ((looks += 1) > LOOKS ? undefined : current);
-  const recorder = createRecorder({
-    sql,
-    clock: systemClock,
-    log: createLog('silent'),
-    workerId: WORKER,
-    isMarked: () => false,
-    isOrdered: () => false,
-    fenceOf: look,
-    lastFenceOf: look,
-    onLost: (shard) => {
-      current = undefined;
-      onLost(shard);
+  const lost = (shard: number): void => {
+    current = undefined;
+    onLost(shard);
+  };
+  const recorder = createRecorder(
+    { sql, clock: systemClock, log: createLog('silent') },
+    {
+      ownership: { workerId: WORKER, fenceOf: look, lastFenceOf: look, lost },
+      quarantine: { isMarked: () => false },
+      lanes: { isOrdered: () => false },
     },
-  });
+  );
   return { record: (entry: Entry) => new Promise<boolean>((resolve) => recorder.record(entry, resolve)) };
 }
 

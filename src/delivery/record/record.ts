@@ -1,13 +1,14 @@
 /** Records results of deliveries in batches; drops nothing while the shard is owned. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
-import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
+import type { Fences, Ownership } from '../leases/ownership.ts';
 import type { DisableReason } from '../policy/deactivation.ts';
+import type { Quarantine } from '../quarantine.ts';
 import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
 
 // Notifies stores about failing webhooks, once the failure is committed.
@@ -43,19 +44,13 @@ export function withWarnings(recorder: Recorder, { log, notify }: { log: Log; no
   };
 }
 
-export type WriterDeps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
-  workerId: number;
-  fenceOf: (shard: number) => number | undefined;
-  /** Returns the token also after a lapse of the lease, while no other owner is known. */
-  lastFenceOf: (shard: number) => number | undefined;
-  onLost: (shard: number, fence: number) => void;
-  /** Returns whether the delivery was marked as in flight before it was sent. */
-  isMarked: (shard: number, deliveryId: number) => boolean;
-  /** Returns whether deliveries of the webhook may wait for the end of this one. */
-  isOrdered: (shard: number, webhookId: number) => boolean;
+type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
+
+/** The parts that a recorder reads: fencing tokens, markers of deliveries, and whether deliveries wait for the end of another. */
+export type RecorderParts = {
+  ownership: Fences & Pick<Ownership, 'lastFenceOf'>;
+  quarantine: Pick<Quarantine, 'isMarked'>;
+  lanes: { isOrdered: (shard: number, webhookId: number) => boolean };
 };
 
 const UNAVAILABLE_RETRY_MS = 250;
@@ -79,10 +74,12 @@ const deliveriesOf = (entries: readonly Entry[]) => ({
 
 /** Writes entries under the fencing tokens of their shards. */
 class Writer {
-  readonly #deps: WriterDeps;
+  readonly #runtime: RecorderRuntime;
+  readonly #parts: RecorderParts;
 
-  constructor(deps: WriterDeps) {
-    this.#deps = deps;
+  constructor(runtime: RecorderRuntime, parts: RecorderParts) {
+    this.#runtime = runtime;
+    this.#parts = parts;
   }
 
   /**
@@ -106,12 +103,12 @@ class Writer {
    * statement decides.
    */
   mayOwnShard({ shard, fence }: Entry): boolean {
-    return fence !== undefined && this.#deps.lastFenceOf(shard) === fence;
+    return fence !== undefined && this.#parts.ownership.lastFenceOf(shard) === fence;
   }
 
   /** Returns whether the shard is owned under the entry's token. */
   ownsShard({ shard, fence }: Entry): boolean {
-    return fence !== undefined && this.#deps.fenceOf(shard) === fence;
+    return fence !== undefined && this.#parts.ownership.fenceOf(shard) === fence;
   }
 
   /**
@@ -128,7 +125,7 @@ class Writer {
         if (!isUnavailable(error)) {
           waitMs = retryDelaysMs[tries];
           if (isRefused(error) || waitMs === undefined) throw error;
-          if (tries === 0) this.#deps.log.warn({ err: error }, 'recording results failed; retrying');
+          if (tries === 0) this.#runtime.log.warn({ err: error }, 'recording results failed; retrying');
           tries += 1;
         }
       }
@@ -137,7 +134,9 @@ class Writer {
   }
 
   async #write(entries: readonly Entry[], keepResponses: boolean): Promise<boolean[]> {
-    const { sql, clock, workerId, onLost, isMarked, isOrdered } = this.#deps;
+    const { sql, clock } = this.#runtime;
+    const { ownership, quarantine, lanes } = this.#parts;
+    const { workerId } = ownership;
     const candidates = entries.filter((entry) => this.mayOwnShard(entry));
     if (candidates.length === 0) return entries.map(() => false);
     const fences = [...new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(
@@ -146,29 +145,32 @@ class Writer {
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
-    const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
+    const marked = candidates.filter(
+      (entry) => !this.ownsShard(entry) || quarantine.isMarked(entry.shard, entry.delivery.id),
+    );
     const rows = toColumns(candidates, keepResponses);
     const recorded = await recordBatch(sql, workerId, columns, rows, toStates(candidates), deliveriesOf(marked), now);
     const owned = new Set(recorded);
-    for (const [shard, fence] of fences) if (!owned.has(shard)) onLost(shard, fence);
+    for (const [shard, fence] of fences) if (!owned.has(shard)) ownership.lost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
     const inOrder = [...written].filter(
-      ({ shard, delivery, next }) => 'state' in next && isOrdered(shard, delivery.webhookId),
+      ({ shard, delivery, next }) => 'state' in next && lanes.isOrdered(shard, delivery.webhookId),
     );
     if (inOrder.length > 0) await releaseNext(sql, deliveriesOf(inOrder), now);
     return entries.map((entry) => written.has(entry));
   }
 
   async #writeWithoutHistory(entry: Entry, keepState: boolean): Promise<boolean> {
-    const { sql, clock, workerId, onLost } = this.#deps;
+    const { sql, clock } = this.#runtime;
+    const { ownership } = this.#parts;
     const { shard, fence, delivery, attempts, faults, next } = entry;
     if (fence === undefined || !this.mayOwnShard(entry)) return false;
     const hasEnded = 'state' in next;
     const dueAt = hasEnded ? clock.now() : next.dueAt;
     const row = { id: delivery.id, hasEnded, before: delivery.attempts, attempts, faults, dueAt };
     const states = toStates(keepState ? [entry] : []);
-    const isOwned = await recordWithoutHistory(sql, workerId, { shard, fence }, row, states);
-    if (!isOwned) onLost(shard, fence);
+    const isOwned = await recordWithoutHistory(sql, ownership.workerId, { shard, fence }, row, states);
+    if (!isOwned) ownership.lost(shard, fence);
     return isOwned;
   }
 }
@@ -191,7 +193,12 @@ const BATCH_BYTES = 8 * 1024 * 1024;
  * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
  * the webhook has to be disabled.
  */
-async function writeReduced(writer: Writer, { clock, log }: WriterDeps, entry: Entry, why: unknown): Promise<boolean> {
+async function writeReduced(
+  writer: Writer,
+  { clock, log }: RecorderRuntime,
+  entry: Entry,
+  why: unknown,
+): Promise<boolean> {
   const { shard, delivery, webhook } = entry;
   const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
   const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
@@ -224,9 +231,9 @@ async function writeReduced(writer: Writer, { clock, log }: WriterDeps, entry: E
 
 type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
 
-export function createRecorder(deps: WriterDeps): Recorder {
-  const { log } = deps;
-  const writer = new Writer(deps);
+export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): Recorder {
+  const { log } = runtime;
+  const writer = new Writer(runtime, parts);
   let unrecorded = 0;
   const byShard = new Uint32Array(SHARDS);
 
@@ -239,7 +246,7 @@ export function createRecorder(deps: WriterDeps): Recorder {
   /** Returns undefined if no variant can be written yet. */
   const writeOne = async ({ entry, tries }: PendingEntry, refusal: unknown): Promise<boolean | undefined> => {
     try {
-      return await writeReduced(writer, deps, entry, refusal);
+      return await writeReduced(writer, runtime, entry, refusal);
     } catch (error) {
       const about = { err: error, delivery: entry.delivery.id };
       if (tries === 0) log.error(about, 'recording a result failed in every form; retrying');

@@ -5,7 +5,7 @@ import { type Dialer, createDialer, type DialSettings, type Opening } from './di
 import { intakeOf, type Intake } from './response.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { Guard } from '#core/guard.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 
 /**
  * Idle connections for reuse, by origin, with one limit for all. Evicts the one that was idle for longest. With a limit per
@@ -217,11 +217,11 @@ export class Connections implements Running {
   #opened = 0;
   #reused = 0;
 
-  constructor(deps: { guard: Guard; clock: Clock; settings: ConnectionSettings }) {
-    this.#dialer = createDialer(deps);
-    this.#clock = deps.clock;
-    this.#settings = deps.settings;
-    this.#idle = new IdleConnections(deps.settings.idleSockets, (connection) => this.drop(connection));
+  constructor(runtime: Pick<Runtime, 'guard' | 'clock'>, settings: ConnectionSettings) {
+    this.#dialer = createDialer(runtime, settings);
+    this.#clock = runtime.clock;
+    this.#settings = settings;
+    this.#idle = new IdleConnections(settings.idleSockets, (connection) => this.drop(connection));
   }
 
   /** Returns the idle connection that was used last, otherwise a new one. */

@@ -95,7 +95,7 @@ type Dialing = { results: Result[]; steps: string[]; opening: Opening };
 function dialAll(addresses: readonly string[], at: number, connectTimeoutMs = 5_000): Dialing {
   const resolve = async () => addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }));
   const guard = createGuard({ allowed }, resolve);
-  const { dial } = createDialer({ guard, clock: systemClock, settings: { connectTimeoutMs, tlsSessions: 1 } });
+  const { dial } = createDialer({ guard, clock: systemClock }, { connectTimeoutMs, tlsSessions: 1 });
   const results: Result[] = [];
   const steps: string[] = [];
   const opening = dial({

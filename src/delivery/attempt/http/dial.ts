@@ -7,8 +7,8 @@ import { isIP, type Socket, connect, isIPv6 } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '#core/clock.ts';
 import type { Guard } from '#core/guard.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { BlockedAddress, isPublic } from './guard.ts';
 
 // Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
@@ -342,8 +342,7 @@ class Dial implements Opening {
   }
 }
 
-export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialSettings }): Dialer {
-  const { guard, clock, settings } = deps;
+export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>, settings: DialSettings): Dialer {
   const sessions = new Sessions(settings.tlsSessions);
   const handshakes = { full: 0, resumed: 0 };
   // Shared by all connections: otherwise Node creates one for each, and loads all root certificates each time.

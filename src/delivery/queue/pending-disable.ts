@@ -1,14 +1,15 @@
 /** Disables webhooks whose recorded state requires it; only the owner of the shard does so. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
+import { limitWaits, transaction, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import type { Fences } from '../leases/ownership.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
-import type { Target } from '../attempt/target.ts';
-import type { Health } from '../policy/policy.ts';
-import type { Notify } from './record.ts';
-import { lockShard } from './record-sql.ts';
+import type { EngineMetrics } from '../delivery-metrics.ts';
+import type { Lane } from './lane.ts';
+import type { LaneWork } from '../work.ts';
+import type { Notify } from '../record/record.ts';
+import { lockShard } from '../record/record-sql.ts';
 
 /** Disables a webhook; returns false if it is disabled already or has another epoch. */
 export type DisableWebhook = (
@@ -17,28 +18,15 @@ export type DisableWebhook = (
   now: Date,
 ) => Promise<boolean>;
 
-/** What is read of a lane whose webhook is to be disabled. */
-type FailingLane = {
-  readonly shard: number;
-  readonly webhookId: number;
-  readonly health: Health | null;
-  readonly target: Target | null;
-};
-
-type Deps<L> = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
-  metrics: { deactivated: (why: DisableReason) => void };
-  settings: DeactivationSettings & { leaseMs: number };
-  workerId: number;
-  fenceOf: (shard: number) => number | undefined;
-  onLost: (shard: number, fence: number) => void;
+type PendingDisableDeps = {
+  ownership: Fences;
+  work: Pick<LaneWork, 'reload'>;
+  metrics: Pick<EngineMetrics, 'deactivated'>;
+  /** Disables a webhook, in the transaction that locks its shard lease. */
   disableWebhook: DisableWebhook;
   /** Called after the commit for each webhook that was disabled. */
   notify: Notify;
-  /** The settings of the lane's webhook have to be read again. */
-  onDone: (lane: L) => void;
+  settings: DeactivationSettings & { leaseMs: number };
 };
 
 const RETRY_MS = 5_000;
@@ -48,44 +36,46 @@ const MESSAGES = {
   gone: 'webhook disabled: its endpoint answered 410',
 } as const satisfies Record<DisableReason, string>;
 
-export class PendingDisables<L extends FailingLane> {
-  readonly #deps: Deps<L>;
-  readonly #inProgress = new Set<L>();
+export class PendingDisables {
+  readonly #runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>;
+  readonly #deps: PendingDisableDeps;
+  readonly #inProgress = new Set<Lane>();
 
-  constructor(deps: Deps<L>) {
+  constructor(runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>, deps: PendingDisableDeps) {
+    this.#runtime = runtime;
     this.#deps = deps;
   }
 
   /** Disables the lane's webhook because its stored state requires it; the lane sends nothing until then. */
-  request(lane: L, epoch: number): void {
+  request(lane: Lane, epoch: number): void {
     if (this.#inProgress.has(lane)) return;
     this.#inProgress.add(lane);
     void this.#disable(lane, epoch, this.#reasonFor(lane)).finally(() => {
       this.#inProgress.delete(lane);
-      this.#deps.onDone(lane);
+      this.#deps.work.reload(lane);
     });
   }
 
   /** Returns the reason. Settings and health were loaded before the request; without them the reason is `failures`. */
-  #reasonFor({ health, target }: L): DisableReason {
-    const { clock, settings } = this.#deps;
+  #reasonFor({ health, target }: Lane): DisableReason {
     if (health === null || target?.isActive !== true) return 'failures';
-    return disableReason(health, clock.now(), target.retryProfile, settings);
+    return disableReason(health, this.#runtime.clock.now(), target.retryProfile, this.#deps.settings);
   }
 
   /** No NOTIFY is sent: only the owner of the shard sends to the webhook. */
-  async #disable(lane: L, epoch: number, why: DisableReason): Promise<void> {
-    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, disableWebhook, notify } = this.#deps;
+  async #disable(lane: Lane, epoch: number, why: DisableReason): Promise<void> {
+    const { sql, clock, log } = this.#runtime;
+    const { ownership, metrics, settings, disableWebhook, notify } = this.#deps;
     const { shard, webhookId } = lane;
-    const fence = fenceOf(shard);
+    const fence = ownership.fenceOf(shard);
     if (fence === undefined) return;
     try {
       const isDisabled = await transaction(sql, async (tx) => {
         await limitWaits(tx, settings.leaseMs);
-        if (!(await lockShard(tx, workerId, { shard, fence }))) return undefined;
+        if (!(await lockShard(tx, ownership.workerId, { shard, fence }))) return undefined;
         return disableWebhook(tx, { shard, webhookId, epoch, why }, clock.now());
       });
-      if (isDisabled === undefined) onLost(shard, fence);
+      if (isDisabled === undefined) ownership.lost(shard, fence);
       if (isDisabled !== true) return;
       metrics.deactivated(why);
       notify({ shard, webhookId, epoch, about: why });
