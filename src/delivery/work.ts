@@ -33,14 +33,17 @@ export class LaneWork {
     return this.#linked;
   }
 
-  /** Starts what the lanes can send and schedules their timers and fetches. */
+  /** Starts what the lanes can send and schedules their timers and fetches. Does nothing for lanes without work. */
   send(lanes: Iterable<Lane>): void {
     const { schedule, dispatcher } = this.#parts;
+    let hasWork = false;
     for (const lane of lanes) {
+      if (lane.isEmpty) continue;
+      hasWork = true;
       schedule.update(lane);
       dispatcher.enqueue(lane);
     }
-    dispatcher.pump();
+    if (hasWork) dispatcher.pump();
   }
 
   /** Discards the settings of a webhook that may have changed: nothing is sent to it until its row has been read again. */

@@ -121,6 +121,11 @@ export class Lane {
     this.target = null;
   }
 
+  /** Returns whether there is nothing to do for the webhook: no delivery, and no pending disable. */
+  get isEmpty(): boolean {
+    return this.deliveries.isEmpty && this.pendingDisableEpoch === null;
+  }
+
   /** Returns whether settings must be loaded: there are deliveries to send, or a pending disable that reading them executes. */
   get needsTarget(): boolean {
     return this.target === null && (this.deliveries.hasWork || this.pendingDisableEpoch !== null);

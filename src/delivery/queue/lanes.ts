@@ -122,7 +122,7 @@ export class Lanes {
   /** Removes lanes without work. Their state is read again when there is work. */
   sweep(): void {
     for (const lane of this.all()) {
-      if (lane.deliveries.isEmpty && !lane.isQueued && lane.pendingDisableEpoch === null) this.#forget(lane);
+      if (lane.isEmpty && !lane.isQueued) this.#forget(lane);
     }
   }
 
