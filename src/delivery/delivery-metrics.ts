@@ -1,7 +1,7 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
 import { Counter, type Registry, Gauge, type Aggregator } from 'prom-client';
 import type { Clock } from '#core/clock.ts';
-import type { DisableReason } from './policy/deactivation.ts';
+import type { DisableReason } from './policy/policy.ts';
 import { createAttemptMetrics, type AttemptMetrics, childOf } from './attempt-metrics.ts';
 import type { Slots } from './queue/slots.ts';
 import type { Sockets } from './attempt/http/connections.ts';

@@ -4,7 +4,6 @@ import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { shardOf } from '#core/ids.ts';
-import { isLoopback } from '#core/loopback.ts';
 import { type EventRow, loadEvents } from '../delivery-sql.ts';
 import type { Body } from './request.ts';
 
@@ -45,14 +44,6 @@ export function encryptBody(body: Uint8Array, contentType: string, encryptionKey
   // The second part, the encrypted key, is empty with `dir`.
   const parts = [head, '', ...[nonce, text, cipher.getAuthTag()].map((bytes) => bytes.toString('base64url'))];
   return Buffer.from(parts.join('.'), 'latin1');
-}
-
-/**
- * Returns whether a body sent to the URL could be read on the way: plain http to another machine. Whether loopback is
- * allowed at all is up to the guard.
- */
-export function isReadable({ protocol, hostname }: URL): boolean {
-  return protocol === 'http:' && !isLoopback(hostname);
 }
 
 /** Approximate size of an entry without its text: keys, map, row. */

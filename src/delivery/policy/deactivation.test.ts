@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { requiresDisable, disableReason } from './deactivation.ts';
 import { NO_BACKOFF } from './backoff.ts';
 import { decide } from './entry.ts';
-import { HEALTHY, healthAfter, type Health } from './policy.ts';
+import { HEALTHY, healthAfter, type Health, requiresDisable, disableReason } from './policy.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 
 const SECOND = 1_000;

@@ -3,8 +3,18 @@ import { unsentAttempt, type Attempt } from '../attempt/attempt.ts';
 import { isInternalError } from '../attempt/http/outcome.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 import { backoffAfter, toStored, type Backoff, type Moment, type StoredBackoff } from './backoff.ts';
-import { requiresDisable, requiresWarning, type DeactivationSettings } from './deactivation.ts';
-import { effectOf, faultsAfter, healthAfter, nextStepAfter, pauseMsOf, type Failures, type Health } from './policy.ts';
+import {
+  effectOf,
+  faultsAfter,
+  healthAfter,
+  nextStepAfter,
+  pauseMsOf,
+  type Failures,
+  type Health,
+  requiresDisable,
+  requiresWarning,
+  type DeactivationSettings,
+} from './policy.ts';
 
 /** A pending delivery: a row of `delivery` without its shard. */
 export type Pending = {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { requiresDisable } from './deactivation.ts';
 import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
-import { HEALTHY, effectOf, healthAfter, pauseMsOf, nextStepAfter, type Health } from './policy.ts';
+import { HEALTHY, effectOf, healthAfter, pauseMsOf, nextStepAfter, type Health, requiresDisable } from './policy.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 
 const SECOND = 1_000;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ages } from './ages.ts';
+import { Ages } from './sender.ts';
 
 /** The ticks at which each is due. */
 function dueAt(ages: Ages<string>, ticks: number): Record<string, number> {

@@ -2,12 +2,11 @@
  * Starts attempts as slots and the run queue allow, and records their outcomes.
  */
 import type { Clock } from '#core/clock.ts';
-import { Ages, TICK_MS } from './ages.ts';
 import type { Lane } from './lane.ts';
 import type { Schedule } from './schedule.ts';
 import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import type { Recorder } from '../record/record.ts';
-import { Sender, type SenderParts, type SenderRuntime, type SenderSettings } from './sender.ts';
+import { Ages, Sender, TICK_MS, type SenderParts, type SenderRuntime, type SenderSettings } from './sender.ts';
 import { RunQueue, type ScheduledAttempt, type RunQueueLimits } from './run-queue.ts';
 
 export type DispatchSettings = SenderSettings & RunQueueLimits & { unrecordedLimit: number };

@@ -4,7 +4,7 @@ import { limitWaits, transaction, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Fences } from '../leases/ownership.ts';
-import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
+import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/policy.ts';
 import type { EngineMetrics } from '../delivery-metrics.ts';
 import type { Lane } from './lane.ts';
 import type { LaneWork } from '../work.ts';

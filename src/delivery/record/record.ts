@@ -7,7 +7,7 @@ import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
 import type { Fences, Ownership } from '../leases/ownership.ts';
-import type { DisableReason } from '../policy/deactivation.ts';
+import type { DisableReason } from '../policy/policy.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
 
