@@ -21,11 +21,6 @@ export type ListedEvent = {
 };
 export type StoredEvent = ListedEvent & { baseUrl: string; body: string };
 
-/** Returns the key of the resource of an event row in `delivery_order`. A collision makes deliveries wait longer than necessary. */
-export function resourceKey(sql: Queryable, row: Fragment): Fragment {
-  return sql`hashtextextended(${row}.resource_type || '/' || ${row}.resource_id, 0)`;
-}
-
 /** Returns whether the store is a sandbox; undefined if it does not exist. */
 export async function isSandbox(sql: Queryable, storeId: number): Promise<boolean | undefined> {
   const [row] = await sql<{ isSandbox: boolean }[]>`

@@ -7,10 +7,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
-import { publishBatch, type Batch } from '#events/publish/batch-sql.ts';
-import { lockPreviousVersions, findKeys } from '#events/publish/publish-sql.ts';
-import { inLockOrder, toColumns } from '#events/publish/columns.ts';
-import { rowOf } from '#events/publish/rows.ts';
+import { lockPreviousVersions, findKeys, publishBatch, type Batch } from '#events/publish/publish-sql.ts';
+import { rowOf, inLockOrder, toColumns } from '#events/publish/rows.ts';
 import { derivingStores } from '#events/publish/subscription-sql.ts';
 import {
   endOldEpochs,
@@ -155,7 +153,6 @@ function publish(rows: readonly number[]) {
       eventIds: rows.map((n) => `{${idAt(n)}}`),
     },
     terms: null,
-    staleAt: new Date(0),
     day: DAY,
     now: NOW,
     baseUrl: 'x',

@@ -8,16 +8,38 @@ import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { lookUpKeys, staleAt, type Ready } from './key.ts';
+import { lookUpKeys, type Ready } from './key.ts';
 import type { PublishMetrics } from '../event-metrics.ts';
 import type { PublishedEvent, PublishRequest } from './publish.ts';
-import { findEvents } from '../events-sql.ts';
-import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } from './derive.ts';
-import { inLockOrder, toColumns, type Row, type NewestDateOf } from './columns.ts';
-import { resultOf, claimsOf, shardsOfNew, toDrafts, type Draft, toCommitted, type Committed } from './rows.ts';
-import { dependOnPreviousVersions, ConcurrentPublish, readPreviousVersions } from './previous-version.ts';
+import { findEvents, type ListedEvent } from '../events-sql.ts';
+import { derive, stepsDerivedProblem, storesThatDerive } from './derive.ts';
+import {
+  isAboutSubscriptions,
+  resultOf,
+  claimsOf,
+  shardsOfNew,
+  toDrafts,
+  type Draft,
+  toCommitted,
+  type Committed,
+  inLockOrder,
+  toColumns,
+  type Row,
+  type NewestDateOf,
+  byResource,
+  decisiveDate,
+  dependsOnStored,
+  markStale,
+} from './rows.ts';
 import { createFilters, evaluateFilters, isUnknownFilter, type Filters } from './filters.ts';
-import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './batch-sql.ts';
+import {
+  lockPreviousVersions,
+  LOCK_MS,
+  publishBatch,
+  type ClaimColumns,
+  type Published,
+  type TermColumns,
+} from './publish-sql.ts';
 
 /**
  * Returns a number for each of the shards, unique per shard and day; `shards` may contain repetitions. `inTransaction`: the
@@ -85,6 +107,66 @@ export type BatchDeps = {
   onUnknown: (error: unknown) => void;
 };
 
+// Reads and locks the stored versions that the result of a batch depends on.
+
+/** Another process published or erased a resource between the read and the write of this batch. */
+class ConcurrentPublish extends Error {
+  override readonly name = 'Overtaken';
+}
+
+export type PreviousVersions = {
+  /** Returns the body of the stored version; undefined if the resource does not exist. */
+  bodyOf: (row: Row) => string | undefined;
+  newestDateOf: NewestDateOf;
+  /** Throws `ConcurrentPublish` if a resource had a version, or an erasure, that was not read before the write. */
+  check: (returned: readonly Published[]) => void;
+};
+
+const dependent = (rows: readonly Row[]): Row[][] =>
+  byResource(rows.toSorted(inLockOrder)).filter(
+    (group) => group[0]?.event.type === 'subscription' || dependsOnStored(group),
+  );
+
+/** Returns whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
+function dependOnPreviousVersions(rows: readonly Row[]): boolean {
+  const dates = rows.map(({ event }) => decisiveDate(event));
+  const isMixed = dates.includes(null) && dates.some((date) => date !== null);
+  return isMixed && dependent(rows).length > 0;
+}
+
+const keyOf = (storeId: number, type: string, id: string): string => `${storeId} ${type} ${id}`;
+
+/** Locks the versions that the rows depend on until the transaction ends. */
+async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> {
+  const groups = dependent(rows);
+  const firsts = groups.flatMap(([row]) => row ?? []);
+  const found = await lockPreviousVersions(tx, {
+    shard: firsts.map(({ shard }) => shard),
+    storeId: firsts.map(({ storeId }) => storeId),
+    type: firsts.map(({ event }) => event.type),
+    id: firsts.map(({ event }) => event.resourceId),
+  });
+  const previousVersions = new Map(
+    found.map((previous) => [keyOf(previous.storeId, previous.type, previous.id), previous]),
+  );
+  const of = ({ storeId, event }: Row) => previousVersions.get(keyOf(storeId, event.type, event.resourceId));
+  const bodyOf = (row: Row) => of(row)?.body ?? undefined;
+  const newestDateOf = (row: Row) => of(row)?.newestDate ?? undefined;
+  const unseen = new Set(firsts.filter((row) => bodyOf(row) === undefined).map(({ eventId }) => eventId));
+  const marked = groups.flatMap((group) => markStale(group, group[0] && newestDateOf(group[0])));
+  const current = new Set(marked.filter(({ isStale }) => !isStale).map(({ row }) => row.eventId));
+  return {
+    bodyOf,
+    newestDateOf,
+    check: (returned) => {
+      if (returned.some(({ eventId, previousId }) => previousId !== null && unseen.has(eventId)))
+        throw new ConcurrentPublish('a new resource was published concurrently by another process');
+      if (returned.some(({ eventId, version }) => version === 0 && current.has(eventId)))
+        throw new ConcurrentPublish('a resource was erased concurrently by another process');
+    },
+  };
+}
+
 /**
  * Attempts after conflicts with a concurrent key, resource or erasure; the next attempt sees what the other transaction wrote.
  */
@@ -124,7 +206,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }
     const { now } = options;
     const columns = toColumns(rows.toSorted(inLockOrder), now, newestDateOf);
     const filters = evaluateFilters(columns, filtersOf);
-    return publishBatch(on, { ...options, columns, filters, staleAt: staleAt(now), day: dayOf(now), baseUrl });
+    return publishBatch(on, { ...options, columns, filters, day: dayOf(now), baseUrl });
   };
 
   /** Locks the previous versions first and writes derived events in the same transaction. */
@@ -170,7 +252,7 @@ export function createBatchWriter(deps: BatchDeps) {
     results: Map<PublishRequest, Result>,
   ): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
-    const before = await findEvents(sql, repeated);
+    const before = repeated.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, repeated);
     const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
     const { rows, returned, refused } = await write(drafts, now);
     const written = new Map(returned.map((row) => [row.eventId, row]));

@@ -10,21 +10,15 @@ import type { Queryable } from '#db/pool.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
-import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
-import type { IdAllocator } from './batch.ts';
-import type { PreviousVersions } from './previous-version.ts';
-import type { TermColumns } from './batch-sql.ts';
-import { numberAt, rowOf } from './rows.ts';
+import type { IdAllocator, PreviousVersions } from './batch.ts';
+import type { TermColumns } from './publish-sql.ts';
+import { numberAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';
 import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
 import { stepEvent } from './step-event.ts';
 
 type Subscription = { readonly [name: string]: Value };
-
-export function isAboutSubscriptions({ event }: Row): boolean {
-  return event.type === 'subscription' || event.type === 'subscription_event';
-}
 
 /** Returns the 409 for a published subscription_event in a store where Halcyon derives them. */
 export function stepsDerivedProblem({ events, isArray }: Pick<PublishRequest, 'events' | 'isArray'>): Problem {

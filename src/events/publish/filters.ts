@@ -7,9 +7,8 @@ import { LRUCache } from 'lru-cache';
 import { compileFilter, payloadOf, type PayloadFilter } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
-import type { FilterColumns } from './batch-sql.ts';
-import type { PublishColumns } from './columns.ts';
-import { filtersOfStores } from './publish-sql.ts';
+import type { PublishColumns } from './rows.ts';
+import { filtersOfStores, type FilterColumns } from './publish-sql.ts';
 
 /** Filters that a process keeps, each of up to 1,000 characters. */
 const FILTERS_MAX = 20_000;

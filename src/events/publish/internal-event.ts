@@ -3,12 +3,10 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import type { AppChange, ChangelogEntry } from '#catalog/internal-types.ts';
-import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
-import { publishBatch } from './batch-sql.ts';
+import { publishBatch } from './publish-sql.ts';
 import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
-import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
-import { staleAt } from './key.ts';
+import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toColumns } from './rows.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
@@ -63,7 +61,6 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
         filters,
         claims: null,
         terms: null,
-        staleAt: staleAt(now),
         day: dayOf(now),
         now,
         baseUrl,

@@ -3,7 +3,7 @@
  * key covers one event (its member `idempotency_key`) or a whole request (the header).
  */
 import { createHmac } from 'node:crypto';
-import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey, IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
+import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency.ts';
 import type { Keys } from '#core/keys.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './request.ts';
@@ -140,10 +140,6 @@ export type KeyLookup = {
   refused: { request: PublishRequest; problem: Problem }[];
 };
 
-export function staleAt(now: Date): Date {
-  return new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
-}
-
 const nameOf = (storeId: number, key: string): string => `${storeId} ${key}`;
 
 function classify(requests: readonly PublishRequest[], known: readonly KnownKey[]): KeyLookup {
@@ -182,5 +178,5 @@ export async function lookUpKeys(sql: Queryable, requests: readonly PublishReque
     storeId: all.map(({ storeId }) => storeId),
     key: all.map(({ name }) => name),
   };
-  return classify(requests, await findKeys(sql, columns, staleAt(now)));
+  return classify(requests, await findKeys(sql, columns, now));
 }

@@ -1,8 +1,265 @@
-/** The statements beside `publishBatch`: filters of webhooks, idempotency keys, locked versions, and sample events. */
-import { shardOf } from '#core/ids.ts';
-import type { Queryable } from '#db/pool.ts';
+/** SQL of publishing: the statement of a batch, filters of webhooks, idempotency keys, locked versions, and sample events. */
 import { nextDeliveryId } from '#db/numbers.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
+import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
+import type { PublishColumns } from './rows.ts';
 import type { SampleEvent } from './sample.ts';
+
+/** Idempotency keys created at this time or earlier have expired. */
+function staleAt(now: Date): Date {
+  return new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
+}
+
+/** Returns the key of the resource of an event row in `delivery_order`. A collision makes deliveries wait longer than necessary. */
+export function resourceKey(sql: Queryable, row: Fragment): Fragment {
+  return sql`hashtextextended(${row}.resource_type || '/' || ${row}.resource_id, 0)`;
+}
+
+/** Unused idempotency keys, and the ids of their events as array literals: `{1,2}`. */
+export type ClaimColumns = {
+  shard: number[];
+  storeId: number[];
+  key: string[];
+  fingerprint: Buffer[];
+  eventIds: string[];
+};
+
+/** Monthly revenue of subscriptions from a day on, one term per subscription. */
+export type TermColumns = {
+  shard: number[];
+  storeId: number[];
+  subscriptionId: string[];
+  day: string[];
+  currency: string[];
+  monthly: string[];
+  isActive: boolean[];
+  startDay: (string | null)[];
+  endDay: (string | null)[];
+};
+
+export type Published = {
+  eventId: number;
+  version: number;
+  /** The previous event of the same resource; null for the first. */
+  previousId: number | null;
+  timeZone: string;
+  deliveryId: number | null;
+  webhookId: number | null;
+  epoch: number | null;
+  /** Whether a pull client fetches the delivery, so no worker is notified. Null if there is no delivery. */
+  isHeld: boolean | null;
+};
+
+/**
+ * For each event, the ids of the filters of its store that were evaluated, and of those that the event passes, as array literals; null
+ * or absent if there are none.
+ */
+export type FilterColumns = { known: (string | null)[]; passed: (string | null)[] };
+
+export type Batch = {
+  columns: PublishColumns;
+  filters: FilterColumns;
+  claims: ClaimColumns | null;
+  terms: TermColumns | null;
+  day: number;
+  now: Date;
+  baseUrl: string;
+};
+
+/** Lock timeout of the statement, after which it fails with SQLSTATE 55P03. */
+export const LOCK_MS = 1_000;
+
+/**
+ * Inserts the idempotency keys. Fails the statement with SQLSTATE HL001 if a concurrent transaction has claimed one of them.
+ */
+const claimKeys = (sql: Queryable, claims: ClaimColumns, { now }: Batch) => sql`
+  requested as materialized (
+    select c.*
+    from unnest(
+      ${claims.shard}::smallint[], ${claims.storeId}::bigint[], ${claims.key}::text[], ${claims.fingerprint}::bytea[],
+      ${claims.eventIds}::text[]
+    ) as c (shard, store_id, key, fingerprint, event_ids)
+    cross join lateral (select from store s where s.shard = c.shard and s.id = c.store_id limit 1) as s
+    where (select is_set from lock_limit) is not null
+  ), claimed as (
+    insert into publish_key as k (shard, store_id, key, fingerprint, event_ids, date_created)
+    select shard, store_id, key, fingerprint, event_ids::bigint[], ${now}::timestamptz from requested order by shard, store_id, key
+    on conflict (shard, store_id, key) do update set
+      fingerprint = excluded.fingerprint, event_ids = excluded.event_ids, date_created = excluded.date_created
+    where k.date_created <= ${staleAt(now)}
+    returning 1
+  ), granted as materialized (
+    select unless_overtaken((select count(*) from claimed), (select count(*) from requested)) as is_granted
+  ),`;
+
+const upsertTerms = (sql: Queryable, terms: TermColumns) => sql`
+  saved_terms as (
+    insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active, start_day, end_day)
+    select * from unnest(
+      ${terms.shard}::smallint[], ${terms.storeId}::bigint[], ${terms.subscriptionId}::text[], ${terms.day}::date[],
+      ${terms.currency}::text[], ${terms.monthly}::numeric[], ${terms.isActive}::boolean[], ${terms.startDay}::date[],
+      ${terms.endDay}::date[]
+    )
+    on conflict (shard, store_id, subscription_id, day) do update set
+      currency = excluded.currency, monthly = excluded.monthly, is_active = excluded.is_active,
+      start_day = excluded.start_day, end_day = excluded.end_day
+  ),`;
+
+/** The version number of the resource when it was erased; 0 if it never was. */
+const erasedVersion = (sql: Queryable) => sql`
+  coalesce((
+    select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (r.shard, r.store_id, r.type, r.id)
+  ), 0)`;
+
+/** The stored version of the resource; null if there is none. */
+const storedVersion = (sql: Queryable) => sql`(
+  select b.version from resource b
+  where b.shard = i.shard and b.store_id = i.store_id and b.type = i.type and b.id = i.resource_id
+)`;
+
+/** The newest step of the subscription before the batch; the subscription is locked. */
+const newestStep = (sql: Queryable) => sql`(
+  select b.step_id from resource b
+  where b.shard = i.shard and b.store_id = i.store_id and b.type = 'subscription' and b.id = i.about_id
+)`;
+
+/**
+ * The rows of the batch joined with their stores and the last erasure of their resource; empty until the keys are claimed. An event
+ * that is dated before the erasure is erased as well.
+ */
+const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
+  input as materialized (
+    select i.*, s.time_zone, coalesce(e.version, 0) as erased_version,
+      coalesce(i.is_dated and i.modified_at < e.date_erased, false) as is_erased
+    from unnest(
+      ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
+      ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
+      ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
+      ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
+      ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[],
+      ${columns.at}::int[], ${filters.known}::text[], ${filters.passed}::text[]
+    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
+      is_dated, dated_at, previous_id, head_id, step_id, about_id, at, known, passed)
+    cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
+    left join lateral (
+      select e.version, e.date_erased from erased_resource e
+      where e.shard = i.shard and e.store_id = i.store_id and e.type = i.type and e.id = i.resource_id limit 1
+    ) as e on true
+    where (select is_set from lock_limit) is not null ${claims !== null ? sql`and (select is_granted from granted)` : sql``}
+  )`;
+
+/**
+ * One delivery per event and matching active webhook, and the order of those of webhooks with an ordering; reads the CTEs `input` and
+ * `written`. Without such a webhook `ordered` joins nothing.
+ */
+const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
+  chosen as materialized (
+    select i.shard, i.store_id, i.event_id, w.id as webhook_id, w.epoch, w.is_held, w.is_ordered
+    from input i
+    cross join lateral (
+      select w.id, w.epoch, w.is_held, w.filter_id, w.ordering is not null as is_ordered from webhook w
+      where w.shard = i.shard and w.store_id = i.store_id and w.is_active and (w.url is not null or w.is_held)
+        and (i.type || '/' || i.action) = any (w.events)
+      offset 0
+    ) as w
+    where not i.is_erased
+      and (w.filter_id is null or passes_filter(w.filter_id, i.known::bigint[], i.passed::bigint[]))
+    order by i.at, w.id
+  ), matched as (
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    select m.shard, ${nextDeliveryId(sql, day, sql`m.shard`)}, m.store_id, m.webhook_id,
+      m.epoch, m.event_id, case when m.is_held then 'infinity' else ${now}::timestamptz end
+    from chosen m
+    returning shard, id, webhook_id, epoch, event_id, due_at
+  ), ordered as (
+    insert into delivery_order (shard, delivery_id, webhook_id, resource_key, version)
+    select m.shard, m.id, m.webhook_id, ${resourceKey(sql, sql`w`)}, w.version
+    from matched m
+    full join written w on w.id = m.event_id
+    where exists (select from chosen where is_ordered)
+      and m.webhook_id = any (array(select webhook_id from chosen where is_ordered)) and w.version > 0
+  )`;
+
+/**
+ * Writes a batch of events in one statement: the new versions of the resources, the events, and one delivery per matching
+ * active webhook. Returns one row per event and delivery; an event of a store that does not exist returns no row and writes
+ * nothing.
+ *
+ * Deliveries are numbered in the order in which their events arrived, and a lane sends in that order. Matching is part of the
+ * statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an in-memory index of webhooks would have
+ * to be kept consistent in every process.
+ *
+ * Each resource occurs once in `latest`, because `on conflict` cannot update a row twice in one statement. An event whose
+ * representation is older than the stored one does not change it and has version 0; otherwise versions increase. An event that is
+ * dated before the erasure of its resource has version 0, no body and no deliveries; it extends the chain of events if the
+ * resource was published again. After all writes, new resources are checked for a concurrent erasure, which fails the statement
+ * with HL001.
+ *
+ * `offset 0` keeps the planner from comparing filters before the events: only filters of webhooks that subscribe are known.
+ *
+ * The `full join` with `latest` keeps erased events whose resource does not exist. For all others an inner join would do, but the planner cannot estimate the length of an array
+ * and chooses nested loops for it: 500 events then took 60 ms instead of 20 ms.
+ */
+export async function publishBatch(sql: Queryable, batch: Batch): Promise<Published[]> {
+  const { claims, terms, now, baseUrl } = batch;
+  const erasedBase = erasedVersion(sql);
+  // An erased event is older than every version, also than one without a date.
+  const isNewer = sql`(not excluded.is_dated or (excluded.dated_at is distinct from '-infinity'
+    and (r.dated_at is null or excluded.modified_at >= r.dated_at)))`;
+  return sql<Published[]>`
+  with lock_limit as materialized (
+    select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
+  ), ${claims === null ? sql`` : claimKeys(sql, claims, batch)} ${terms === null ? sql`` : upsertTerms(sql, terms)}
+  ${readInput(sql, batch)}, latest as (
+    insert into resource as r
+      (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
+        base_url, body)
+    select shard, store_id, type, resource_id, total + erased_version,
+      modified_at, is_dated, case when is_erased then '-infinity' else dated_at end, event_id, head_id,
+      case when about_id is null then step_id else ${newestStep(sql)} end,
+      time_zone, ${baseUrl}, body
+    from input i
+    where total > 0 and (not is_erased or ${storedVersion(sql)} is not null)
+    order by shard, store_id, type, resource_id
+    on conflict (shard, store_id, type, id) do update set
+      version             = case when ${isNewer} then excluded.version + greatest(r.version - ${erasedBase}, 0)
+                              else r.version end,
+      modified_at         = case when ${isNewer} then excluded.modified_at else r.modified_at end,
+      is_dated            = case when ${isNewer} then excluded.is_dated else r.is_dated end,
+      dated_at            = case when ${isNewer} then greatest(r.dated_at, excluded.dated_at) else r.dated_at end,
+      event_id            = case when ${isNewer} then excluded.event_id else r.event_id end,
+      time_zone           = case when ${isNewer} then excluded.time_zone else r.time_zone end,
+      base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
+      body                = case when ${isNewer} then excluded.body else r.body end,
+      head_event_id       = excluded.head_event_id,
+      step_id             = coalesce(excluded.step_id, r.step_id),
+      superseded_dated_at = r.dated_at,
+      superseded_event_id = r.head_event_id
+    returning r.shard, r.store_id, r.type, r.id, r.version, r.head_event_id, r.superseded_dated_at, r.superseded_event_id,
+      ${erasedBase} as floor
+  ), checked as materialized (
+    select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_valid
+    from latest where superseded_event_id is null
+  ), written as (
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
+      base_url, date_created, body)
+    select i.shard, i.event_id, i.store_id, i.type, i.resource_id, i.action,
+      case when i.is_stale or i.is_erased or (i.is_dated and i.modified_at < l.superseded_dated_at) then 0 else l.version - i.after end,
+      i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now},
+      case when i.is_erased then '' else i.body end
+    from input i
+    full join latest l on l.head_event_id = i.head_id
+    returning id, resource_type, resource_id, version, previous_id, time_zone
+  ), ${writeDeliveries(sql, batch)}
+  select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",
+    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch, m.due_at = 'infinity' as "isHeld"
+  from written w
+  full join matched m on m.event_id = w.id
+  where (select is_valid from checked)`;
+}
+
+// Sample events.
 
 /**
  * Inserts a test event, which belongs to no resource: it creates no version and is in no chain. Returns whether the store
@@ -78,7 +335,7 @@ type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
 export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
 
 /** Returns the stored keys that have not expired; none of an erased store. */
-export async function findKeys(sql: Queryable, keys: KeyColumns, staleAt: Date): Promise<KnownKey[]> {
+export async function findKeys(sql: Queryable, keys: KeyColumns, now: Date): Promise<KnownKey[]> {
   return sql<KnownKey[]>`
   select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
   from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.key}::text[]) as a (shard, store_id, key)
@@ -86,7 +343,7 @@ export async function findKeys(sql: Queryable, keys: KeyColumns, staleAt: Date):
   cross join lateral (
     select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1
   ) as k
-  where k.date_created > ${staleAt}`;
+  where k.date_created > ${staleAt(now)}`;
 }
 
 /** `id`: the hash of the text, which has more digits than a JavaScript number. */

@@ -6,7 +6,7 @@ import type { Queryable, Fragment } from '#db/pool.ts';
 import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';
 import { narrowed } from '#db/listing.ts';
 import { textFilter } from '#hypermedia/filter.ts';
-import { resourceKey } from '../events-sql.ts';
+import { resourceKey } from '../publish/publish-sql.ts';
 import { REFEED } from './refeed.ts';
 
 // SQL that finds the events that a webhook has missed.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inLockOrder, toColumns, type Row } from './columns.ts';
+import { inLockOrder, toColumns, type Row } from './rows.ts';
 
 const now = new Date('2026-11-21T12:00:00Z');
 
