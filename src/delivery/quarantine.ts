@@ -9,7 +9,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { resetCrashCounts } from './leases/leases-sql.ts';
-import type { Fences, Ownership } from './leases/ownership.ts';
+import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
 import type { LaneWork } from './work.ts';
@@ -116,7 +116,7 @@ const RETRY_MS = 250;
 const BATCH_ROWS = 500;
 
 /** `crashCounts` says how many consecutive owners of a shard crashed. */
-type Owned = Fences & { readonly crashCounts: Pick<Ownership['crashCounts'], 'of'> };
+type Owned = OwnerTokens & { readonly crashCounts: Pick<Ownership['crashCounts'], 'of'> };
 
 /** The marked deliveries of the owned shards. Writes and loads their markers, and admits them to the isolation slot. */
 export class Quarantine {

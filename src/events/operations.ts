@@ -15,8 +15,7 @@ import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
-import { needsTimeZone, readPublish } from './publish/request.ts';
-import { describePublishInput } from './publish/schema.ts';
+import { needsTimeZone, readPublish, describePublishInput } from './publish/request.ts';
 
 type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; search: Search };
 

@@ -152,7 +152,7 @@ class Heartbeat {
 }
 
 /** The fencing tokens under which the owner of a shard writes. A rejected token is reported to `lost`. */
-export type Fences = Pick<Ownership, 'workerId' | 'fenceOf' | 'lost'>;
+export type OwnerTokens = Pick<Ownership, 'workerId' | 'fenceOf' | 'lost'>;
 
 export class Ownership implements Running {
   /** The id of this worker in the table of leases. */

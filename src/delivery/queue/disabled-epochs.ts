@@ -4,7 +4,7 @@
  */
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { Fences } from '../leases/ownership.ts';
+import type { OwnerTokens } from '../leases/ownership.ts';
 import type { Fetch } from './loaded-deliveries.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
@@ -28,7 +28,7 @@ export function noteOldEpochs(lane: Lane, rows: readonly Pending[], { limit }: F
  */
 async function endOldEpochBatch(
   { sql, clock, log }: Pick<Runtime, 'sql' | 'clock' | 'log'>,
-  ownership: Pick<Fences, 'workerId' | 'fenceOf'>,
+  ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>,
   lane: Lane,
 ): Promise<boolean> {
   const { shard, webhookId, target, oldEpochsFrom: from } = lane;
@@ -57,7 +57,7 @@ async function endOldEpochBatch(
 /** Ends one batch of each lane and returns the lanes without a remaining backlog of older epochs. */
 export async function endOldEpochBatches(
   runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>,
-  ownership: Pick<Fences, 'workerId' | 'fenceOf'>,
+  ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>,
   lanes: readonly Lane[],
 ): Promise<Lane[]> {
   const rest: Lane[] = [];

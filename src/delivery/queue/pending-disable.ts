@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { limitWaits, transaction, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { Fences } from '../leases/ownership.ts';
+import type { OwnerTokens } from '../leases/ownership.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/policy.ts';
 import type { EngineMetrics } from '../delivery-metrics.ts';
 import type { Lane } from './lane.ts';
@@ -19,7 +19,7 @@ export type DisableWebhook = (
 ) => Promise<boolean>;
 
 type PendingDisableDeps = {
-  ownership: Fences;
+  ownership: OwnerTokens;
   work: Pick<LaneWork, 'reload'>;
   metrics: Pick<EngineMetrics, 'deactivated'>;
   /** Disables a webhook, in the transaction that locks its shard lease. */

@@ -5,7 +5,7 @@
  */
 import { faultUnitsIn, INTERNAL_FAULTS_MAX } from '../policy/policy.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { Fences } from '../leases/ownership.ts';
+import type { OwnerTokens } from '../leases/ownership.ts';
 import type { Lane } from './lane.ts';
 import { countFaults, type Position } from './queue-sql.ts';
 
@@ -18,10 +18,10 @@ type Counting = { sinceMs: number; after: Position | null };
 
 export class Unusable {
   readonly #runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>;
-  readonly #ownership: Pick<Fences, 'workerId' | 'fenceOf'>;
+  readonly #ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>;
   readonly #lanes = new WeakMap<Lane, Counting>();
 
-  constructor(runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>, ownership: Pick<Fences, 'workerId' | 'fenceOf'>) {
+  constructor(runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>, ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>) {
     this.#runtime = runtime;
     this.#ownership = ownership;
   }

@@ -6,7 +6,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
-import type { Fences, Ownership } from '../leases/ownership.ts';
+import type { OwnerTokens, Ownership } from '../leases/ownership.ts';
 import type { DisableReason } from '../policy/policy.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
@@ -48,7 +48,7 @@ type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
 
 /** The parts that a recorder reads: fencing tokens, markers of deliveries, and whether deliveries wait for the end of another. */
 export type RecorderParts = {
-  ownership: Fences & Pick<Ownership, 'lastFenceOf'>;
+  ownership: OwnerTokens & Pick<Ownership, 'lastFenceOf'>;
   quarantine: Pick<Quarantine, 'isMarked'>;
   lanes: { isOrdered: (shard: number, webhookId: number) => boolean };
 };

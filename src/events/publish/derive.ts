@@ -3,11 +3,18 @@
  * is locked first.
  */
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
-import { stepsBetween } from '#catalog/lifecycle/steps.ts';
+import {
+  stepsBetween,
+  type Subscription,
+  type Step,
+  isShort,
+  SHORT_LENGTH_MAX,
+  changesBetween,
+} from '#catalog/lifecycle/steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
-import type { Value } from '#hypermedia/document.ts';
+import { type Value, isNumber } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
-import { parseExact } from '#core/exact-number.ts';
+import { parseExact, type ExactNumber } from '#core/exact-number.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { IdAllocator, PreviousVersions } from './batch.ts';
@@ -16,9 +23,94 @@ import { numberAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutS
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';
 import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
-import { stepEvent } from './step-event.ts';
+import { embeddedUnder, isObject } from '#catalog/document.ts';
+import type { SubscriptionStep } from '#catalog/internal-types.ts';
+import { formatDate } from '#hypermedia/date.ts';
 
-type Subscription = { readonly [name: string]: Value };
+// Makes the subscription_event of a lifecycle step.
+
+type About = {
+  subscriptionId: string;
+  before: Subscription | undefined;
+  after: Subscription;
+  /** Names of the properties that differ between the two versions. */
+  differing: readonly string[];
+  now: Date;
+  timeZone: string;
+};
+
+/**
+ * Limits the copy of the subscription in each step, since one version can produce several steps and a subscription may be as
+ * large as an event. Of a larger one only strings, numbers and booleans are kept, and only the short ones.
+ */
+const COPY_MAX_BYTES = 16 * 1024;
+
+const isSmall = (value: Value): boolean => Buffer.byteLength(JSON.stringify(value)) <= COPY_MAX_BYTES;
+
+/** Returns the short properties, in order, until the limit is reached. */
+function shortened(entries: readonly (readonly [string, Value])[]): Subscription {
+  let bytes = 0;
+  return Object.fromEntries(
+    entries.filter(([name, value]) => {
+      if (!isShort(value)) return false;
+      bytes += Buffer.byteLength(JSON.stringify([name, value]));
+      return bytes <= COPY_MAX_BYTES;
+    }),
+  );
+}
+
+/** Returns the subscription after the step, without embedded resources. */
+const copyOf = ({ _embedded, _links, ...own }: Subscription): Subscription =>
+  isSmall(own) ? own : shortened(Object.entries(own));
+
+/** Returns the properties that differ, before and after; null for a first version. */
+const changesOf = ({ before, after, ...about }: About) =>
+  before === undefined ? { before: null, after: null } : changesBetween(before, after, about);
+
+const RELATIONS = ['last_transaction', 'transaction_template'] as const;
+
+/** Returns the value under a name in the subscription or in transactions embedded in it; null if there is none. */
+function findValue(subscription: Subscription | undefined, name: string, relations: readonly string[]) {
+  if (subscription === undefined) return null;
+  const candidates = [subscription, ...relations.map((relation) => embeddedUnder(subscription, relation))];
+  return candidates.flatMap((candidate) => (isObject(candidate) ? [candidate[name]] : [])).find(isNumberOrText) ?? null;
+}
+
+const isNumberOrText = (value: Value | undefined): value is number | ExactNumber | string =>
+  isNumber(value) || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
+
+/** Returns the billed amount, the amount past due, or the recovered amount; null for other steps or if unknown. */
+function amountOf(step: Step, { before, after }: About): SubscriptionStep['amount'] {
+  if (step === 'billing_success') return findValue(after, 'total_order', RELATIONS);
+  if (step === 'billing_failure' || step === 'dunning') return findValue(after, 'past_due_amount', []);
+  return step === 'recovered' ? findValue(before, 'past_due_amount', []) : null;
+}
+
+/**
+ * Returns the event of a step. `id` is the id of both event and resource; the id of the subscription keeps the publisher's
+ * type.
+ */
+function stepEvent(id: number, step: Step, about: About): NewEvent {
+  const { after, now, timeZone } = about;
+  const resource: SubscriptionStep & { _embedded: { subscription: Subscription } } = {
+    id,
+    subscription_id: after['id'] ?? null,
+    event: step,
+    amount: amountOf(step, about),
+    currency_code: findValue(after, 'currency_code', [...RELATIONS].toReversed()),
+    ...changesOf(about),
+    date_created: formatDate(now, timeZone),
+    _embedded: { subscription: copyOf(after) },
+  };
+  return {
+    type: 'subscription_event',
+    action: 'created',
+    resourceId: String(id),
+    modifiedAt: null,
+    body: JSON.stringify(resource),
+    about: about.subscriptionId,
+  };
+}
 
 /** Returns the 409 for a published subscription_event in a store where Halcyon derives them. */
 export function stepsDerivedProblem({ events, isArray }: Pick<PublishRequest, 'events' | 'isArray'>): Problem {
@@ -72,7 +164,7 @@ async function lastTermsOf(tx: Queryable, groups: readonly Row[][]): Promise<Rea
   return new Map(terms.map((term) => [keyOf(term.storeId, term.id), term]));
 }
 
-type Step = { row: Row; event: (id: number) => NewEvent };
+type DerivedStep = { row: Row; event: (id: number) => NewEvent };
 type NewTerm = { row: Row; day: string; term: Term };
 type PreviousState = {
   book: Book;
@@ -96,7 +188,7 @@ function deriveSubscription(
   { book, derives, previous, newestDate, term: last }: PreviousState,
   now: Date,
 ) {
-  const steps: Step[] = [];
+  const steps: DerivedStep[] = [];
   const first = previous === undefined ? undefined : (parseExact(previous) as Subscription);
   let latest = first;
   for (const { row, isStale } of markStale(group, newestDate)) {
@@ -154,7 +246,7 @@ export async function derive(
   const books = await booksOf(tx, subscriptions, now);
   const groups = byResource(subscriptions.toSorted(inLockOrder));
   const lasts = await lastTermsOf(tx, groups);
-  const steps: Step[] = [];
+  const steps: DerivedStep[] = [];
   const terms: NewTerm[] = [];
   for (const group of groups) {
     const [row] = group;

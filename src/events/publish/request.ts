@@ -9,11 +9,15 @@ import {
   resourceOfEvent,
   resourceTypes,
   type ResourceType,
+  publishableEvents,
 } from '#catalog/catalog.ts';
 import { isObject, withoutPrefix, type JsonObject } from '#catalog/document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
+import { Type } from 'typebox';
+import { clearableText } from '#http/inputs.ts';
+import type { InputDescription } from '#http/operation.ts';
 
 /** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
 const isAbsent = (value: Value | undefined): boolean =>
@@ -231,4 +235,49 @@ export function readPublish(body: unknown, { header, fingerprintKeys, ...context
   validateKeys(names, { header, isArray }, faults);
   if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === INTERNAL) ? 409 : 400, faults);
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
+}
+
+// Schema of an event to publish, for documentation and forms; the functions above validate it and report faults of arrays by position.
+
+const describeEvent = () =>
+  Type.Unsafe<string>({
+    enum: publishableEvents(),
+    description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
+  });
+
+const id = Type.Unsafe<number | string>({
+  anyOf: [
+    { type: 'integer', minimum: 0 },
+    { type: 'string', minLength: 1, maxLength: 64 },
+  ],
+  description: 'The id that the platform uses.',
+});
+
+const dateModified = clearableText({
+  description:
+    'Decides which version is the latest if several arrive out of order. A date such as 2026-11-20T16:05:03+0000; without an offset it is in the time zone of the store.',
+});
+
+export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): InputDescription {
+  return {
+    itemsMax: eventsPerRequest,
+    item: Type.Object(
+      {
+        event: describeEvent(),
+        resource: Type.Object(
+          { id, date_modified: dateModified },
+          {
+            additionalProperties: true,
+            description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
+          },
+        ),
+        idempotency_key: clearableText({
+          maxLength: 255,
+          description:
+            'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
+        }),
+      },
+      { additionalProperties: false },
+    ),
+  };
 }
