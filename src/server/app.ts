@@ -196,8 +196,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   outbox.start();
   keep(outbox);
   if (deps.roles.includes('serve')) {
-    const { homeOutageMs: outageMs } = config.database;
-    const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
+    const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
     const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);

@@ -14,7 +14,7 @@ import { createSessions, type Sessions } from './sessions.ts';
 import { createSignedIn, forVerified, type SignedIn } from './signed-in.ts';
 import { createThrottle, type Throttle } from './throttle/throttle.ts';
 
-/** What a person or a browser proves, beside the password. */
+/** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
 export type SecondFactors = {
   attempts: Attempts;
   devices: Devices;
@@ -27,6 +27,7 @@ export type SecondFactors = {
   advice: Markup;
 };
 
+/** Everything that a page needs to know who its visitor is, and to ask them again. */
 export type People = {
   passwords: Passwords;
   sessions: Sessions;

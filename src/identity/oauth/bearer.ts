@@ -5,6 +5,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 import { hashToken, looksLike } from './oauth-tokens.ts';
 
@@ -46,26 +47,20 @@ async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
  */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
-/** `outageMs`: how long tokens are accepted that cannot be read because the database is not available; 0: not at all. */
-type BearerDeps = { sql: Sql; baseUrl: string; outageMs?: number; monotonicMs?: () => number };
-
 /**
  * Concurrent requests share a statement, and there is no cache while the database is available; once per hour and grant a second
  * statement updates "last used".
  */
-export function createBearer({
-  sql,
-  baseUrl,
-  outageMs = 0,
-  monotonicMs = () => performance.now(),
-}: BearerDeps): Bearer {
+export function createBearer({ sql, config, clock }: Pick<Runtime, 'sql' | 'config' | 'clock'>): Bearer {
+  const { baseUrl, database } = config;
+  const { homeOutageMs: outageMs } = database;
   const read = createLookup((hashes) =>
     findBearers(
       sql.reads,
       hashes.map((hash) => Buffer.from(hash, 'base64')),
     ),
   );
-  const find = withKnownTokens(read, { outageMs, monotonicMs });
+  const find = withKnownTokens(read, { outageMs, monotonicMs: () => clock.monotonicMs() });
   return async (token, now) => {
     const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
     if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);

@@ -30,7 +30,7 @@ import { refusalPage } from './refusal-page.ts';
 
 type ConsentEffects = RevocationEffects & StoppedWebhooks;
 
-/** What /authorize and /device ask with; `root` is the path prefix of their pages. */
+/** What /authorize and /device share. `root` is the path prefix of the pages, without a trailing slash. */
 export type Consenting = {
   runtime: Runtime;
   people: People;
