@@ -5,7 +5,7 @@
  */
 import { Registry } from 'prom-client';
 import { openPool } from '#db/pool.ts';
-import { createIdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { createPublishMetrics } from '#events/event-metrics.ts';
 import { createPublisher, type Publisher } from '#events/publish/publish.ts';
 import { readConfig } from '../src/config/config.ts';

@@ -4,7 +4,7 @@
  * The defaults are the whole run; `--rounds 1 --events 2000 --seconds 3` is a short one.
  */
 import { transaction } from '#db/pool.ts';
-import { insertRecovery } from '#events/replay/recovery-sql.ts';
+import { insertRecovery } from '#events/replay/recoveries-sql.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { nextNumber } from '#webhooks/webhook-sql.ts';
 import { until } from '../test/setup/until.ts';

@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { eventTypes } from '#catalog/event-types.ts';
-import { declareFile } from '#catalog/own/file.ts';
+import { declareFile } from '#catalog/own/events-file.ts';
 
 export const PAYLOADS = join(import.meta.dirname, '../packages/receiver/src/payloads.ts');
 

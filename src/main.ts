@@ -91,7 +91,7 @@ const terminal: Terminal = {
   print: linesTo((text) => process.stdout.write(text)),
   warn: linesTo((text) => process.stderr.write(text)),
   input: () => process.stdin,
-  // Read here, because an error may come before the options are read.
+  // Reads it here, because an error may come before the options are read.
   isJson: process.argv.includes('--json'),
   ...(process.stdin.isTTY && process.stderr.isTTY ? { ask: (question) => askPerson(process, question) } : {}),
   ...(process.stderr.isTTY ? { showProgress } : {}),

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
-import { defaultExports, exportedArrows, vagueNames } from './architecture/names.ts';
+import { defaultExports, exportedArrows, repeatedNames, vagueNames } from './architecture/names.ts';
 import {
   foreignWrites,
   mixedStatements,
@@ -13,6 +13,7 @@ import {
   WRITERS,
   zonedStatements,
 } from './architecture/tables.ts';
+import { ellipticComments } from './architecture/comments.ts';
 import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
@@ -60,6 +61,8 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ["dates are the database's", clockReaders],
   ['no module names a format', formatNames],
   ['every exception is needed', idleExceptions],
+  ['a comment begins with its noun', ellipticComments],
+  ['no two files have one name', repeatedNames],
 ];
 
 for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));

@@ -15,17 +15,17 @@ const FILES = globSync(['src/**/*-sql.ts', 'src/db/*.ts'], { cwd: ROOT, exclude:
 /** Columns that no row has as null, although no NOT NULL says so, with the reason. */
 const NEVER_NULL: Readonly<Record<string, string>> = {
   'src/catalog/catalog-sql.ts listResources body': 'no row of a page that is too long is returned',
-  'src/events/publish/batch-sql.ts publishBatch eventId':
+  'src/events/publish/publish-sql.ts publishBatch eventId':
     'each delivery has its event; the full join is for the planner',
-  'src/events/publish/batch-sql.ts publishBatch version': 'as eventId',
-  'src/events/publish/batch-sql.ts publishBatch timeZone': 'as eventId',
+  'src/events/publish/publish-sql.ts publishBatch version': 'as eventId',
+  'src/events/publish/publish-sql.ts publishBatch timeZone': 'as eventId',
   'src/events/publish/publish-sql.ts filtersOfStores filter': 'webhook_filter_check: there is a filter_id',
   'src/webhooks/history/attempts-sql.ts readAttempts dateStarted': 'delivery_done has it with the outcome',
   'src/webhooks/history/attempts-sql.ts readAttempts durationMs': 'delivery_done has it with the outcome',
   'src/webhooks/history/history-sql.ts attemptsAt dateStarted': 'delivery_done has it with the outcome',
   'src/webhooks/history/history-sql.ts attemptsAt durationMs': 'delivery_done has it with the outcome',
-  'src/webhooks/pull/pull-sql.ts beginListening listenedAt': 'webhook_held_check: it is a pull webhook',
-  'src/webhooks/pull/pull-sql.ts lastListened listenedAt': 'webhook_held_check: it is a pull webhook',
+  'src/webhooks/pull/listeners-sql.ts beginListening listenedAt': 'webhook_held_check: it is a pull webhook',
+  'src/webhooks/pull/listeners-sql.ts lastListened listenedAt': 'webhook_held_check: it is a pull webhook',
 };
 
 /** Of columns of functions, parameters and views of PostgreSQL, it is not known whether they can be null. */

@@ -3,9 +3,9 @@
  * and nothing is kept of an answer.
  */
 import { buildConnector, Pool } from 'undici';
-import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { formats } from '#delivery/attempt/formats.ts';
-import { headersOf, type Sending } from '#delivery/attempt/request.ts';
+import { headersOf, type Sending } from '#delivery/attempt/attempt-request.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
 import { resolverOf } from '../../test/setup/name-server.ts';

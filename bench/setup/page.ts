@@ -1,6 +1,6 @@
 /** A page of webhooks as a request makes it, but for the database: every page is built from new strings. */
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { collection } from '#hypermedia/page.ts';
+import { collection } from '#hypermedia/paging.ts';
 import { webhookDocument } from '#webhooks/webhook-document.ts';
 import { defaults } from '#webhooks/webhook-fields.ts';
 

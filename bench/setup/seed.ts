@@ -1,11 +1,11 @@
 /** Stores with a webhook each, and the events that are published to them. */
 import { randomBytes } from 'node:crypto';
 import type { ResourceType } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/document.ts';
+import { resourceDocument } from '#catalog/resource-document.ts';
 import { readShape } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import type { NewEvent } from '#events/publish/request.ts';
+import type { NewEvent } from '#events/publish/publish-request.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';

@@ -1,5 +1,5 @@
 /** SQL that reads commerce resources; `events/publish/` writes them. */
-import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage } from '#db/listing.ts';
+import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage } from '#db/list-conditions.ts';
 import { membersFor, narrowedOpenly, orderedOpenly } from '#db/open-listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';

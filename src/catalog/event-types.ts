@@ -15,7 +15,7 @@ import {
   titleOf,
   type ResourceType,
 } from './catalog.ts';
-import { isObject, resourceDocument, resourceHead, type JsonObject } from './document.ts';
+import { isObject, resourceDocument, resourceHead, type JsonObject } from './resource-document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';

@@ -4,7 +4,7 @@
  */
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
-import { embeddedUnder, isObject, type JsonObject } from './document.ts';
+import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import { currencyOf } from './kinds.ts';
 import { readFlag } from './lifecycle/steps.ts';
 import { millionthsOf, textOfMillionths, plus, readDecimal, times, ZERO, type Decimal } from './revenue/decimal.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseDate } from '#hypermedia/date.ts';
-import { readListing } from '#hypermedia/listing.ts';
+import { readListing } from '#hypermedia/list-query.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { listResources } from './catalog-sql.ts';

@@ -13,7 +13,7 @@ import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { readConditions } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
-import { embeddedUnder, isObject, withoutPrefix, type JsonObject } from './document.ts';
+import { embeddedUnder, isObject, withoutPrefix, type JsonObject } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
 import { plus, readDecimal, ZERO } from './revenue/decimal.ts';
 import { isEncoded } from './shape.ts';

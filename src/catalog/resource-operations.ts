@@ -1,5 +1,5 @@
 /** API operations that read published resources: a type, one resource, and the resources embedded in it. */
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
@@ -16,7 +16,7 @@ import {
   collectionKeyOf,
   visibleAppOf,
   zoneOf,
-} from './access.ts';
+} from './resource-access.ts';
 import {
   isMany,
   relationsOf,
@@ -27,7 +27,7 @@ import {
   collectionOf,
   type ResourceType,
 } from './catalog.ts';
-import { addressOf, embeddedDocument, nameOf, type JsonObject, resourceDocument } from './document.ts';
+import { addressOf, embeddedDocument, nameOf, type JsonObject, resourceDocument } from './resource-document.ts';
 import { currencyOf } from './kinds.ts';
 import {
   listEmbedded,

@@ -13,7 +13,7 @@ import {
   typeOfCollection,
   type ResourceType,
 } from './catalog.ts';
-import { embeddedUnder, isObject, type JsonObject } from './document.ts';
+import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import explained from './explained.json' with { type: 'json' };
 
 /** Action of sample events, to which webhooks cannot subscribe. */

@@ -2,7 +2,7 @@
  * Makes realistic events that belong together, in the form that a platform publishes: for sandbox stores and for the demo. They
  * contain no customer data.
  */
-import type { JsonObject } from './document.ts';
+import type { JsonObject } from './resource-document.ts';
 
 /** One event in the body of a publish request. */
 export type ScenarioEvent = { event: string; resource: JsonObject };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderHal } from '#hypermedia/hal.ts';
-import { readListing } from '#hypermedia/listing.ts';
+import { readListing } from '#hypermedia/list-query.ts';
 import { Problem } from '#core/problem.ts';
 import { builtInTypes, relationsOf, type ResourceType } from './catalog.ts';
-import { resourceDocument, type Frozen } from './document.ts';
+import { resourceDocument, type Frozen } from './resource-document.ts';
 import { readShape, shapeOf } from './shape.ts';
 
 function messagesOf(query: string): string[] {

@@ -1,5 +1,5 @@
 /** Parses the modifiers `zoom` and `fields`, which a GET and the `query` of a webhook share. */
-import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/parameters.ts';
+import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#core/problem.ts';
 import { resourceTypes, zoomableOf, type ResourceType } from './catalog.ts';

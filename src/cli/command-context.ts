@@ -1,5 +1,5 @@
 /** Opens the installation for the duration of a command. */
-import { declareFile } from '#catalog/own/file.ts';
+import { declareFile } from '#catalog/own/events-file.ts';
 import { readConfig } from '#config/config.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import type { openInternalEvents } from '#server/publishing.ts';

@@ -3,7 +3,7 @@ import { rootOf } from '#http/root.ts';
 import type { Config } from '#config/config.ts';
 import type { DemoFile } from './demo.ts';
 import type { Send } from '#server/app.ts';
-import { objectIn, reasonOf, type Json, type JsonResponse } from './session/exchange.ts';
+import { objectIn, reasonOf, type Json, type JsonResponse } from './session/json-request.ts';
 
 /** Sends a request in the process and returns the JSON response. */
 async function exchange(send: Send, path: string, options?: Parameters<Send>[1]): Promise<JsonResponse> {

@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { DatabaseError, UnusableError } from '#db/pool.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
-import { DeclarationError } from '#catalog/own/file.ts';
+import { DeclarationError } from '#catalog/own/events-file.ts';
 import { ConfigError } from '#config/env.ts';
 
 /** Exit codes of commands that did not complete. */

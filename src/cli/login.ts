@@ -12,9 +12,9 @@ import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { printResult, examples } from './command.ts';
 import { EXIT, UsageError, UserError } from './explain.ts';
-import { openApi } from './session/api.ts';
+import { openApi } from './session/api-session.ts';
 import { openCredentials, type Login } from './session/credentials.ts';
-import { discover, serverOf, type Server, type ServerOptions } from './session/server.ts';
+import { discover, serverOf, type Server, type ServerOptions } from './session/api-endpoints.ts';
 import {
   redeemCode,
   revoke,
@@ -23,7 +23,7 @@ import {
   requestDeviceCode,
   type DeviceCode,
   DENIED,
-} from './session/tokens.ts';
+} from './session/session-tokens.ts';
 import type { Terminal } from './terminal.ts';
 
 // Receives the redirect of the browser on a free loopback port (RFC 8252 §7.3).

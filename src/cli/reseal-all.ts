@@ -6,8 +6,8 @@ import { createAnswerVault } from '#http/idempotency-vault.ts';
 import type { Keys } from '#core/keys.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
-import { createKeyVault } from '#webhooks/vault.ts';
-import { createAddressVault } from '#shards/vault.ts';
+import { createKeyVault } from '#webhooks/webhook-vault.ts';
+import { createAddressVault } from '#shards/address-vault.ts';
 
 /** `isAdopted`: the key is now that of all databases, so no process without it starts. */
 export type Rekeyed = Resealed & { isAdopted: boolean };
@@ -15,7 +15,7 @@ export type Rekeyed = Resealed & { isAdopted: boolean };
 type ResealAllOptions = {
   /** The other databases of the map of shards. */
   others?: readonly Sql[];
-  /** Awaited before rows that were locked or changed are looked for again. */
+  /** The pause before rows that were locked or changed are looked for again. */
   pause: () => Promise<void>;
   isStopped: () => boolean;
   onProgress: (done: number, total: number) => void;

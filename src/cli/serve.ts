@@ -15,7 +15,7 @@ import { VERSION } from '#server/version.ts';
 import type { Config } from '#config/config.ts';
 import { ConfigError } from '#config/env.ts';
 import { openDemo, type Demo } from './demo.ts';
-import { checkSettings } from './doctor/checks/settings.ts';
+import { checkSettings } from './doctor/checks/settings-check.ts';
 import type { Finding } from './doctor/finding.ts';
 import { exitCodeOf, explain, UserError } from './explain.ts';
 import {
@@ -132,7 +132,7 @@ async function checkStart(config: Config, roles: readonly Role[]): Promise<void>
     );
   }
   if (roles.includes('serve')) {
-    // Checked here and not with the settings, because a process that only delivers does not use PORT.
+    // The settings do not check this, because a process that only delivers does not use PORT.
     if (config.port === config.metricsPort)
       throw new UserError('PORT and METRICS_PORT are the same: change one of them');
     await requireFreePort(config.host, config.port, 'PORT');

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
-import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/request.ts';
+import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
 import { examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { prefixIn } from './header-prefix.ts';

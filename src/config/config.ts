@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { parseDatabaseUrl } from '#core/database-url.ts';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
-import { deliverySettings, stoppingSettings } from './delivery.ts';
+import { deliverySettings, stoppingSettings } from './delivery-settings.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 
 // The file in which the operator declares resources and events of their own. `catalog/own/` checks what is in it.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keysAt } from './rotation.ts';
+import { keysAt } from './keys.ts';
 
 const now = new Date('2026-11-21T12:00:00Z');
 const at = (offsetMs: number) => new Date(now.getTime() + offsetMs);

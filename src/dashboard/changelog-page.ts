@@ -1,15 +1,15 @@
 /** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
-import { collectionOf, pager } from '#hypermedia/html/collection.ts';
+import { collectionOf, pager } from '#hypermedia/html/pager.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
-import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';
 import { plainText } from '#hypermedia/html/structured.ts';
-import { isTrue } from '#hypermedia/html/values.ts';
+import { isTrue } from '#hypermedia/html/property-values.ts';
 import { labelOf, inSentence } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { addressOf, resourceView } from '#catalog/document.ts';
+import { addressOf, resourceView } from '#catalog/resource-document.ts';
 import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { byDay, datedItems } from './days.ts';
 

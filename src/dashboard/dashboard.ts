@@ -2,9 +2,9 @@
 import type { Queryable } from '#db/pool.ts';
 import type { DesignedPage, DesignedPages } from '#http/services.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
-import { listView } from '#http/listing.ts';
-import { renderHtml } from '#hypermedia/html/page.ts';
-import { parseAddress } from '#hypermedia/html/search.ts';
+import { listView } from '#http/list-operation.ts';
+import { renderHtml } from '#hypermedia/html/document-page.ts';
+import { parseAddress } from '#hypermedia/html/search-form.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';

@@ -1,7 +1,7 @@
 /** A list in the order of dates, below the headings of its days. */
 import type { Document, Naming, ViewType } from '#hypermedia/document.ts';
-import { collectionOf } from '#hypermedia/html/collection.ts';
-import { parseAddress } from '#hypermedia/html/search.ts';
+import { collectionOf } from '#hypermedia/html/pager.ts';
+import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { clockOf, dayOfDate } from '#hypermedia/shown-date.ts';
 

@@ -4,17 +4,17 @@
  */
 import type { Document, Naming, Action } from '#hypermedia/document.ts';
 import { parseDate, formatDate } from '#hypermedia/date.ts';
-import { collectionOf, pager } from '#hypermedia/html/collection.ts';
+import { collectionOf, pager } from '#hypermedia/html/pager.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
-import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
-import { badge } from '#hypermedia/html/values.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
-import { listView } from '#http/listing.ts';
+import { listView } from '#http/list-operation.ts';
 import { addressOfDelivery, deliveryView, type DeliveryView } from '#webhooks/history/history-documents.ts';
 import { byDay, datedItems } from './days.ts';
 import type { Count, DeliveryCounts } from './lists-sql.ts';

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { array, assert as assertAll, constantFrom, property, string } from 'fast-check';
 import { render } from '#hypermedia/markup.ts';
 import { harmless } from '#core/legible.ts';
-import { detailedView, type DetailedView } from '#webhooks/history/delivery.ts';
+import { detailedView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import type { AttemptView } from '#webhooks/history/history-documents.ts';
 import { naming } from '../../test/setup/documents.ts';
 import { owner } from '../../test/setup/pages.ts';

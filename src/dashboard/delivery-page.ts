@@ -3,15 +3,15 @@ import { parseDate } from '#hypermedia/date.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
-import { refreshNote, renderDesigned } from '#hypermedia/html/page.ts';
+import { refreshNote, renderDesigned } from '#hypermedia/html/document-page.ts';
 import { shownCode } from '#hypermedia/html/structured.ts';
-import { badge, stateBadge } from '#hypermedia/html/values.ts';
+import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
 import { harmless } from '#core/legible.ts';
 import { bodyBlock, isJson } from './code.ts';
-import { detailedView, type DetailedView } from '#webhooks/history/delivery.ts';
+import { detailedView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import type { RequestView } from '#webhooks/history/delivery-request.ts';
 import type { AttemptView } from '#webhooks/history/history-documents.ts';
 import type { Reason } from '#webhooks/history/reason.ts';
@@ -31,7 +31,7 @@ export function shellWord(text: string): string {
  * token of a platform (`delivery/attempt/request.ts`).
  */
 const LAST_OPEN_HEADER = /^webhook-timestamp:/im;
-/** Made by curl itself. */
+/** curl makes these headers itself. */
 const OF_CURL = /^(?:host|content-length|connection|accept-encoding):/i;
 
 /** Returns the headers without additional ones, signatures and tokens. */

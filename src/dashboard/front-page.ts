@@ -1,7 +1,7 @@
 /** The page at the API's home for people who are not signed in: what this server is, for whom, and where to go. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { ownPath } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 

@@ -2,8 +2,8 @@
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
-import { badge } from '#hypermedia/html/values.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';

@@ -7,7 +7,10 @@ import { firstIdOfDay } from '#core/ids.ts';
 
 /** Attempts of older deliveries are rare, and would make the statement read the indexes of all days. */
 const DAYS_BACK = 3;
-/** Of each webhook and table. An attempt that many later ones overtake is not seen, unless its delivery ended. */
+/**
+ * The attempts that are read of each webhook and table. An attempt that many later ones overtake is not seen, unless its delivery
+ * ended.
+ */
 const ATTEMPTS_READ = 20;
 const PENDING_READ_MAX = 1_000;
 

@@ -1,10 +1,10 @@
 /** The page of a store's members: who works in the store, in which role, with small forms for owners. */
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
-import { collectionOf, pager, type Collection } from '#hypermedia/html/collection.ts';
+import { collectionOf, pager, type Collection } from '#hypermedia/html/pager.ts';
 import { actionForm, formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
-import { parseAddress, searchPart } from '#hypermedia/html/search.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { parseAddress, searchPart } from '#hypermedia/html/search-form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { dayOfDate } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HealthView } from '#webhooks/health/health-document.ts';
 import { naming } from '../../test/setup/documents.ts';
-import { nextWords, remedyOf, responseTime, stateWords } from './health.ts';
+import { nextWords, remedyOf, responseTime, stateWords } from './health-words.ts';
 import { stateSentence } from './overview-page.ts';
 
 const ok: HealthView = {

@@ -1,10 +1,10 @@
 /** The overview of a store: whether its webhooks deliver, those that need attention with what to do, and the charts of a period. */
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { chartsOf } from '#hypermedia/html/chart/chart.ts';
+import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/page.ts';
-import { addressWith, parseAddress } from '#hypermedia/html/search.ts';
-import { badge, cellValue } from '#hypermedia/html/values.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';
+import { badge, cellValue } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
@@ -17,7 +17,7 @@ import {
   remedyOf,
   responseTime,
   stateWords,
-} from './health.ts';
+} from './health-words.ts';
 import { DEFAULT_PERIOD, PERIODS } from '#webhooks/health/figures.ts';
 import { overviewView, type HealthView } from '#webhooks/health/health-document.ts';
 

@@ -1,17 +1,17 @@
 /** The page of a webhook: its state and numbers, the actions of its document where their buttons are, and its settings. */
 import type { Action, Document, Naming, Property } from '#hypermedia/document.ts';
-import { chartsOf } from '#hypermedia/html/chart/chart.ts';
+import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
-import { adviceOf, renderDesigned } from '#hypermedia/html/page.ts';
-import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/values.ts';
+import { adviceOf, renderDesigned } from '#hypermedia/html/document-page.ts';
+import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/property-values.ts';
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
-import { countWords, nextWords, responseTime, stateWords } from './health.ts';
+import { countWords, nextWords, responseTime, stateWords } from './health-words.ts';
 
 type Shown = { document: Document; naming: Naming; view: View; now: Date };
 

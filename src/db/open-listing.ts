@@ -3,7 +3,7 @@
  * extracted once per filter and once for all order terms, because an extraction costs as much as reading the row.
  */
 import type { Filter, Listing, Order } from '#core/listing.ts';
-import { narrowed, ordered } from './listing.ts';
+import { narrowed, ordered } from './list-conditions.ts';
 import type { Fragment, Queryable } from './pool.ts';
 
 type Columns = Readonly<Record<string, Fragment>>;

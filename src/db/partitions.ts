@@ -90,7 +90,7 @@ async function drop(sql: Queryable, { parent, name, day, state }: Partition): Pr
     await sql`drop table ${sql(name)}`;
     return true;
   } catch (error) {
-    // Blocked by a long transaction: the next run continues from this state.
+    // A long transaction blocks this: the next run continues from this state.
     if (isLockUnavailable(error)) return false;
     throw error;
   }
@@ -104,7 +104,7 @@ export async function createMissing(sql: Queryable, today: number, daysAhead = 0
   const run = async (tx: Queryable): Promise<string[]> => {
     await tx`select pg_advisory_xact_lock(${LOCK})`;
     await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
-    // Read under the lock: another process may have created them.
+    // Reads the partitions under the lock: another process may have created them.
     const missing = missingOf(await partitionsOf(tx), today, daysAhead);
     for (const partition of missing) await create(tx, partition);
     return missing.map(({ name }) => name);

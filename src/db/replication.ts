@@ -34,7 +34,7 @@ export async function withShortLocks<T>(
   for (let lockMs: number = LOCK_TIMEOUT_MS.first; ; lockMs = Math.min(2 * lockMs, LOCK_TIMEOUT_MS.max)) {
     try {
       return await transaction(sql, async (tx) => {
-        // Of all statements together, each of which may wait for several locks.
+        // The limit of all statements together, each of which may wait for several locks.
         await tx`
           select set_config('lock_timeout', ${String(lockMs)}, true), set_config('statement_timeout', ${String(lockMs)}, true)`;
         return body(tx);
@@ -90,7 +90,7 @@ export async function publishRows(
       `create publication ${name} for table ${parts.join(', ')} with (publish_via_partition_root = true)`,
     );
   }
-  // Not by `create subscription`, which waits for its own transaction if both databases are on one server.
+  // `create subscription` would wait for its own transaction if both databases are on one server.
   await source`
     select pg_create_logical_replication_slot(${name}, 'pgoutput')
     where not exists (select from pg_replication_slots where slot_name = ${name})`;

@@ -8,7 +8,7 @@ import type { Attempt } from './attempt/attempt.ts';
 import type { Entry } from './policy/entry.ts';
 import type { HourlyStats } from './hourly.ts';
 import type { Recorder } from './record/record.ts';
-import { isInternalError, labelOf } from './attempt/http/outcome.ts';
+import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
 
 /**
  * Returns the counter's child for one label value, initialised with 0: otherwise it would be missing from the output.

@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import type { DisableReason } from './policy/policy.ts';
 import { createAttemptMetrics, type AttemptMetrics, childOf } from './attempt-metrics.ts';
 import type { Slots } from './queue/slots.ts';
-import type { Sockets } from './attempt/http/connections.ts';
+import type { Sockets } from './attempt/http/endpoint-connections.ts';
 import { type Lane, BLOCKERS, LANE_STATES, blockerOf, stateOf, type Blocker, type LaneState } from './queue/lane.ts';
 import { momentOf, type Moment } from './policy/backoff.ts';
 

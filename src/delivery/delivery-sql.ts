@@ -1,8 +1,8 @@
 import type { Queryable } from '#db/pool.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
-import type { FrozenEvent } from '#catalog/document.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
-import type { TargetRow } from './attempt/target.ts';
+import type { TargetRow } from './attempt/delivery-target.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 

@@ -6,12 +6,12 @@ import { systemClock } from '#core/clock.ts';
 import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
-import type { Outcome } from './attempt/http/outcome.ts';
+import type { Outcome } from './attempt/http/attempt-outcome.ts';
 import { createEngineMetrics } from './delivery-metrics.ts';
 import { observeRecorder } from './attempt-metrics.ts';
 import { ended, deadLetter, type Entry } from './policy/entry.ts';
 import { createRecorder } from './record/record.ts';
-import { createDeliveryPurges } from './purges.ts';
+import { createDeliveryPurges } from './delivery-purges.ts';
 import { addHours } from './hourly-sql.ts';
 import { HourlyStats } from './hourly.ts';
 

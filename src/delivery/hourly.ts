@@ -7,7 +7,7 @@ import { isRefused } from '#db/unavailable.ts';
 import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { labelOf } from './attempt/http/outcome.ts';
+import { labelOf } from './attempt/http/attempt-outcome.ts';
 import { storedAttempt } from './record/record-sql.ts';
 import type { Entry } from './policy/entry.ts';
 import { addHours } from './hourly-sql.ts';

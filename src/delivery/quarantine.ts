@@ -12,7 +12,7 @@ import { resetCrashCounts } from './leases/leases-sql.ts';
 import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
-import type { LaneWork } from './work.ts';
+import type { LaneWork } from './worker-links.ts';
 import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
 
 /**

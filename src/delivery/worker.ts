@@ -8,8 +8,8 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
 import { observeRecorder } from './attempt-metrics.ts';
 import { Bodies } from './attempt/bodies.ts';
-import { Connections, type ConnectionSettings } from './attempt/http/connections.ts';
-import { Composer, type ComposerSettings } from './attempt/request.ts';
+import { Connections, type ConnectionSettings } from './attempt/http/endpoint-connections.ts';
+import { Composer, type ComposerSettings } from './attempt/attempt-request.ts';
 import type { EngineMetrics } from './delivery-metrics.ts';
 import type { EventRow } from './delivery-sql.ts';
 import { HourlyStats, type HourlyStatsSettings } from './hourly.ts';
@@ -26,7 +26,7 @@ import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Schedule } from './queue/schedule.ts';
 import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
 import { createRecorder, withWarnings, type Notify } from './record/record.ts';
-import { LaneWork, ShardWork } from './work.ts';
+import { LaneWork, ShardWork } from './worker-links.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };

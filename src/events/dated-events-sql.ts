@@ -1,5 +1,5 @@
 /** SQL that finds the ids of the events of a range of dates, from the index of a store's events alone. */
-import { daysWithin, idsOfDays, narrowed, type DayRange } from '#db/listing.ts';
+import { daysWithin, idsOfDays, narrowed, type DayRange } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Filter } from '#core/listing.ts';
 

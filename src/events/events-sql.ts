@@ -1,12 +1,12 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
-import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
+import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } from './dated-events-sql.ts';
-import type { EVENT_PROPERTIES } from './document.ts';
+import type { EVENT_PROPERTIES } from './event-document.ts';
 import { findEventsOfResource } from './resource-events-sql.ts';
 
 /** An event without its payload. */

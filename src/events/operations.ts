@@ -1,21 +1,21 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isVisible, visibleAppOf, zoneOf } from '#catalog/access.ts';
+import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
 import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/document.ts';
+import { resourceDocument } from '#catalog/resource-document.ts';
 import { shapeOf } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
-import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
+import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './event-document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
-import { needsTimeZone, readPublish, describePublishInput } from './publish/request.ts';
+import { needsTimeZone, readPublish, describePublishInput } from './publish/publish-request.ts';
 
 type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; search: Search };
 
@@ -40,7 +40,7 @@ const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks']
 
 function createPublish({ sql, publish, config, derive }: Deps): Operation {
   const { baseUrl, events: limits } = config;
-  // Of the HMAC that is stored as the fingerprint of a body under its idempotency key.
+  // Keys of the HMAC that is stored as the fingerprint of a body under its idempotency key.
   const fingerprintKeys = derive('publish fingerprint');
   return accepting({
     title: 'Publish events',

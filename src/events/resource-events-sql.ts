@@ -3,7 +3,7 @@ import { resourceTypes } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { firstIdOfDay } from '#core/ids.ts';
 import type { Filter } from '#core/listing.ts';
-import { SAMPLE_ID } from './publish/sample.ts';
+import { SAMPLE_ID } from './publish/test-event.ts';
 
 /** A resource with more events is searched like any other property: following a chain takes about 10 µs an event. */
 const CHAIN_MAX = 5_000;

@@ -11,11 +11,11 @@ import type { Keys } from '#core/keys.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import type { Sql } from '#db/pool.ts';
-import { addressOfEvents, eventDocument, publishedDocument } from './document.ts';
+import { addressOfEvents, eventDocument, publishedDocument } from './event-document.ts';
 import { isSandbox } from './events-sql.ts';
 import { keyOfRequest, validateKeys } from './publish/key.ts';
 import type { Publisher } from './publish/publish.ts';
-import { readPublish } from './publish/request.ts';
+import { readPublish } from './publish/publish-request.ts';
 
 /** How often a scenario may be repeated in one request. */
 const COUNT_MAX = 10;

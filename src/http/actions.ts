@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
-import type { ActionRoute } from './target.ts';
+import type { ActionRoute } from './action-target.ts';
 import { hasPermission, isPerson, ownsStore, type Principal } from '#core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';

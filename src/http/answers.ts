@@ -24,8 +24,8 @@ export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds 
       "base-uri 'none'",
     ].join('; '),
     'X-Frame-Options': 'DENY',
-    // Not no-referrer: a form would then be sent with `Origin: null` (Fetch, "append a request Origin header"), and over
-    // plain http no other header names its origin.
+    // With no-referrer a form would be sent with `Origin: null` (Fetch, "append a request Origin header"), and over plain http no
+    // other header names its origin.
     'Referrer-Policy': 'same-origin',
     'Cache-Control': 'no-store',
   };

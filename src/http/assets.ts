@@ -4,8 +4,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import { notFound } from '#core/problem.ts';
 import { scripts, type Script } from '#hypermedia/scripts.ts';
 import { icon } from '#hypermedia/icon.ts';
-import { acceptsEncoding } from './compression.ts';
-import { isKnown } from './reply.ts';
+import { acceptsEncoding, isKnown } from './reply.ts';
 import type { RawHandler } from './route.ts';
 
 // GET /favicon.ico: browsers request it for every page, and log a 404 to the console if it is missing.

@@ -82,7 +82,7 @@ export function toProblem(thrown: unknown, whyUnavailable: (error: unknown) => s
   if (thrown instanceof Problem) return thrown;
   const error = thrown as Thrown;
   const fault = clientErrors[error.statusCode ?? 0];
-  // Checked first, because a client that disconnects in its body causes the same error as a disconnected database.
+  // This check is first, because a client that disconnects in its body causes the same error as a disconnected database.
   if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   const message = whyUnavailable(thrown);
   if (message !== undefined) {

@@ -8,7 +8,7 @@ import type { Static, TSchema } from 'typebox';
 import type { Sql, Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { refuseParameters } from '#hypermedia/parameters.ts';
+import { refuseParameters } from '#hypermedia/paging.ts';
 import type { Advice, View } from '#hypermedia/view.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { Permission, Principal, SufficientScopes } from '#core/principal.ts';

@@ -1,7 +1,7 @@
 /** Documentation of link relations and events, declared by the modules that make them and rendered by src/reference. */
 import type { TSchema } from 'typebox';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
-import { collection } from '#hypermedia/page.ts';
+import { collection } from '#hypermedia/paging.ts';
 
 export type Example = (naming: Naming) => Document;
 
@@ -11,7 +11,7 @@ export type Relation = {
   title: string;
   /** One or two sentences. */
   about: string;
-  /** Its addresses as in src/server/routes.ts, below `{base_url}`; absent if it has no address of its own. */
+  /** The addresses as in src/server/routes.ts, below `{base_url}`; absent if the resource has no address of its own. */
   paths?: readonly string[];
   /** Values of path parameters, such as the name of a collection. */
   given?: Readonly<Record<string, string>>;
@@ -57,7 +57,7 @@ export type Endpoint = {
   /** How the caller is authenticated. */
   access: string;
   specification: string;
-  /** Its parameters, and where they are sent. */
+  /** The parameters, and where they are sent. */
   takes?: { in: 'query' | 'form' | 'json'; schema: TSchema };
   /** The meaning of each status. */
   answers: Readonly<Record<string, string>>;

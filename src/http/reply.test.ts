@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { etagOf, isKnown, unmodifiedSince, linkHeader } from './reply.ts';
-import { collection } from '#hypermedia/page.ts';
+import { collection } from '#hypermedia/paging.ts';
 
 const document = { name: 'thing', version: 7, properties: [], links: [], embedded: [] };
 

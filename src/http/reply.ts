@@ -8,14 +8,15 @@ import type { EventStream } from './operation.ts';
 import { hash, randomBytes } from 'node:crypto';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
-import { leadsHere } from '#hypermedia/page.ts';
+import { leadsHere } from '#hypermedia/paging.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
 import type { Visitor } from './caller.ts';
-import { acceptsEncoding, compress, gzipTag, isCompressible } from './compression.ts';
 import { withoutCors } from './cors.ts';
 import type { Services } from './services.ts';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 
 /**
  * Returns a strong entity tag: the version of the document, if it has one, and a hash of media type and bytes. The
@@ -186,3 +187,34 @@ export function sendStream(
   const stream = request.method === 'HEAD' ? undefined : open();
   return reply.headers({ ...streamHeaders, 'Content-Type': mediaType }).send(stream);
 }
+
+/** Below it a response fits in one packet anyway. */
+const COMPRESSED_BYTES_MIN = 1_024;
+
+/** Returns whether the header accepts the encoding (RFC 9110 §12.5.3); a wildcard does not count. */
+export function acceptsEncoding(header: string, encoding: 'br' | 'gzip'): boolean {
+  return header.split(',').some((part) => {
+    const [name = '', quality = 'q=1'] = part.toLowerCase().split(';');
+    return name.trim() === encoding && !/^q=0(\.0*)?$/.test(quality.trim());
+  });
+}
+
+const hasSecret = ({ properties, embedded }: Document): boolean =>
+  properties.some(({ kind, value }) => kind === 'secret' && value !== null) ||
+  embedded.some(({ documents }) => documents.some(hasSecret));
+
+/** Returns whether the representation of a Document is worth compressing and contains no secret. */
+function isCompressible(document: Document, bytes: Buffer): boolean {
+  return bytes.length >= COMPRESSED_BYTES_MIN && !hasSecret(document);
+}
+
+/** Returns the entity tag of the compressed representation, whose bytes differ (RFC 9110 §8.8.3.3). `isKnown` reads it as that of both. */
+export function gzipTag(etag: string): string {
+  return etag.replace(/"$/, '-gzip"');
+}
+
+/**
+ * Compresses in a thread of its own, at zlib's usual level: a page of 300 resources (466 KB) takes 3.1 ms and becomes 21 KB; at level 1 it takes
+ * 0.9 ms and becomes 30 KB.
+ */
+export const compress: (bytes: Buffer) => Promise<Buffer> = promisify(gzip);

@@ -18,7 +18,7 @@ import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { REFRESH, refreshOf } from './pages/refresh.ts';
 import { withheldSecrets } from './pages/secrets.ts';
-import { searchedQuery } from './pages/search.ts';
+import { searchedQuery } from './pages/search-redirect.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf } from './reply.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import {
@@ -33,7 +33,7 @@ import {
   type Services,
   timesSent,
 } from './services.ts';
-import { actionRoutesOf, targetOf, withActionsOf, type Target } from './target.ts';
+import { actionRoutesOf, targetOf, withActionsOf, type Target } from './action-target.ts';
 
 /**
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,

@@ -45,7 +45,7 @@ export type RawRequest = {
   /** The requested path, without the query. */
   path: string;
   params: Params;
-  /** Not normalised, so that repeated parameters can be detected. */
+  /** The query as sent, so that repeated parameters can be detected. */
   query: URLSearchParams;
   /** The query as text, without `?`, to distinguish invalid UTF-8 from a sent U+FFFD. */
   rawQuery: string;

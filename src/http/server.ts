@@ -13,7 +13,7 @@ import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';
 import { mountResource } from './resource.ts';
-import { watchRequests } from './metrics.ts';
+import { watchRequests } from './request-metrics.ts';
 import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
 import { reportProblem, timesSent, type Services } from './services.ts';
@@ -23,7 +23,7 @@ import { reportProblem, timesSent, type Services } from './services.ts';
 type UnsentLimits = {
   /** A connection that has something unsent is closed if its client reads nothing for this time, at the latest after twice as long. */
   unsentMs: number;
-  /** Of all connections of the process together: before more is sent, those with the oldest responses are closed. */
+  /** The limit of all connections of the process together: before more is sent, those with the oldest responses are closed. */
   unsentBytesMax: number;
 };
 
@@ -207,7 +207,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Content-Type-Options', 'nosniff');
     if (isHttps) reply.headers(STRICT_TRANSPORT);
-    // Set before anything can fail: scripts of other sites must be able to read errors, too.
+    // Sets the header before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
   });

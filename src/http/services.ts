@@ -9,7 +9,7 @@ import type { Principal } from '#core/principal.ts';
 import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
 import type { createIdempotency } from './idempotency.ts';
-import type { RequestMetrics } from './metrics.ts';
+import type { RequestMetrics } from './request-metrics.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { Params } from './route.ts';
 

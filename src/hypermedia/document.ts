@@ -107,9 +107,9 @@ export type Field = {
   isGenerated?: true;
   /** A change needs a person who proved a moment ago who they are, as that of a secret does. */
   isSensitive?: true;
-  /** Shown only to callers with the scope platform. */
+  /** Only callers with the scope platform see it. */
   isOfPlatform?: true;
-  /** Not shown on pages. */
+  /** Pages do not show it. */
   isForPrograms?: true;
   /** Rarely used: forms fold these fields. */
   isMinor?: true;

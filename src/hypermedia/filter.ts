@@ -7,7 +7,7 @@ import { isLonger } from '#core/text.ts';
 import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { parseDate } from './date.ts';
-import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
+import { onlyValue, otherNames, unknownParameter } from './paging.ts';
 
 const FILTERS_MAX = 20;
 const TEXT_CHARACTERS_MAX = 1_000;

@@ -4,7 +4,7 @@
  * and concatenated.
  */
 import { type Document, type Link, type Naming, type Property, type Value, nameOf, templateOf } from './document.ts';
-import { isPaged, referTo, selectionOf, type JsonSchema, type SchemaContext } from './schema.ts';
+import { isPaged, referTo, selectionOf, type JsonSchema, type SchemaContext } from './document-schema.ts';
 
 // Derives the JSON Schema (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values, for
 // compilers of clients: schemas refer to each other by name, and say which members are always present.

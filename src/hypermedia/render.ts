@@ -1,8 +1,8 @@
 /** The table of formats. A new format is one line here and one file. */
 import type { Document, Naming } from './document.ts';
 import { halComponents, halSchemas, renderHal } from './hal.ts';
-import { renderHtml } from './html/page.ts';
-import { referTo, type JsonSchema, type SchemaContext } from './schema.ts';
+import { renderHtml } from './html/document-page.ts';
+import { referTo, type JsonSchema, type SchemaContext } from './document-schema.ts';
 import { sirenComponents } from './siren-schema.ts';
 import { renderSiren } from './siren.ts';
 import type { View } from './view.ts';
@@ -10,7 +10,7 @@ import { renderXml } from './xml.ts';
 
 export type Format = {
   mediaTypes: readonly [string, ...string[]];
-  /** Appended to the media type in Content-Type. */
+  /** The media type in Content-Type has it appended. */
   charset?: string;
   /** The format contains actions; other formats leave them to OPTIONS. */
   showsActions?: true;

@@ -1,5 +1,5 @@
 /** The JSON Schema of Siren entities, which have the same structure for every resource. */
-import { referTo, type JsonSchema } from './schema.ts';
+import { referTo, type JsonSchema } from './document-schema.ts';
 
 const TEXT: JsonSchema = { type: 'string' };
 const TEXTS: JsonSchema = { type: 'array', items: TEXT };

@@ -33,7 +33,7 @@ export type View = {
       }
     | undefined;
   refused?: Refused;
-  /** Shown above the content. */
+  /** The page shows it above the content. */
   charts?: Charts;
   advice?: Advice;
   /** A document with current numbers that a designed page shows beside its own: the health of a webhook. */

@@ -19,7 +19,7 @@ const read = (language: string, file: string, rawBody: string): Program => ({
   source: readFileSync(join(FOLDER, file), 'utf8'),
 });
 
-/** Read when the module is loaded, so that a server whose files are incomplete does not start. */
+/** Reads the files when the module is loaded, so that a server whose files are incomplete does not start. */
 const programs: readonly Program[] = [
   read('JavaScript', 'javascript/verify.mjs', 'express.raw({ type: () => true }), await request.arrayBuffer()'),
   read('Python', 'python/verify.py', 'Flask request.get_data(), Django request.body, FastAPI await request.body()'),

@@ -3,8 +3,7 @@
  * route table.
  */
 import { Type } from 'typebox';
-import { acceptsEncoding, compress, gzipTag } from '#http/compression.ts';
-import { isKnown, etagOf } from '#http/reply.ts';
+import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
 import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { open, type Operation } from '#http/operation.ts';
@@ -14,11 +13,11 @@ import type { View } from '#hypermedia/view.ts';
 import { isInPerson, type Principal } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { homeOf } from '#http/root.ts';
-import { healthEndpoints } from '#http/health.ts';
+import { healthEndpoints } from '#http/health-endpoints.ts';
 import { optionsDocument } from '#http/options.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { docsDocument, relationDocument, relationsDocument } from './document.ts';
-import { eventTypeDocument, eventTypesDocument, eventTypeSummary } from './event-types.ts';
+import { docsDocument, relationDocument, relationsDocument } from './reference-document.ts';
+import { eventTypeDocument, eventTypesDocument, eventTypeSummary } from './event-types-document.ts';
 import { describeRelations, type RelationDocs, type MethodDoc, type RelationDoc } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';

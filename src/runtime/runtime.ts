@@ -1,12 +1,12 @@
 /** What each part of a process may use. A part takes the `Runtime` as it is, or declares the members that it uses by `Pick`. */
 import type { Config } from '#config/config.ts';
 import type { Clock } from '#core/clock.ts';
-import type { Guard } from '#core/guard.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Mailer } from '#mail/mail.ts';
+import type { LookupFunction } from 'node:net';
 
 export type Runtime = {
   config: Config;
@@ -24,4 +24,15 @@ export type Runtime = {
   guard: Guard;
   /** Returns the keys of a purpose, 32 bytes each. */
   derive: (purpose: string) => Keys;
+};
+
+export type Destination = { hostname: string; port: number };
+
+export type Guard = {
+  /** Returns a look-up function for `net.connect` to that port, which returns checked addresses only. */
+  lookupFor: (port: number) => LookupFunction;
+  /** Checks hosts that are literal addresses, for which no look-up runs. Throws `BlockedAddress`. */
+  checkLiteral: (destination: Destination) => void;
+  /** Returns why a webhook may not have this URL; null if it may. A name that does not resolve is accepted. */
+  checkUrl: (url: string) => Promise<string | null>;
 };

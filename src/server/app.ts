@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer } from '#db/seal.ts';
-import { declareFile } from '#catalog/own/file.ts';
+import { declareFile } from '#catalog/own/events-file.ts';
 import { createRateLimit, type TakenChannel } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
@@ -22,9 +22,9 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
-import { observeOutbox } from '#shards/metrics.ts';
+import { observeOutbox } from '#shards/outbox-metrics.ts';
 import { Outbox } from '#shards/outbox.ts';
-import { openGuard } from './delivery.ts';
+import { openGuard } from './delivery-parts.ts';
 import { Databases } from './databases.ts';
 import { withOutbox } from './home-changes.ts';
 import { openStoreDatabase } from './store-database.ts';
@@ -55,7 +55,7 @@ export type AppDeps = {
   secretKeys: Keys;
   clock: Clock;
   random: () => number;
-  /** Of new password hashes. */
+  /** The cost of new password hashes. */
   passwordCost: PasswordCost;
   log: Log;
   roles: readonly Role[];

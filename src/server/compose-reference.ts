@@ -2,11 +2,11 @@
 import { userChapter } from '#identity/accounts/users-api.ts';
 import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
-import { commerceChapter } from '#catalog/relations.ts';
+import { commerceChapter } from '#catalog/resource-relations.ts';
 import { deliveryDoc } from '#delivery/attempt/attempt.ts';
 import type { Config } from '#config/config.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
-import { eventChapter } from '#events/relations.ts';
+import { eventChapter } from '#events/event-relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/oauth-relations.ts';

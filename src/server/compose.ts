@@ -16,7 +16,7 @@ import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';
-import { createHealthEndpoints } from '#http/health.ts';
+import { createHealthEndpoints } from '#http/health-endpoints.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/health.ts';

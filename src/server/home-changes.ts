@@ -11,7 +11,7 @@ import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
 import { copyStore, type CopyDeps } from '#stores/copy.ts';
 import { copyDeclaration } from '#webhooks/app-access/declaration.ts';
-import type { WebhookChanges } from '#webhooks/access.ts';
+import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import type { InternalEvents } from './publishing.ts';
 
 type Scope = Parameters<InternalEvents['accessChanged']>[1];
@@ -76,7 +76,7 @@ export async function applyChange(
   { kind, body: stored }: OutboxChange,
   deps: ApplyDeps,
 ): Promise<(() => Promise<void>) | undefined> {
-  // Written by `withOutbox` and by the triggers `enqueue_store` and `enqueue_app_webhook`.
+  // `withOutbox` and the triggers `enqueue_store` and `enqueue_app_webhook` write it.
   const body = stored as Bodies[keyof Bodies];
   const now = 'now' in body ? new Date(body.now) : deps.now();
   if ('store_id' in body) return copyStore(tx, body.store_id, { ...deps.copying, now });

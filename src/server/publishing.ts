@@ -2,14 +2,14 @@
 import { createChangelog } from '#changelog/changelog.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
-import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator, type IdAllocator } from '#events/publish/publish-batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
-import type { EventCaches } from '#events/erase/chain.ts';
+import type { EventCaches } from '#events/erase/erasure.ts';
 import type { PublishMetrics } from '#events/event-metrics.ts';
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { WebhookChanges } from '#webhooks/access.ts';
+import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';

@@ -12,17 +12,17 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
 import type { Config } from '#config/config.ts';
-import { createDeliveryPurges } from '#delivery/purges.ts';
-import { blankAnswers } from '#delivery/record/erase-sql.ts';
-import { type EventCaches, createErasurePurges } from '#events/erase/chain.ts';
-import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
+import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
+import { blankAnswers } from '#delivery/record/erase-responses-sql.ts';
+import { type EventCaches, createErasurePurges } from '#events/erase/erasure.ts';
+import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import type { EachDatabase } from '#shards/each.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/store-purges-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
-import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges, createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
 import { announceChanges } from './publishing.ts';
 
 // Everything that expires, in the order of deletion. docs/operating.md has it as a table. Each database deletes its own rows of stores,

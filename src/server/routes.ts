@@ -1,6 +1,6 @@
 /** The route table: every address, one line each. */
 import type { Accounts } from '#identity/accounts/account-handlers.ts';
-import type { HealthEndpoints } from '#http/health.ts';
+import type { HealthEndpoints } from '#http/health-endpoints.ts';
 import { showIcon } from '#http/assets.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
 import { rootOf } from '#http/root.ts';

@@ -7,7 +7,7 @@ import { LiveStreams } from '#dashboard/live.ts';
 import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
 import { rescheduleSnapshot, startSnapshots } from '#events/snapshots/snapshots.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
-import { createIdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
@@ -15,13 +15,13 @@ import type { EachDatabase } from '#shards/each.ts';
 import { HOME } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
-import type { WebhookChanges } from '#webhooks/access.ts';
+import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import type { Notices } from '#webhooks/notices/notices.ts';
 import { ping } from '#db/activity.ts';
 import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
-import { createOnDemandDelivery, createWorker, openNotices } from './delivery.ts';
+import { createOnDemandDelivery, createWorker, openNotices } from './delivery-parts.ts';
 import { applyChange } from './home-changes.ts';
 import {
   announceChanges,
@@ -216,7 +216,7 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
   const delivering = createDelivering(deps);
   const { announcer, notices, internalEvents, worker } = delivering;
   const serving = roles.includes('serve') ? createServing(deps, delivering) : undefined;
-  // Stopped in reverse order.
+  // The parts stop in reverse order.
   const running: Running[] = [watch, announcer, notices]
     .filter((part) => part !== undefined)
     .map((part) => within(othersMs, part));

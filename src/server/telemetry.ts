@@ -11,13 +11,13 @@ import {
   createRecoveryMetrics,
   type RecoveryMetrics,
 } from '#events/event-metrics.ts';
-import { createRequestMetrics, type RequestMetrics } from '#http/metrics.ts';
+import { createRequestMetrics, type RequestMetrics } from '#http/request-metrics.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { observeDatabase } from '#metrics/database.ts';
 import { aggregate, type ProcessMetrics } from '#metrics/aggregate.ts';
-import { serveMetrics } from '#metrics/server.ts';
+import { serveMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
 import type { DatabaseDeps } from './store-database.ts';

@@ -129,7 +129,7 @@ export class Outbox implements Running {
   async #poll(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      // Not awaited: a database that does not respond does not delay the others.
+      // Does not wait: a database that does not respond does not delay the others.
       for (const id of await this.#listWaiting()) void this.#applyTo(id);
       await delay(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
     }

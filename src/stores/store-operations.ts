@@ -6,7 +6,7 @@ import type { Charts } from '#hypermedia/chart.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { creating } from '#http/creating.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';

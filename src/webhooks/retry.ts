@@ -12,9 +12,9 @@ import {
   webhookOf,
   type Retry,
   type WebhookDeps,
-} from './access.ts';
+} from './webhook-access.ts';
 import { addressOfWebhook } from './webhook-document.ts';
-import { deliveryOf, deliveryWith } from './history/delivery.ts';
+import { deliveryOf, deliveryWith } from './history/delivery-details.ts';
 import { addressOfDelivery, deliveryDocument } from './history/history-documents.ts';
 import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 

@@ -21,10 +21,10 @@ import {
   notifyOfNewKey,
   webhookOf,
   type WebhookDeps,
-} from './access.ts';
+} from './webhook-access.ts';
 import { addressOfWebhook, versionOf } from './webhook-document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { recordWebhook } from './audit.ts';
+import { recordWebhook } from './webhook-audit.ts';
 import { checkCanRotate, finishRotation, withCurrentKeys, type Keys } from './webhook.ts';
 
 const KEY_LENGTH_MAX = 1_000;

@@ -1,6 +1,6 @@
 /** Updates webhooks when their store changes or is erased. Passed to the module stores, which does not import this one. */
 import type { Tx } from '#db/pool.ts';
-import type { WebhookChanges } from './access.ts';
+import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds } from './store-webhooks-sql.ts';
 
 type Store = { shard: number; storeId: number };

@@ -6,7 +6,7 @@ import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
-import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './access.ts';
+import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';
@@ -132,7 +132,7 @@ async function declaringOf(
 ): Promise<string | null> {
   if (!isForApp || client === null) return null;
   const [app] = await findDeclaring(accounts.of(sql), { client });
-  // Its webhooks are deleted with the declaration.
+  // The webhooks of the app are deleted with the declaration.
   if (app === undefined) throw notFound('webhook');
   return app.clientId;
 }

@@ -1,6 +1,6 @@
 /** The statements that read and write the table `webhook`. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
-import { narrowed, ordered, paged } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -13,7 +13,7 @@ export type WebhookRow = RowOf<typeof webhookFields> & {
   storeId: number;
   /** The client that created it; null if a user did. */
   client: number | null;
-  /** Made by Halcyon for the client, which declares it once for all stores; nothing else may change it. */
+  /** Halcyon made it for the client, which declares it once for all stores; nothing else may change it. */
   isForApp: boolean;
   /** The user who created it, or on whose behalf the client did; null for the platform. */
   user: number | null;

@@ -7,7 +7,7 @@ import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import type { Draft, Settings, Subscription, WebhookInput } from './webhook-fields.ts';
-import { keysAt, type Rotating } from '#core/rotation.ts';
+import { keysAt, type Rotating } from '#core/keys.ts';
 import { allEvents, eventsOf, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 
 const unknownEvent = (event: string): Fault => ({

@@ -23,3 +23,12 @@ export function exportedArrows(files: readonly File[]): Fault[] {
     [...bare.matchAll(EXPORTED_ARROW)].map(([, name]) => `${path} exports ${name} as an arrow: write export function`),
   );
 }
+
+/** A file is found by its name alone: in an editor, in a stack trace, in a conversation. */
+export function repeatedNames(files: readonly File[]): Fault[] {
+  const code = files.filter(({ path, isTest }) => path.startsWith('src/') && !isTest);
+  const byName = Map.groupBy(code, ({ path }) => path.slice(path.lastIndexOf('/') + 1));
+  return [...byName.values()]
+    .filter(({ length }) => length > 1)
+    .map((same) => `${same.map(({ path }) => path).join(', ')} have one name: name each by its subject`);
+}

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
-import { defaultExports, exportedArrows, vagueNames } from './names.ts';
+import { ellipticComments } from './comments.ts';
+import { defaultExports, exportedArrows, repeatedNames, vagueNames } from './names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf, zonedStatements } from './tables.ts';
 import { lateSetups } from './setups.ts';
 import { fileOf, type Rule } from './tree.ts';
@@ -105,6 +106,14 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [formatNames, { 'src/stores/a.ts': 'renderHal(a)' }, /the format Hal$/],
   [formatNames, { 'src/stores/a.ts': "const a = 'application/xml';" }, /the format xml$/],
   [formatNames, { 'src/delivery/a.ts': 'const toSiren = 1;' }, /the format Siren$/],
+  [repeatedNames, { 'src/stores/erase.ts': '', 'src/events/erase.ts': '' }, /name each by its subject/],
+  [ellipticComments, { 'src/stores/a.ts': '\n/** Of the store. */' }, /a.ts:2 begins without its noun/],
+  [
+    ellipticComments,
+    { 'src/stores/a.ts': 'go();\n  // Not awaited: the\n  // process ends.' },
+    /Not awaited: the process/,
+  ],
+  [ellipticComments, { 'src/stores/a.ts': '/**\n * Written by the\n * trigger.\n */' }, /Written by the trigger/],
 ];
 
 for (const [rule, texts, message] of refused) {
@@ -116,6 +125,8 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [repeatedNames, { 'src/stores/erase.ts': '', 'src/stores/erase.test.ts': '', 'test/stores/erase.ts': '' }],
+  [ellipticComments, { 'src/stores/a.ts': "const a = '// Of it'; /** Called by the timer. */ // Returns it." }],
   [clockReaders, { 'src/core/clock.ts': 'new Date()', 'src/stores/a.ts': 'new Date(1); // new Date()' }],
   [lateSetups, { 'test/a.test.ts': "const app = await start();\ntest('a', async () => await go());\n" }],
   [lateSetups, { 'test/a.test.ts': "test('a', go);\nconst go = async () => await 1;\n  await go();\n" }],
@@ -159,7 +170,7 @@ test('an unneeded exception is reported', () => {
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  const idle = { 'src/delivery/attempt/request.ts': '', 'src/cli/trigger.ts': '' };
+  const idle = { 'src/delivery/attempt/attempt-request.ts': '', 'src/cli/trigger.ts': '' };
   assert.deepEqual(idleExceptions(tree({ ...needed, ...idle })), Object.keys(idle));
 });
 

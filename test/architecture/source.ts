@@ -7,6 +7,7 @@
 export type Template = { tag: string; text: string; line: number };
 
 export type Source = {
+  text: string;
   /** The text with comments blanked; same length, same lines. */
   code: string;
   /** Templates, regular expressions and the content of strings blanked as well; the quotes of a string stay. */
@@ -132,5 +133,5 @@ class Scanner {
 export function readSource(text: string): Source {
   const scanner = new Scanner(text);
   scanner.scan();
-  return { code: scanner.code, bare: scanner.bare, templates: scanner.templates };
+  return { text, code: scanner.code, bare: scanner.bare, templates: scanner.templates };
 }

@@ -42,7 +42,7 @@ export const READS_ITS_CLOCK: Readonly<Record<string, string>> = {
   'src/cli/listen/listen-command.ts': CLIENT,
   'src/cli/login.ts': CLIENT,
   'src/cli/publish/publish-command.ts': CLIENT,
-  'src/cli/session/api.ts': CLIENT,
+  'src/cli/session/api-session.ts': CLIENT,
   'src/cli/session/credentials.ts': CLIENT,
   'src/cli/trigger.ts': CLIENT,
 };
@@ -65,7 +65,7 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
   'src/http/bodies/body.ts': 'names the media types of request bodies',
   'src/http/bodies/xml-body.ts': 'parses one of them',
-  'src/delivery/attempt/request.ts': 'renders deliveries',
+  'src/delivery/attempt/attempt-request.ts': 'renders deliveries',
   'src/delivery/attempt/formats.ts': 'names the content types of deliveries',
 };
 

@@ -8,7 +8,7 @@ import { checkServer, openPool } from '#db/pool.ts';
 import { checkPooled } from '#db/usable.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
-import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
+import { checkSessions } from '../../src/cli/doctor/checks/server-check.ts';
 import { assertFinding } from '../setup/findings.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';

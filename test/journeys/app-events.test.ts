@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges, createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';

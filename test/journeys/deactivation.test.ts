@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
-import type { Outcome } from '#delivery/attempt/http/outcome.ts';
+import type { Outcome } from '#delivery/attempt/http/attempt-outcome.ts';
 import { NO_BACKOFF } from '#delivery/policy/backoff.ts';
 import { decide } from '#delivery/policy/entry.ts';
 import { HEALTHY } from '#delivery/policy/policy.ts';

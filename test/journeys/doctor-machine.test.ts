@@ -15,8 +15,8 @@ import {
   checkMail,
   checkPorts,
   checkProxy,
-} from '../../src/cli/doctor/checks/machine.ts';
-import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
+} from '../../src/cli/doctor/checks/machine-check.ts';
+import { checkSettings } from '../../src/cli/doctor/checks/settings-check.ts';
 import { printed, runCommand, startCommand } from '../setup/command.ts';
 import { emptyDatabase, urlOf } from '../setup/database.ts';
 import { assertFinding, findingsIn, saidOf } from '../setup/findings.ts';

@@ -16,9 +16,9 @@ import {
   checkSessions,
   checkLocks,
   checkTransactions,
-} from '../../src/cli/doctor/checks/server.ts';
-import { checkKey, checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
-import { checkBacklog, checkRetention, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
+} from '../../src/cli/doctor/checks/server-check.ts';
+import { checkKey, checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema-check.ts';
+import { checkBacklog, checkRetention, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work-check.ts';
 import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
 import type { DoctorContext } from '../../src/cli/doctor/finding.ts';
 import { testClock } from '../setup/clock.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allEvents, eventsOf, relationsOf } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/document.ts';
+import { resourceDocument } from '#catalog/resource-document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { zoomsOf } from '../setup/any-resource.ts';
 import { faultsOf, openCatalogue, publishes } from '../setup/event-catalogue.ts';

@@ -23,7 +23,7 @@ import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
 import { listEvents } from '#events/events-sql.ts';
-import { SAMPLE_ID } from '#events/publish/sample.ts';
+import { SAMPLE_ID } from '#events/publish/test-event.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import { listAttempts } from '#webhooks/history/attempts-sql.ts';

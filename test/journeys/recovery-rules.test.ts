@@ -1,8 +1,8 @@
 /** Which events a recovery sends, and when it may begin: the real API, and rounds of its owners one by one. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { createEventPurges } from '#events/purges-sql.ts';
-import { openRecoveries, writePage } from '#events/replay/recovery-sql.ts';
+import { createEventPurges } from '#events/event-purges-sql.ts';
+import { openRecoveries, writePage } from '#events/replay/recoveries-sql.ts';
 import { insertResend } from '#events/replay/replay-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/record/erase-sql.ts';
-import { createErasurePurges } from '#events/erase/chain.ts';
+import { blankAnswers } from '#delivery/record/erase-responses-sql.ts';
+import { createErasurePurges } from '#events/erase/erasure.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import { createSealer, keyIdOf, adoptSealingKey, checkSealingKey } from '#db/seal.ts';
 import type { Keys } from '#core/keys.ts';
-import { createKeyVault } from '#webhooks/vault.ts';
+import { createKeyVault } from '#webhooks/webhook-vault.ts';
 import { createStore } from '#stores/store.ts';
 import { resealAll } from '#cli/reseal-all.ts';
 import { runCommand } from '../setup/command.ts';

@@ -9,7 +9,7 @@ import { LIMITS, SESSION } from '#db/session.ts';
 import { checkPooled } from '#db/usable.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';
-import { checkDatabase } from '../../src/cli/doctor/checks/server.ts';
+import { checkDatabase } from '../../src/cli/doctor/checks/server-check.ts';
 import { TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups, type Cleanups } from '../setup/cleanups.ts';

@@ -1,7 +1,7 @@
 /** A store is erased: from the answer on it cannot be accessed, and retention deletes all its rows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createErasedStorePurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
+import { createErasedStorePurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { listenForChanges } from '#delivery/announce.ts';
 import { shardOf } from '#core/ids.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';

@@ -1,7 +1,7 @@
 /** A key replaces another on the webhook resource: which roles may rotate, what is shown, and what ends a rotation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
 import { faultsIn, minimal, startWebhookApi, type Reply } from '../setup/webhook-api.ts';
 
 const { call, sql, a, clock, changed, newKeys } = await startWebhookApi();

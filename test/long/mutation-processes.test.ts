@@ -5,7 +5,7 @@ import { baselineFault, mutationFault, runTasks, type FaultOf, type Try } from '
 import type { Task } from '../mutations/task.ts';
 
 const TEST_FILE = 'src/core/rotation.test.ts';
-const TARGET = 'src/core/rotation.ts';
+const TARGET = 'src/core/keys.ts';
 const TEST_NAME = 'from the end of the rotation the new key is the key';
 const BASELINE: Task = { testFile: TEST_FILE, testName: TEST_NAME };
 

@@ -9,7 +9,7 @@ import { membersOf, membersPage } from '#dashboard/members-page.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
 import { invitationView } from '#stores/invitations/invitation.ts';
-import { detailedView } from '#webhooks/history/delivery.ts';
+import { detailedView } from '#webhooks/history/delivery-details.ts';
 import { deliveryView } from '#webhooks/history/history-documents.ts';
 import { chaptersOf } from '../../src/server/compose-reference.ts';
 import { naming } from '../setup/documents.ts';

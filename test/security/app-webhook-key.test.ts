@@ -1,7 +1,7 @@
 /** The key of the webhook that an app declares: replaced on the page of the app, with an overlap or without. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDeclarationPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges } from '#webhooks/webhook-purges-sql.ts';
 import { createBrowser, startAuthorizationServer, type Page } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
 

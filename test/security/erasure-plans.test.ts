@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
-import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
+import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createStorePurges } from '#stores/store-purges-sql.ts';
 import { testDatabase } from '../setup/database.ts';

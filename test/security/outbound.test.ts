@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { startTestApp } from '../setup/app.ts';
 import { openFixture } from '../setup/exchanges.ts';
 import { startForwardProxy } from '../setup/forward-proxy.ts';

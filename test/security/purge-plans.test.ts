@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
 import { openPool } from '#db/pool.ts';
-import { createDeliveryPurges } from '#delivery/purges.ts';
+import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { createInvitationPurges } from '#stores/store-purges-sql.ts';

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { createAnnouncer } from '#delivery/announce.ts';
-import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import type { Resolve } from '#delivery/attempt/http/resolver.ts';
 import { createEngineMetrics } from '#delivery/delivery-metrics.ts';
 import { Worker, workOf, type CommittedDelivery } from '#delivery/worker.ts';
-import { createIdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { createPublishMetrics } from '#events/event-metrics.ts';
 import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish/publish.ts';

@@ -4,7 +4,7 @@ import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
 import { healthRelations } from '#webhooks/health/health-relations.ts';
 import { createFrontPage } from '#dashboard/front-page.ts';
-import { renderHtml } from '#hypermedia/html/page.ts';
+import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { designedPages, shownPage } from './designed-pages.ts';

@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { createNumbers } from '#db/numbers.ts';
 import { partitionsOf } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator, type IdAllocator } from '#events/publish/publish-batch.ts';
 import { rescheduleSnapshot, runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createPublishMetrics } from '#events/event-metrics.ts';

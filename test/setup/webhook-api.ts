@@ -2,7 +2,7 @@
  * The operations of stores and webhooks on a real socket and database. Only `authenticate` is replaced: it knows a few fixed
  * tokens.
  */
-import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
@@ -14,10 +14,10 @@ import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
-import { createIdAllocator } from '#events/publish/batch.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency.ts';
-import { createRequestMetrics } from '#http/metrics.ts';
+import { createRequestMetrics } from '#http/request-metrics.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
 import { html } from '#hypermedia/markup.ts';
@@ -27,7 +27,7 @@ import { Problem } from '#core/problem.ts';
 import { createHome } from '#stores/home.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import { createStore } from '#stores/store.ts';
-import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from './database.ts';
 

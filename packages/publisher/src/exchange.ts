@@ -14,7 +14,7 @@ export type Connection = {
   requestTimeoutMs: number;
   fetch: typeof fetch;
   clock: Clock;
-  /** Aborted when the publisher is closed without waiting. */
+  /** The publisher aborts it when it is closed without waiting. */
   stop: AbortSignal;
 };
 

@@ -1,4 +1,4 @@
-/** Of its own buffer, as WebCrypto wants them. */
+/** The bytes have a buffer of their own, as WebCrypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
 export function utf8(text: string): Bytes {

@@ -4,9 +4,9 @@ export type WebhookErrorCode =
   | 'no_key'
   /** The body was parsed before it got here: your side has to hand over what arrived. */
   | 'not_raw'
-  /** Of middleware: the body is longer than its limit. */
+  /** The body is longer than the limit of the middleware. */
   | 'too_large'
-  /** Of middleware: the connection was closed before the whole body had arrived. */
+  /** The connection to the middleware was closed before the whole body had arrived. */
   | 'incomplete'
   | 'missing_header'
   | 'bad_header'

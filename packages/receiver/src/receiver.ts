@@ -65,7 +65,7 @@ const TEST_PREFIX = 'msg_test_';
 /** A copy: what is verified stays what is returned, whatever else is done with the buffer meanwhile. */
 function bytesOf(body: Arrival['body']): Bytes {
   if (typeof body === 'string') return utf8(body);
-  // Not by instanceof, which denies the bytes of another realm: test runners have such.
+  // instanceof denies the bytes of another realm, which test runners have.
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice();
   if (body instanceof ArrayBuffer) return new Uint8Array(body).slice();
   throw new WebhookError('not_raw', 'The body was parsed already: hand over the bytes as they arrived.');

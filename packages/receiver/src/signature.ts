@@ -12,7 +12,7 @@ export function standardKey(key: string): Bytes {
   try {
     if (encoded !== '' && btoa(atob(encoded)) === encoded) return fromBase64(encoded);
   } catch {
-    // Not base64.
+    // The text is not base64.
   }
   return utf8(key);
 }

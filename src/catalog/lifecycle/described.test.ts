@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseExact } from '#core/exact-number.ts';
-import type { JsonObject } from '../document.ts';
+import type { JsonObject } from '../resource-document.ts';
 import { differencesBetween, changesBetween } from './steps.ts';
 
 const changeOf = (before: JsonObject, after: JsonObject) =>

@@ -1,8 +1,8 @@
-/** Which members the faults of a resource name. */
+/** The members that the faults of a resource name. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { JsonObject } from '../document.ts';
+import type { JsonObject } from '../resource-document.ts';
 import { compileCheck, LinearPattern, namePatternFault, patternFault } from './own-schema.ts';
 
 const TEXT = { type: 'string' };

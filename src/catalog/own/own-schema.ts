@@ -4,7 +4,7 @@ import { Compile, Meta } from 'typebox/schema';
 import { RE2JS } from 're2js';
 import type { Fault } from '#core/problem.ts';
 import type { Value } from '#hypermedia/document.ts';
-import { isObject, type JsonObject } from '../document.ts';
+import { isObject, type JsonObject } from '../resource-document.ts';
 
 // Regular expressions of the operator's schemas (JSON Schema: ECMA-262 with the flag u), which run in linear time: a pattern such as
 // `^(a+)+$` on the engine of JavaScript takes 8 s for 30 characters, during which the process does nothing else.

@@ -9,9 +9,9 @@ import { examples } from '../command.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump } from './dump.ts';
-import { writeAtomically } from './file.ts';
+import { writeAtomically } from './backup-file.ts';
 import { backupSet, findMap, MANIFEST } from './set.ts';
-import { runProgram } from './run.ts';
+import { runProgram } from './backup-run.ts';
 
 // Copies the stopped embedded cluster with tar, because the npm binaries contain neither pg_dump nor pg_basebackup.
 

@@ -8,7 +8,7 @@ import type { DatabaseAddress } from '#db/pool.ts';
 import type { Env } from '#config/env.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { runProgram } from './run.ts';
+import { runProgram } from './backup-run.ts';
 
 // Finds the pg_dump programs of this machine. A pg_dump supports older servers, but no newer ones.
 

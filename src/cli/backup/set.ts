@@ -18,7 +18,7 @@ import type { Config } from '#config/config.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump } from './dump.ts';
-import { writeAtomically } from './file.ts';
+import { writeAtomically } from './backup-file.ts';
 import { endSnapshot, exportSnapshot, hasMapTables } from './set-sql.ts';
 
 export const MANIFEST = 'manifest.json';
@@ -108,7 +108,7 @@ async function requireComplete(sources: readonly Source[], connections: readonly
   const [home] = connections;
   if (home === undefined) return;
   const map = await readMap(home);
-  // Its target may have a production address in a restored map, and undoing it there would delete rows.
+  // A restored map may have the production address of the move's target, and undoing the move there would delete rows.
   if ((await listMoves(home)).some(({ dateEnded }) => dateEnded === null))
     throw new UserError('Shards are being moved: run this again when halcyon shards move has ended');
   for (const [index, { id, name, identity }] of sources.entries()) {

@@ -1,8 +1,8 @@
 /** The entry of the worker thread of the demo receiver (start.ts). */
 import type { AddressInfo } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
-import { createDemoReceiver } from './server.ts';
-import type { ThreadMessage, WorkerData } from './start.ts';
+import { createDemoReceiver } from './receiver-server.ts';
+import type { ThreadMessage, WorkerData } from './start-receiver.ts';
 
 const post = (message: ThreadMessage): void => parentPort?.postMessage(message, []);
 const { port, ...options } = workerData as WorkerData;

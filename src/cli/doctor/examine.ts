@@ -2,7 +2,7 @@
 import { findRunning } from '#db/embedded.ts';
 import { UnusableError, openPool, type DatabaseAddress } from '#db/pool.ts';
 import { HOME } from '#shards/map.ts';
-import { declareFile } from '#catalog/own/file.ts';
+import { declareFile } from '#catalog/own/events-file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
@@ -13,7 +13,7 @@ import {
   checkLocks,
   checkTransactions,
   checkSlots,
-} from './checks/server.ts';
+} from './checks/server-check.ts';
 import {
   checkAllClocks,
   checkIdentity,
@@ -24,8 +24,8 @@ import {
   checkServers,
   openMembers,
   type Member,
-} from './checks/databases.ts';
-import { checkKey, checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
+} from './checks/databases-check.ts';
+import { checkKey, checkMigrations, checkNumbers, checkPartitions } from './checks/schema-check.ts';
 import {
   checkDisk,
   checkFolder,
@@ -35,9 +35,16 @@ import {
   checkMail,
   checkPorts,
   checkProxy,
-} from './checks/machine.ts';
-import { checkSettings } from './checks/settings.ts';
-import { checkBacklog, checkEvents, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
+} from './checks/machine-check.ts';
+import { checkSettings } from './checks/settings-check.ts';
+import {
+  checkBacklog,
+  checkEvents,
+  checkRetention,
+  checkWebhooks,
+  checkWorkers,
+  watchMs,
+} from './checks/work-check.ts';
 import { fail, warn, type Finding, type DoctorContext } from './finding.ts';
 
 const CHECK_MS = 20_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rawServer } from '../../../test/setup/exchanges.ts';
-import { send, type RequestOptions } from '../session/exchange.ts';
+import { send, type RequestOptions } from '../session/json-request.ts';
 import { eventsOf, type ServerEvent, eventsIn } from './listener.ts';
 
 const STREAM =

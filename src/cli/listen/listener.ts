@@ -1,8 +1,8 @@
 /** Processes the stream of a pull webhook: verifies, forwards and reports each delivery, and acknowledges it to the server. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { rememberIds } from '#receiver';
-import type { Api } from '../session/api.ts';
-import { isTemporary, reasonOf } from '../session/exchange.ts';
+import type { Api } from '../session/api-session.ts';
+import { isTemporary, reasonOf } from '../session/json-request.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { forward, type Forwarded } from './forward.ts';
 import type { PullWebhook } from './pull-webhook.ts';
@@ -62,7 +62,7 @@ export async function* eventsIn(
       }
     }
   } finally {
-    // Not awaited: cancelling a silent stream may never resolve.
+    // Does not wait: cancelling a silent stream may never resolve.
     void reader.cancel().catch(() => {});
   }
 }
@@ -71,7 +71,7 @@ export async function* eventsIn(
 
 type StreamOptions = {
   api: Pick<Api, 'open'>;
-  /** Aborted by a stop signal. */
+  /** A stop signal aborts it. */
   stop: AbortSignal;
   random: () => number;
   /** Called once at the begin of each interruption, and once at its end. */

@@ -4,9 +4,9 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { follow, type Api } from '../session/api.ts';
+import { follow, type Api } from '../session/api-session.ts';
 import { settingsFolder } from '../session/credentials.ts';
-import { linkOf, type Json } from '../session/exchange.ts';
+import { linkOf, type Json } from '../session/json-request.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** All events of a resource, or some of them. */

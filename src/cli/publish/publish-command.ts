@@ -4,8 +4,8 @@ import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { UsageError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { resolveTarget, type TargetOptions } from './target.ts';
-import { publishInput } from './run.ts';
+import { resolveTarget, type TargetOptions } from './publish-target.ts';
+import { publishInput } from './publish-run.ts';
 
 type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true };
 

@@ -45,13 +45,13 @@ export function createShardsCommand(terminal: Terminal): Command {
       examples('halcyon shards move 64-127 --to postgres://c/halcyon', 'halcyon shards move 64-127 --to home --abort'),
     )
     .action(async (ranges: string, options: { to: string; abort?: true }) =>
-      (await import('./move.ts')).move(terminal, ranges, options),
+      (await import('./move-command.ts')).move(terminal, ranges, options),
     );
   command
     .command('drop-moved')
     .description('delete the rows that moved shards have left in their former databases')
     .option('--now', 'also if the shards were moved less than an hour ago')
     .addHelpText('after', examples('halcyon shards drop-moved'))
-    .action(async (options: { now?: true }) => (await import('./move.ts')).drop(terminal, options));
+    .action(async (options: { now?: true }) => (await import('./move-command.ts')).drop(terminal, options));
   return command;
 }

@@ -7,7 +7,7 @@ import { argumentOf, evenOwners, sumsOf, usefulMoves } from '#shards/move/plan.t
 import { estimateLoads, readDatabaseState, type DatabaseState, type Measure } from '#shards/move/sizes-sql.ts';
 import { printResult } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
-import { withDatabases, type Databases } from './databases.ts';
+import { withDatabases, type Databases } from './database-commands.ts';
 
 const MIB = 1024 ** 2;
 const NUMBER_WIDTH = 6;

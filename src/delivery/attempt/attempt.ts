@@ -1,9 +1,9 @@
 /** An attempt: composes the request of a delivery, sends it once, and returns its outcome. */
 import type { Clock } from '#core/clock.ts';
-import type { Connections } from './http/connections.ts';
+import type { Connections } from './http/endpoint-connections.ts';
 import { startExchange, type ExchangeLimits, type Wire } from './http/exchange.ts';
-import { labelOf, type Outcome } from './http/outcome.ts';
-import { type Body, type Composer, type RequestContext, namesOf } from './request.ts';
+import { labelOf, type Outcome } from './http/attempt-outcome.ts';
+import { type Body, type Composer, type RequestContext, namesOf } from './attempt-request.ts';
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
 

@@ -5,7 +5,7 @@ import { entriesUpTo } from '#core/entries.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { shardOf } from '#core/ids.ts';
 import { type EventRow, loadEvents } from '../delivery-sql.ts';
-import type { Body } from './request.ts';
+import type { Body } from './attempt-request.ts';
 
 // Encrypts bodies sent over plain http: JWE compact serialization (RFC 7516 §3.1, §7.1), `dir` and `A256GCM` (RFC 7518
 // §4.5, §5.3). Uses node:crypto synchronously: `jose` is asynchronous, so that webhook, lease and current key would

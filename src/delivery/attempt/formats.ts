@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto';
 import type { Document, Naming, Value, Property } from '#hypermedia/document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
-import { isObject, nameOf } from '#catalog/document.ts';
+import { isObject, nameOf } from '#catalog/resource-document.ts';
 import { collectionOf } from '#catalog/catalog.ts';
 import type { EventRow } from '../delivery-sql.ts';
 
 // CloudEvents 1.0.2: the attributes of an event beside its data (JSON Event Format §2), or as headers (HTTP Protocol
 // Binding §3.1).
 
-/** Not the media type of the representation, which the CloudEvents SDK for JavaScript leaves as text in binary mode. */
+/** Differs from the media type of the representation, which the CloudEvents SDK for JavaScript leaves as text in binary mode. */
 const DATA_TYPE = 'application/json';
 
 /**

@@ -3,7 +3,7 @@
  * to the store reads and searches responses. Masked only for display, a search for `response_body` would still find parts of a
  * secret.
  */
-import type { ActiveTarget } from './target.ts';
+import type { ActiveTarget } from './delivery-target.ts';
 
 /** `bytesMax`: the length of the longest secret with all characters escaped. `pattern` matches texts of `unescaped`. */
 export type Mask = { pattern: RegExp; bytesMax: number };

@@ -3,10 +3,10 @@
  * permission to see the key, parts made with the key are omitted.
  */
 import type { Runtime } from '#runtime/runtime.ts';
-import { keysAt } from '#core/rotation.ts';
+import { keysAt } from '#core/keys.ts';
 import { loadTargets, loadEvents } from '../delivery-sql.ts';
-import { activeTarget, type ActiveTarget } from './target.ts';
-import { bodyOf, Composer, type Body, type ComposerSettings } from './request.ts';
+import { activeTarget, type ActiveTarget } from './delivery-target.ts';
+import { bodyOf, Composer, type Body, type ComposerSettings } from './attempt-request.ts';
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
 

@@ -13,11 +13,10 @@ import type { LossCause, ShardMetrics, TakeCause } from '../delivery-metrics.ts'
 import { beat, look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
 import { CrashCounts } from '../quarantine.ts';
 import { OtherWorkers, planShards, takeUnlocked } from './balance.ts';
-import { HandBack, type ShardEvents } from '../work.ts';
+import { HandBack, type ShardEvents } from '../worker-links.ts';
 
 /**
- * Logged once for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats
- * attempts.
+ * One line for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats attempts.
  */
 const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
   silent:
@@ -352,7 +351,7 @@ export class Ownership implements Running {
     const workers = { self: this.workerId, live: this.#otherWorkers.live(), dead: deadIds };
     const { take, handBack } = planShards(leases, workers, this.#handBack.inProgress);
     if (take.length > 0) {
-      // Committed before the first fetch: the previous owner can record nothing any more.
+      // The take-over was committed before the first fetch: the previous owner can record nothing any more.
       const request = { shards: take, dead, lockMs: Math.floor(this.#settings.leaseMs / 4) };
       const lapses = this.#owned.lapses;
       const taken = await takeUnlocked((query) => this.#connection.query(query), this.workerId, request);

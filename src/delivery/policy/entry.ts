@@ -1,7 +1,7 @@
 /** Decides what follows from an attempt for its delivery and its webhook, as an entry ready to be recorded. Pure. */
 import { unsentAttempt, type Attempt } from '../attempt/attempt.ts';
-import { isInternalError } from '../attempt/http/outcome.ts';
-import type { RetryProfile } from '../attempt/target.ts';
+import { isInternalError } from '../attempt/http/attempt-outcome.ts';
+import type { RetryProfile } from '../attempt/delivery-target.ts';
 import { backoffAfter, toStored, type Backoff, type Moment, type StoredBackoff } from './backoff.ts';
 import {
   effectOf,

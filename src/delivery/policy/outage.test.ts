@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
 import { HEALTHY, effectOf, healthAfter, pauseMsOf, nextStepAfter, type Health, requiresDisable } from './policy.ts';
-import type { RetryProfile } from '../attempt/target.ts';
+import type { RetryProfile } from '../attempt/delivery-target.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outcomeOfReply, type Outcome } from '../attempt/http/outcome.ts';
+import { outcomeOfReply, type Outcome } from '../attempt/http/attempt-outcome.ts';
 import {
   HEALTHY,
   UNKNOWN,

@@ -2,8 +2,8 @@
  * Retry policy and webhook health: what follows from the outcome of an attempt. Pure: time and randomness are
  * parameters.
  */
-import type { RetryProfile } from '../attempt/target.ts';
-import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
+import type { RetryProfile } from '../attempt/delivery-target.ts';
+import { isInternalError, type Outcome } from '../attempt/http/attempt-outcome.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

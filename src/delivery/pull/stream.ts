@@ -13,10 +13,10 @@
 import { Readable } from 'node:stream';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rowOf, unsentAttempt } from '../attempt/attempt.ts';
-import { bodyOf, Composer, type ComposerSettings } from '../attempt/request.ts';
-import { activeTarget, type ActiveTarget } from '../attempt/target.ts';
+import { bodyOf, Composer, type ComposerSettings } from '../attempt/attempt-request.ts';
+import { activeTarget, type ActiveTarget } from '../attempt/delivery-target.ts';
 import { loadEvents, loadTargets } from '../delivery-sql.ts';
-import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-sql.ts';
+import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-deliveries-sql.ts';
 
 /** `baseUrl` decides whether the body is encrypted, as the URL of a webhook does: the stream is served at this URL. */
 export type MessageSettings = ComposerSettings & { baseUrl: string };
@@ -65,7 +65,7 @@ export class Messages {
     target: ActiveTarget,
     now: Date,
   ): Promise<PullMessage | { why: unknown } | undefined> {
-    // Read from the table each time and not cached, so that nothing erased is sent from memory.
+    // Reads the table each time, without a cache, so that nothing erased is sent from memory.
     const [event] = await loadEvents(this.#runtime.sql, [shard], [eventId]);
     if (event === undefined) return undefined;
     try {

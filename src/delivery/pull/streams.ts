@@ -4,10 +4,10 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 import type { AttemptRow } from '../attempt/attempt.ts';
-import { kindOfStatus } from '../attempt/http/outcome.ts';
+import { kindOfStatus } from '../attempt/http/attempt-outcome.ts';
 import { textOf } from '../attempt/http/response.ts';
 import type { Mask } from '../attempt/mask.ts';
-import { findAnswer, writeAnswer, type AnsweredRow, type PullWebhook } from './pull-sql.ts';
+import { findAnswer, writeAnswer, type AnsweredRow, type PullWebhook } from './pull-deliveries-sql.ts';
 import { Messages, PullStream, type FindEndReason, type MessageSettings, type StreamSettings } from './stream.ts';
 
 type StreamsRuntime = Pick<Runtime, 'sql' | 'sealer' | 'clock' | 'log'>;

@@ -6,7 +6,7 @@ import { createLog } from '#core/log.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import { endUnfetched } from './pull-sql.ts';
+import { endUnfetched } from './pull-deliveries-sql.ts';
 import { Unfetched } from './unfetched.ts';
 
 const SHARD = 7;

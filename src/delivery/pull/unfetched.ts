@@ -5,7 +5,7 @@
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
-import { endUnfetched, type PullWebhook } from './pull-sql.ts';
+import { endUnfetched, type PullWebhook } from './pull-deliveries-sql.ts';
 
 /** Age limit: a pending delivery keeps the partitions of its day, which all stores share, from being dropped. */
 type UnfetchedSettings = { unfetchedDays: number };
@@ -46,7 +46,7 @@ export class Unfetched {
     this.#isRunning = true;
     for (const [webhookId, { shard, after }] of this.#pending) {
       const last = this.#ownership.owns(shard) ? await this.#endBatch({ shard, webhookId }, after) : null;
-      // Queued again until its last page, unless `stop` has emptied the queue.
+      // Queues it again until its last page, unless `stop` has emptied the queue.
       if (this.#pending.delete(webhookId) && last !== null) this.#pending.set(webhookId, { shard, after: last });
     }
     this.#isRunning = false;

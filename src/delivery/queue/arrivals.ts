@@ -11,7 +11,7 @@ import type { Pending } from '../policy/entry.ts';
 import type { Fetcher } from './fetcher.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
-import type { LaneWork } from '../work.ts';
+import type { LaneWork } from '../worker-links.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 
 type ArrivalRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
@@ -72,7 +72,7 @@ export class Arrivals {
       const lane = lanes.get(shard, webhookId);
       if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId, isRequested: false, reads: 0 });
-        // Its settings are loaded at the same time.
+        // The settings of the lane are loaded at the same time.
         if (lane.target === null) fetcher.request(lane, true);
       } else {
         lane.deliveries.markIncomplete();

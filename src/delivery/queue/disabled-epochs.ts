@@ -8,10 +8,10 @@ import type { OwnerTokens } from '../leases/ownership.ts';
 import type { Fetch } from './loaded-deliveries.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
-import { UNUSABLE } from '../attempt/target.ts';
+import { UNUSABLE } from '../attempt/delivery-target.ts';
 import { endOldEpochs } from './queue-sql.ts';
 
-/** Such a statement takes about 50 ms; other lanes of the shard wait for at most one. */
+/** A statement of this kind takes about 50 ms; other lanes of the shard wait for at most one. */
 const BATCH_ROWS = 2_000;
 const BEGINNING = new Date(0);
 

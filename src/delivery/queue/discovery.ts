@@ -10,7 +10,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Unfetched } from '../pull/unfetched.ts';
 import type { Lanes } from './lanes.ts';
-import type { LaneWork } from '../work.ts';
+import type { LaneWork } from '../worker-links.ts';
 import { reconcile } from './reconcile.ts';
 import { discoverLanes, type Head } from './queue-sql.ts';
 

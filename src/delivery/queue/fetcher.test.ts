@@ -7,7 +7,7 @@ import { startEngine, type Engine } from '../../../test/setup/engine.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { UNUSABLE } from '../attempt/target.ts';
+import { UNUSABLE } from '../attempt/delivery-target.ts';
 import { Signal } from './dispatcher.ts';
 import { Fetcher, eventsRoundRobin } from './fetcher.ts';
 import { Lane } from './lane.ts';

@@ -8,7 +8,7 @@
  * instead of 500. Growing while our own event loop lagged opened 3,500 connections in a round of 30,000 deliveries and cost a worker
  * 9 % of its time. The statistics outlive the lane, so that its endpoint is not classified as new again.
  */
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import { CATCH_UP_MS, NO_BACKOFF, nextStartAfter, type Backoff } from '../policy/backoff.ts';
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane, blockerOf, stateOf } from './lane.ts';
-import { UNUSABLE } from '../attempt/target.ts';
+import { UNUSABLE } from '../attempt/delivery-target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000;

@@ -4,7 +4,7 @@
  */
 import { INTERNAL_FAULTS_MAX, type Health } from '../policy/policy.ts';
 import type { Pending } from '../policy/entry.ts';
-import { UNUSABLE, type Target } from '../attempt/target.ts';
+import { UNUSABLE, type Target } from '../attempt/delivery-target.ts';
 import type { BlockedOn } from './run-queue.ts';
 import { LoadedDeliveries, type MemoryLimit } from './loaded-deliveries.ts';
 import { StartConditions, LatencyStats, type Speed } from './lane-limits.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import { LatencyStats } from './lane-limits.ts';
 
 const reply = { code: 200, headers: '', body: '' };

@@ -7,7 +7,7 @@ import type { OwnerTokens } from '../leases/ownership.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/policy.ts';
 import type { EngineMetrics } from '../delivery-metrics.ts';
 import type { Lane } from './lane.ts';
-import type { LaneWork } from '../work.ts';
+import type { LaneWork } from '../worker-links.ts';
 import type { Notify } from '../record/record.ts';
 import { lockShard } from '../record/record-sql.ts';
 

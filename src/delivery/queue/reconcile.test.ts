@@ -6,7 +6,7 @@ import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import { findPendingDisables, findStaleSettings } from './reconcile.ts';
 import { loadTargets } from '../delivery-sql.ts';
-import { targetOf } from '../attempt/target.ts';
+import { targetOf } from '../attempt/delivery-target.ts';
 
 const limits = {
   laneQueue: 4,

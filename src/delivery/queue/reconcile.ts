@@ -4,9 +4,9 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
-import type { LaneWork } from '../work.ts';
+import type { LaneWork } from '../worker-links.ts';
 import { listChanged, listPendingDisables } from './queue-sql.ts';
-import type { ActiveTarget } from '../attempt/target.ts';
+import type { ActiveTarget } from '../attempt/delivery-target.ts';
 
 type ReconcileParts = { lanes: Lanes; ownership: Pick<Ownership, 'owns'>; work: Pick<LaneWork, 'send' | 'reload'> };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import { Lane } from './lane.ts';
 import { RunQueue, type ScheduledAttempt } from './run-queue.ts';
 

@@ -8,7 +8,7 @@
  */
 import type { Lane } from './lane.ts';
 import type { Pending } from '../policy/entry.ts';
-import type { ActiveTarget } from '../attempt/target.ts';
+import type { ActiveTarget } from '../attempt/delivery-target.ts';
 import type { Speed } from './lane-limits.ts';
 import { Fifo } from '#core/fifo.ts';
 import { Quota, shareOf, Slots, type SlotUse, type SlotLimits } from './slots.ts';
@@ -147,7 +147,7 @@ export class RunQueue {
   #start(lane: Lane, { speed, isRetry }: Partition, wasUnblocked: boolean): ScheduledAttempt | undefined {
     const { first, target } = lane;
     if (first === undefined || target?.isActive !== true || !this.#mayStart(lane)) return undefined;
-    // Its speed or its next delivery changed while it waited: it moves to the right partition and keeps its sequence
+    // The speed or the next delivery of the lane changed while it waited: it moves to the right partition and keeps its sequence
     // number.
     const partition = this.#partitionOf(lane);
     if (partition.speed !== speed || partition.isRetry !== isRetry) return this.#move(lane, partition);

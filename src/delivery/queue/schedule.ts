@@ -5,7 +5,7 @@ import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Fetcher } from './fetcher.ts';
 import type { Lane } from './lane.ts';
-import type { LaneWork } from '../work.ts';
+import type { LaneWork } from '../worker-links.ts';
 
 /**
  * A timer wheel: a circular list of time slots of equal length. Items further ahead than one revolution stay in their

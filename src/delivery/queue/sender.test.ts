@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
-import type { Outcome } from '../attempt/http/outcome.ts';
-import type { ActiveTarget } from '../attempt/target.ts';
+import type { Outcome } from '../attempt/http/attempt-outcome.ts';
+import type { ActiveTarget } from '../attempt/delivery-target.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { toStates } from '../record/record-sql.ts';
 import { Lane } from './lane.ts';

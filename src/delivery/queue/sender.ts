@@ -2,8 +2,8 @@
 import type { Runtime } from '#runtime/runtime.ts';
 import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
 import type { Bodies } from '../attempt/bodies.ts';
-import type { Connections } from '../attempt/http/connections.ts';
-import type { Body, Composer } from '../attempt/request.ts';
+import type { Connections } from '../attempt/http/endpoint-connections.ts';
+import type { Body, Composer } from '../attempt/attempt-request.ts';
 import { ended, deadLetter, type Entry, decide } from '../policy/entry.ts';
 import type { AttemptMetrics } from '../attempt-metrics.ts';
 import type { Ownership } from '../leases/ownership.ts';

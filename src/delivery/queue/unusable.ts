@@ -10,7 +10,7 @@ import type { Lane } from './lane.ts';
 import { countFaults, type Position } from './queue-sql.ts';
 
 const COUNTED_EVERY_MS = 3_600_000;
-/** Such a statement takes about 50 ms; other lanes of the shard wait for at most one. */
+/** A statement of this kind takes about 50 ms; other lanes of the shard wait for at most one. */
 const BATCH_ROWS = 2_000;
 
 /** `sinceMs` is monotonic, so that a wrong clock ends nothing. `after`: the last delivery counted for the hour that passed. */
@@ -44,7 +44,7 @@ export class Unusable {
     const { shard, webhookId, deliveries } = lane;
     const [counting, fence] = [this.#lanes.get(lane), this.#ownership.fenceOf(shard)];
     if (counting === undefined || fence === undefined || !deliveries.isFullyRecorded) return false;
-    // Read before the statement, whose own duration is part of the next hour.
+    // The time before the statement, whose own duration is part of the next hour.
     const nowMs = clock.monotonicMs();
     if (nowMs - counting.sinceMs < COUNTED_EVERY_MS) return false;
     const { after } = counting;

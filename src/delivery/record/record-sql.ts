@@ -1,6 +1,6 @@
 /** The statement that records results of deliveries, with the columns that it takes. */
 import type { Attempt } from '../attempt/attempt.ts';
-import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/attempt-outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
 import type { Queryable } from '#db/pool.ts';
 import { ownedUnder, type Fences } from '../leases/leases-sql.ts';

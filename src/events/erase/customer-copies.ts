@@ -4,10 +4,10 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
-import { isObject, type JsonObject } from '#catalog/document.ts';
+import { isObject, type JsonObject } from '#catalog/resource-document.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { isNumber, type Value } from '#hypermedia/document.ts';
-import type { EventCaches } from './chain.ts';
+import type { EventCaches } from './erasure.ts';
 import { lockEvents } from './chain-sql.ts';
 import {
   deleteCopySearch,
@@ -19,7 +19,7 @@ import {
   replaceEvent,
   replaceResource,
   type CopySearch,
-} from './erase-sql.ts';
+} from './erasure-sql.ts';
 
 // Finds and removes copies of a customer that other resources embed.
 

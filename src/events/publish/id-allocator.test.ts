@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
-import { createIdAllocator } from './batch.ts';
+import { createIdAllocator } from './publish-batch.ts';
 
 const { sql } = await testDatabase();
 const DAY = dayOf(new Date());

@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import type { AppChange, ChangelogEntry } from '#catalog/internal-types.ts';
-import type { IdAllocator } from './batch.ts';
+import type { IdAllocator } from './publish-batch.ts';
 import { publishBatch } from './publish-sql.ts';
 import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
 import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toColumns } from './rows.ts';
@@ -38,7 +38,7 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
   return async (tx, events, now) => {
     if (events.length === 0) return [];
     const storeIds = [...new Set(events.map(({ storeId }) => storeId))];
-    // Those in the database, because the transaction may change them and cannot be repeated here.
+    // The filters in the database, because the transaction may change them and cannot be repeated here.
     const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
     const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');

@@ -6,7 +6,7 @@ import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency.ts';
 import type { Keys } from '#core/keys.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import type { NewEvent } from './request.ts';
+import type { NewEvent } from './publish-request.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { PublishRequest } from './publish.ts';

@@ -4,7 +4,7 @@ import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import type { PublishColumns } from './rows.ts';
-import type { SampleEvent } from './sample.ts';
+import type { SampleEvent } from './test-event.ts';
 
 /** Idempotency keys created at this time or earlier have expired. */
 function staleAt(now: Date): Date {

@@ -3,11 +3,11 @@
  * statement per request). If a batch commits, its deliveries will be attempted; otherwise nothing was written.
  */
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
-import type { FrozenEvent } from '#catalog/document.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { Problem } from '#core/problem.ts';
-import { createBatchWriter, type BatchDeps } from './batch.ts';
+import { createBatchWriter, type BatchDeps } from './publish-batch.ts';
 import type { Key } from './key.ts';
-import type { NewEvent } from './request.ts';
+import type { NewEvent } from './publish-request.ts';
 
 /** Batches at once: while PostgreSQL commits one, the next one is prepared. */
 const CONCURRENT = 2;

@@ -3,9 +3,9 @@
  * created with them and the results of the requests.
  */
 import { randomFillSync } from 'node:crypto';
-import type { FrozenEvent } from '#catalog/document.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
-import type { NewEvent } from './request.ts';
+import type { NewEvent } from './publish-request.ts';
 import type { Published, ClaimColumns } from './publish-sql.ts';
 import { notFound, type Problem } from '#core/problem.ts';
 import type { Ready } from './key.ts';

@@ -2,7 +2,7 @@
 import type { Term } from '#catalog/mrr.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
-import { dayAt, dueAfter } from '../days.ts';
+import { dayAt, dueAfter } from '../store-days.ts';
 
 type Stores = { shard: number[]; storeId: number[] };
 

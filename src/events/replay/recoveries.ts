@@ -25,7 +25,7 @@ import {
   versionsOf,
   findMissed,
   type Missed,
-} from './recovery-sql.ts';
+} from './recoveries-sql.ts';
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 

@@ -1,6 +1,6 @@
 /** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
 import { Type, type Static } from 'typebox';
-import { isVisible, resourceNotFound, resourceKeyOf } from '#catalog/access.ts';
+import { isVisible, resourceNotFound, resourceKeyOf } from '#catalog/resource-access.ts';
 import { eventsOf, labelOf, type ResourceType } from '#catalog/catalog.ts';
 import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';
@@ -11,9 +11,9 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { clearableText, type Hints } from '#http/inputs.ts';
-import type { IdAllocator } from '../publish/batch.ts';
+import type { IdAllocator } from '../publish/publish-batch.ts';
 import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
-import { addressOfEvent, eventDocument } from '../document.ts';
+import { addressOfEvent, eventDocument } from '../event-document.ts';
 import type { PublishMetrics } from '../event-metrics.ts';
 import type { PublishedEvent } from '../publish/publish.ts';
 import { busyIfUnknownFilter, readFilters } from '../publish/filters.ts';

@@ -3,7 +3,7 @@ import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
-import type { FrozenEvent } from '#catalog/document.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Committed } from '../publish/rows.ts';
 
@@ -103,7 +103,7 @@ export type RefeedRow = {
   version: number;
   timeZone: string;
   baseUrl: string;
-  /** Set in one row only, so that it is not transferred up to a hundred times. */
+  /** Only one row has it, so that it is not transferred up to a hundred times. */
   body: string | null;
   eventResource: string | null;
   /** Null if the webhook does not receive the event. */

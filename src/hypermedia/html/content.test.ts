@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { code, date, number, text, type Document } from '../document.ts';
-import { renderHtml } from './page.ts';
+import { renderHtml } from './document-page.ts';
 
 const naming = { baseUrl: 'http://localhost', relationPrefix: 'svc' };
 const SENTENCE = 'It was not taken, because the shelf was full for most of that day: empty it, and have it sent again.';

@@ -4,7 +4,7 @@ import { html, type Markup } from '../markup.ts';
 import { exactDateOf } from '../shown-date.ts';
 import { linkRow } from './links.ts';
 import { table, type RowDetails } from './table.ts';
-import { cellValue, isUnset, shownValue, fitsCell, isState, kindOf } from './values.ts';
+import { cellValue, isUnset, shownValue, fitsCell, isState, kindOf } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
 import { plainText, shownCode } from './structured.ts';
 

@@ -5,7 +5,7 @@ import type { Action, Document, Field, Kind, Property, Value } from '../document
 import { html, render } from '../markup.ts';
 import { scriptElements } from '../scripts.ts';
 import type { View } from '../view.ts';
-import { renderHtml } from './page.ts';
+import { renderHtml } from './document-page.ts';
 import { anyText } from '../../../test/setup/any-text.ts';
 
 const KINDS: readonly Kind[] = 'text number count boolean date url code secret enumeration money json'.split(

@@ -3,7 +3,7 @@ import type { Fault } from '#core/problem.ts';
 import type { Field } from '../document.ts';
 import { html, type Markup, kept } from '../markup.ts';
 import { labelOf, phraseOf } from './words.ts';
-import { isTrue } from './values.ts';
+import { isTrue } from './property-values.ts';
 
 // Renders the control of a field by its kind. Controls accept everything that the server accepts: `maxlength` counts
 // UTF-16 units instead of code points and would silently cut a pasted text, so it is not used; a url is a text.

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Action, Document, Field } from '../document.ts';
 import { html } from '../markup.ts';
 import type { Refused, View } from '../view.ts';
-import { renderHtml } from './page.ts';
+import { renderHtml } from './document-page.ts';
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const href = 'https://api.example.com/things/1?x=1';

@@ -3,7 +3,7 @@ import { isBlank } from '#core/text.ts';
 import type { Document, Kind, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { anchor, hrefOf, linkTo } from './links.ts';
-import { cellText, cellValue, fitsCell, isUnset, isState, kindOf } from './values.ts';
+import { cellText, cellValue, fitsCell, isUnset, isState, kindOf } from './property-values.ts';
 import { labelOf } from './words.ts';
 
 // Selects the columns of a table: a few properties that distinguish the rows.

@@ -106,7 +106,7 @@ function accountPage(view: {
 const TRIES_COUNTED_DAYS = 30;
 
 type Activity = {
-  /** Shown as counts: listed one by one, a guessing attack would push all other entries off the page. */
+  /** These are shown as counts: listed one by one, a guessing attack would push all other entries off the page. */
   tries: readonly TriesRow[];
   entries: readonly AuditRow[];
   /** The id of the last entry shown, for the link to older entries; undefined if there are none. */

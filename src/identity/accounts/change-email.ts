@@ -224,7 +224,7 @@ async function requestChange(
 
 type Outcome = 'changed' | 'invalid' | 'taken';
 
-/** Thrown to roll back the use of the link. */
+/** The error that rolls back the use of the link. */
 class Taken extends Error {}
 
 /** Makes the change. A link whose address is taken stays usable, because the address may become free. */
@@ -260,7 +260,7 @@ async function undoChange(sql: Sql, request: RawRequest, undoHash: Buffer): Prom
   try {
     return await transaction(sql, async (tx): Promise<Outcome> => {
       await lockUser(tx, userId);
-      // Read again with the lock: the change may have been made, or undone, concurrently.
+      // Reads it again with the lock: the change may have been made, or undone, concurrently.
       const change = await findUndoableChange(tx, undoHash, now);
       if (change === undefined || !(await deleteChangesFrom(tx, undoHash))) return 'invalid';
       if (change.isMade && !(await updateEmail(tx, { userId, email: change.oldEmail, now }))) throw new Taken();

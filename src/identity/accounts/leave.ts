@@ -96,7 +96,7 @@ async function exportOf(sql: Sql, exportParts: ExportParts, { userId, id }: Sess
   };
 }
 
-/** Thrown to roll back an erasure that must not happen. */
+/** The error that rolls back an erasure that must not happen. */
 class NotErased extends Error {
   readonly reason: 'only owner' | 'password changed';
   constructor(reason: NotErased['reason']) {

@@ -70,7 +70,7 @@ export async function askForLink(
   const { buckets, send } = await purpose.mailTo(email);
   const taken = await throttle.take(buckets, request.now);
   if (!taken.allowed) return tooManyAnswer(rootOf(config.authUrl), taken, purpose.advice);
-  // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
+  // Does not wait: a commit waits for the disk, and its duration would reveal whether the account exists.
   send().catch((error: unknown) => log.error({ err: error }, purpose.failure));
   return purpose.sent(email);
 }

@@ -39,7 +39,7 @@ type PageLink = { href: string; label: string; isButton?: true };
 /** A page without a form: what happened, more about it, and where to go on. */
 export type Notice = {
   title: string;
-  /** Announced as an error (`alert`) or a success (`good`); `message` is not announced. */
+  /** A screen reader announces an error (`alert`) and a success (`good`), but no `message`. */
   alert?: Markup | string;
   good?: Markup | string;
   message?: Markup | string;

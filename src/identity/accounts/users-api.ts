@@ -11,7 +11,7 @@ import { isInPerson, isPerson, reachesAccount, reachesUser, type Principal } fro
 import { findUser, type UserRow } from './accounts-sql.ts';
 import { randomBytes } from 'node:crypto';
 import { creating } from '#http/creating.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';

@@ -1,5 +1,5 @@
 /** SQL that lists and erases users, and exports what belongs to one. */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { UserRow } from './accounts-sql.ts';

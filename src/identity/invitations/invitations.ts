@@ -168,7 +168,7 @@ async function throttled(context: Context, { request, invitation }: Visit): Prom
   const buckets: Bucket[] = [{ limit: 'taken address from network', subject: addressPrefix(request.address) }];
   if (invitation.createdBy !== null)
     buckets.push({ limit: 'taken address by inviter', subject: String(invitation.createdBy) });
-  // Not given back, so that both outcomes count alike.
+  // The throttle keeps the count, so that both outcomes count alike.
   const taken = await context.people.throttle.take(buckets, request.now);
   return taken.allowed ? undefined : tooMany(context, taken);
 }

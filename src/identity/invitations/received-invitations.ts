@@ -7,7 +7,7 @@ import { recordInvitation, type MemberEffects } from '#stores/audited-changes.ts
 import { addressOfStore } from '#stores/store-document.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';

@@ -123,7 +123,7 @@ export const tokenErrors = {
 
 export type TokenFault = (typeof tokenErrors)[keyof typeof tokenErrors];
 
-/** Thrown by the steps of a protocol endpoint; `answeringRefusals` turns it into a response. */
+/** The steps of a protocol endpoint throw it; `answeringRefusals` turns it into a response. */
 export class TokenRefusal extends Error {
   override readonly name = 'TokenRefusal';
   readonly fault: TokenFault;

@@ -48,7 +48,7 @@ export function createOAuthPurges(
     { name: 'retired_grants', by: (pool, before, limit) => endRetired(pool, effects, before, limit) },
     // Codes and tokens of a grant are deleted with it.
     { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
-    // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
+    // Waits a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
     { name: 'grants_of_deleted_clients', by: deleteGrantsOfDeletedClients, keptMs: MINUTE_MS },
     { name: 'deleted_clients', by: deleteDeletedClients, keptMs: MINUTE_MS },
     { name: 'client_secrets', deletes: 'client_secret', key: 'hash', expires: 'date_expires' },

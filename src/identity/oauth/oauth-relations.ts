@@ -87,7 +87,7 @@ const grantExample: Example = ({ baseUrl }) =>
 const installExample: Example = ({ baseUrl }) =>
   installDocument(install, { clientId: client.clientId, principal: app, baseUrl });
 
-/** Which apps have access, for developers and for users. */
+/** The apps that have access, for developers and for users. */
 const accessRelations: Chapter['relations'] = [
   {
     rel: 'installs',

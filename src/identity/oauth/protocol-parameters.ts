@@ -17,8 +17,8 @@ const FORM_PARAMETERS = [
   'device_code',
   'scope',
   'token',
-  // Listed to reject repetition, otherwise ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC 7662
-  // §2.1).
+  // The list rejects repetition of it; otherwise it is ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC
+  // 7662 §2.1).
   'token_type_hint',
 ] as const;
 

@@ -6,10 +6,10 @@ import { API_VERSION } from '#http/caller.ts';
 import { isBodyOptional } from '#http/bodies/optional.ts';
 import type { Endpoint } from '#http/relation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
-import { selectionOf } from '#hypermedia/schema.ts';
+import { selectionOf } from '#hypermedia/document-schema.ts';
 import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting, SentRequests } from '../setting.ts';
-import { responseHeaders, responsesOf, errorResponse, examplesOf } from './answers.ts';
+import { responseHeaders, responsesOf, errorResponse, examplesOf } from './openapi-responses.ts';
 import {
   bodySchema,
   headerParameters,

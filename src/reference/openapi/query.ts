@@ -1,7 +1,7 @@
 /** Query parameters of an operation in OpenAPI, with the values that it accepts. */
 import type { Comparison } from '#core/listing.ts';
 import { comparableOf, type MethodDoc } from '../relation-docs.ts';
-import { aboutModifier } from '../words.ts';
+import { aboutModifier } from '../reference-words.ts';
 import type { Json } from './input.ts';
 
 const text = (pattern: string, others: Json = {}): Json => ({ type: 'string', pattern: `^${pattern}$`, ...others });

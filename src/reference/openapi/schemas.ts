@@ -1,6 +1,6 @@
 /** Schemas of the documents of relations in OpenAPI. */
 import type { Document, Embedded, Link, Naming, Property } from '#hypermedia/document.ts';
-import { isPaged, selectionOf, type JsonSchema } from '#hypermedia/schema.ts';
+import { isPaged, selectionOf, type JsonSchema } from '#hypermedia/document-schema.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { RelationDoc } from '../relation-docs.ts';
 import type { Json } from './input.ts';

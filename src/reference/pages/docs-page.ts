@@ -7,8 +7,8 @@ import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { formats } from '#hypermedia/render.ts';
 import { templateOf, type RelationDocs } from '../relation-docs.ts';
 import type { Setting } from '../setting.ts';
-import { ERROR_MEANINGS } from '../words.ts';
-import { frame, listed, pathOf, relationLink, table, namedTable } from './frame.ts';
+import { ERROR_MEANINGS } from '../reference-words.ts';
+import { frame, listed, pathOf, relationLink, table, namedTable } from './page-frame.ts';
 
 // The guide to the API on `/docs`.
 

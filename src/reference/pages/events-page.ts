@@ -2,9 +2,9 @@
 import type { EventType } from '#http/relation.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { bodyOf } from '../event-types.ts';
+import { bodyOf } from '../event-types-document.ts';
 import type { Setting } from '../setting.ts';
-import { frame, listed, namedTable, pathOf, relationLink } from './frame.ts';
+import { frame, listed, namedTable, pathOf, relationLink } from './page-frame.ts';
 
 const code = (text: string): Markup => html`<code>${text}</code>`;
 

@@ -3,7 +3,7 @@ import { type Naming, nameOf } from '#hypermedia/document.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import type { RelationDocs } from '../relation-docs.ts';
-import { frame, relationLink, table } from './frame.ts';
+import { frame, relationLink, table } from './page-frame.ts';
 
 export function indexPage({ chapters }: RelationDocs, naming: Naming, view: View): string {
   return frame({

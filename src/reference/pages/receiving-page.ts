@@ -7,7 +7,7 @@ import type { View } from '#hypermedia/view.ts';
 import { programsFor } from '../receiving.ts';
 import type { InstallCommands } from '../packages.ts';
 import type { Setting } from '../setting.ts';
-import { frame, namedTable, pathOf, table, relationLink } from './frame.ts';
+import { frame, namedTable, pathOf, table, relationLink } from './page-frame.ts';
 
 const code = (text: string): Markup => html`<code>${text}</code>`;
 

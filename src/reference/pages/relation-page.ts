@@ -6,8 +6,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { renderExamples } from '../examples.ts';
 import { comparableOf, type MethodDoc, type RelationDoc, type AddressDoc } from '../relation-docs.ts';
-import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from '../words.ts';
-import { frame, listed, namedTable, relationLink, table } from './frame.ts';
+import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from '../reference-words.ts';
+import { frame, listed, namedTable, relationLink, table } from './page-frame.ts';
 
 function meaningOf(field: Field): Markup {
   const constraints = constraintsOf(field);

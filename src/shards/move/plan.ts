@@ -1,4 +1,4 @@
-/** Which moves make databases even. */
+/** Plans the moves that make databases even. */
 import { rangesOf } from '../map.ts';
 
 export type PlannedMove = { from: number; to: number; shards: number[] };

@@ -5,10 +5,10 @@
 import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/creating.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
-import { collection } from '#hypermedia/page.ts';
+import { collection } from '#hypermedia/paging.ts';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';

@@ -1,5 +1,5 @@
 /** SQL of invitations. Writes the table invitation. */
-import { narrowed, ordered, paged } from '#db/listing.ts';
+import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';

@@ -5,7 +5,7 @@
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';

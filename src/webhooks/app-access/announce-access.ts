@@ -7,7 +7,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import type { WebhookDeps } from '../access.ts';
+import type { WebhookDeps } from '../webhook-access.ts';
 import {
   findDeclaring,
   listAppsOf,

@@ -7,7 +7,7 @@ import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
-import type { WebhookDeps } from '../access.ts';
+import type { WebhookDeps } from '../webhook-access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 import { listWithAccess, lockAccess, type Reach, type Scope } from './app-access-sql.ts';

@@ -5,8 +5,8 @@ import type { Vault } from '#db/reseal.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
-import { keysAt } from '#core/rotation.ts';
-import type { WebhookDeps } from '../access.ts';
+import { keysAt } from '#core/keys.ts';
+import type { WebhookDeps } from '../webhook-access.ts';
 import { addressFault } from '../address.ts';
 import { consentFaults, type HandshakeDeps } from '../handshake.ts';
 import { URL_LENGTH_MAX } from '../webhook-fields.ts';
@@ -73,7 +73,7 @@ const invalidUrl = (label: string, reason: string): Fault => ({
 
 function syntaxFault(url: string): string | undefined {
   if (url.length > URL_LENGTH_MAX) return `must be at most ${URL_LENGTH_MAX} characters`;
-  // Stored in clear, and the same for all stores: deliveries are recognized by their signature.
+  // The URL is stored in clear, and is the same for all stores: deliveries are recognized by their signature.
   if (url.includes('?')) return 'must not contain a query: the signature of each delivery authenticates it';
   return addressFault(url);
 }
@@ -108,7 +108,7 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
     try {
       return sealed === null ? null : sealer.open(sealed, appKeyBinding(client));
     } catch {
-      // Sealed under another HALCYON_SECRET_KEY: the key must be replaced.
+      // Another HALCYON_SECRET_KEY sealed it: the key must be replaced.
       return null;
     }
   };

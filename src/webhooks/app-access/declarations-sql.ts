@@ -1,6 +1,6 @@
 /** The statements of the webhooks that apps declare, once for all stores. */
 import type { Queryable } from '#db/pool.ts';
-import type { Rotating } from '#core/rotation.ts';
+import type { Rotating } from '#core/keys.ts';
 
 /** The sealed keys of an app's webhook. */
 export type SealedKeys = Rotating<Buffer>;

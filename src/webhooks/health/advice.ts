@@ -4,7 +4,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { Advice } from '#hypermedia/view.ts';
 import { shardOf } from '#core/ids.ts';
-import type { WebhookDeps } from '../access.ts';
+import type { WebhookDeps } from '../webhook-access.ts';
 import { addressOfWebhook, lackReason, stateOf } from '../webhook-document.ts';
 import { reasonOf } from '../history/reason.ts';
 import { findFailureState, type HealthRow, type FailureState } from './health-sql.ts';

@@ -1,6 +1,6 @@
 /** Statistics from the hourly rows of webhooks, as pure functions. */
 import { invalid, type Fault } from '#core/problem.ts';
-import { onlyValue } from '#hypermedia/parameters.ts';
+import { onlyValue } from '#hypermedia/paging.ts';
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
 import type { HourRow } from './health-sql.ts';
 

@@ -4,7 +4,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
-import { appOf, READ_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
+import { appOf, READ_SCOPES, keyOf, type WebhookDeps } from '../webhook-access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
 import { adviceOfWebhook } from './advice.ts';
 import { healthDocument, overviewDocument, spanLabel } from './health-document.ts';
@@ -65,7 +65,7 @@ export function statisticsOfWebhook(
 /** Creates the charts for the page of a store; passed to the module stores, which does not import this one. */
 export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'>) {
   return async ({ shard, storeId }: Store, now: Date): Promise<Charts> => {
-    // Of all webhooks, also those of apps that the reader does not see: the charts name none.
+    // The charts are of all webhooks, also those of apps that the reader does not see: they name none.
     const rows = await listHealths(sql, { shard, storeId }, config.webhooks.webhooksPerStore, null);
     const [first] = rows;
     if (first === undefined) return {};

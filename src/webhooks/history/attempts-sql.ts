@@ -1,6 +1,6 @@
 /** The read-only statements that list attempts. */
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
-import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
+import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { withTypeAndAction } from '#events/dated-events-sql.ts';
 import { findEventsOfResource } from '#events/resource-events-sql.ts';

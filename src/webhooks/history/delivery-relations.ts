@@ -3,7 +3,7 @@ import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
-import { detailedDelivery } from './delivery.ts';
+import { detailedDelivery } from './delivery-details.ts';
 import { deliveryDocument } from './history-documents.ts';
 import { viewOfRequest, type Previewed } from './delivery-request.ts';
 

@@ -1,5 +1,5 @@
 /** The request of a delivery as the API shows it: as sent in the last attempt, or as it would be sent now. */
-import { addressOfEvent } from '#events/document.ts';
+import { addressOfEvent } from '#events/event-document.ts';
 import { boolean, code, number, text, url, type Document } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';

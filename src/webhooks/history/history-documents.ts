@@ -1,6 +1,6 @@
 /** The Documents of deliveries and attempts. */
-import { addressOf, nameOf } from '#catalog/document.ts';
-import { addressOfEvent } from '#events/document.ts';
+import { addressOf, nameOf } from '#catalog/resource-document.ts';
+import { addressOfEvent } from '#events/event-document.ts';
 import { isTest } from '#catalog/sample.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, viewType, type Document, type Link } from '#hypermedia/document.ts';

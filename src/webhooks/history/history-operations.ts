@@ -1,6 +1,6 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
 import { allEvents } from '#catalog/catalog.ts';
-import { listing, type SearchedBy } from '#http/listing.ts';
+import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { Operation, ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
@@ -12,7 +12,7 @@ import {
   CHANGE_SCOPES,
   keyOf,
   sendingWebhookOf,
-} from '../access.ts';
+} from '../webhook-access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import { type WebhookRow, lockWebhook } from '../webhook-sql.ts';
 import {
@@ -27,7 +27,7 @@ import { listAttempts } from './attempts-sql.ts';
 import { listDeliveries } from './deliveries-sql.ts';
 import type { Owner, DeliveryRow } from './history-sql.ts';
 import { OUTCOME_LABELS } from './reason.ts';
-import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery.ts';
+import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
 import { Type } from 'typebox';
 import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';

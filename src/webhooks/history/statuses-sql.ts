@@ -1,5 +1,5 @@
 /** The read-only statements of deliveries to all webhooks: those of an event, and the webhooks of a store. */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';

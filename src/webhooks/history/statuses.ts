@@ -1,20 +1,20 @@
 /** The deliveries of one event, and those of a store, to all webhooks: "what happened to this order?" without knowing the webhook. */
-import { zoneOf } from '#catalog/access.ts';
-import { addressOfEvent, addressOfEvents } from '#events/document.ts';
+import { zoneOf } from '#catalog/resource-access.ts';
+import { addressOfEvent, addressOfEvents } from '#events/event-document.ts';
 import { eventOf } from '#events/operations.ts';
 import type { Link } from '#hypermedia/document.ts';
 import { listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import type { Search } from '#db/search.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import type { Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { addressOfStore } from '../webhook-document.ts';
 import { listDeliveriesOfStore } from './deliveries-sql.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './history-documents.ts';
-import { appOf, READ_SCOPES } from '../access.ts';
+import { appOf, READ_SCOPES } from '../webhook-access.ts';
 
 type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 

@@ -4,10 +4,10 @@ import { clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { conflict, type Fault, invalid, notFound, type Problem } from '#core/problem.ts';
-import { CHANGE_SCOPES, type WebhookDeps } from '../access.ts';
+import { CHANGE_SCOPES, type WebhookDeps } from '../webhook-access.ts';
 import { attemptDocument } from '../history/history-documents.ts';
 import type { AttemptRow } from '../history/history-sql.ts';
-import { createdWebhookOf, pullWebhookOf } from './listener.ts';
+import { createdWebhookOf, pullWebhookOf } from './listener-access.ts';
 
 /** Outcomes without a response, as in attempts; they describe the target to which the listener forwarded the request. */
 const LISTENER_OUTCOMES = [

@@ -5,11 +5,11 @@
 import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
-import type { WebhookDeps } from '../access.ts';
+import type { WebhookDeps } from '../webhook-access.ts';
 import { deleteWebhook, lockWebhook } from '../webhook-sql.ts';
-import { recordUnattended } from '../audit.ts';
+import { recordUnattended } from '../webhook-audit.ts';
 import { withCurrentKeys } from '../webhook.ts';
-import { lastListened, listUnattended } from './pull-sql.ts';
+import { lastListened, listUnattended } from './listeners-sql.ts';
 
 export type UnattendedDeps = {
   sql: Sql;

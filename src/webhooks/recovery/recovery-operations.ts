@@ -3,11 +3,11 @@ import { Type, type Static } from 'typebox';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
-import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recovery-sql.ts';
+import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recoveries-sql.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/creating.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
@@ -20,7 +20,7 @@ import {
   sendingWebhookOf,
   webhookOf,
   type WebhookDeps,
-} from '../access.ts';
+} from '../webhook-access.ts';
 import { breadcrumbLinks } from '../webhook-document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {

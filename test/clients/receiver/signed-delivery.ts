@@ -1,7 +1,7 @@
 /** A delivery as the engine's own code builds it: signed, and encrypted on request. */
 import { createCipheriv, createHash } from 'node:crypto';
 import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/bodies.ts';
-import { headersOf } from '#delivery/attempt/request.ts';
+import { headersOf } from '#delivery/attempt/attempt-request.ts';
 
 export { ENCRYPTED_TYPE };
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;

@@ -12,7 +12,7 @@ import { OK, openFixture, portOf } from '../../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer } from '../../../../test/setup/name-server.ts';
 import { PATIENCE_MS } from '../../../../test/setup/until.ts';
 import { createDialer, type Opening } from './dial.ts';
-import { BlockedAddress, createGuard } from './guard.ts';
+import { BlockedAddress, createGuard } from './outbound-guard.ts';
 
 const NEXT_ATTEMPT_MS = 250;
 const NAME = 'shop.example.com';

@@ -7,9 +7,8 @@ import { isIP, type Socket, connect, isIPv6 } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
-import type { Guard } from '#core/guard.ts';
-import type { Runtime } from '#runtime/runtime.ts';
-import { BlockedAddress, isPublic } from './guard.ts';
+import type { Guard, Runtime } from '#runtime/runtime.ts';
+import { BlockedAddress, isPublic } from './outbound-guard.ts';
 
 // Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
 // proxy gets a checked address, never a name: it might resolve the name differently.
@@ -345,7 +344,7 @@ class Dial implements Opening {
 export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>, settings: DialSettings): Dialer {
   const sessions = new Sessions(settings.tlsSessions);
   const handshakes = { full: 0, resumed: 0 };
-  // Shared by all connections: otherwise Node creates one for each, and loads all root certificates each time.
+  // All connections share the context: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
   const openTls: OpenTls = ({ origin, hostname, onStep }, tcpSocket, ready) => {

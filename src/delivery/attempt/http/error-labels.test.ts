@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { constants as osConstants } from 'node:os';
 import { test } from 'node:test';
 import { errors } from 'undici';
-import { BlockedAddress } from './guard.ts';
-import { HeadTooLarge, isReset, outcomeOfError, labelOf, type Phase } from './outcome.ts';
+import { BlockedAddress } from './outbound-guard.ts';
+import { HeadTooLarge, isReset, outcomeOfError, labelOf, type Phase } from './attempt-outcome.ts';
 
 const failing = (code: string, more: { syscall?: string } = {}): Error =>
   Object.assign(new Error(code), { code, ...more });

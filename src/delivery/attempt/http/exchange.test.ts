@@ -8,7 +8,7 @@ import { resolverOf } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { Aborted, startExchange } from './exchange.ts';
-import { createGuard } from './guard.ts';
+import { createGuard } from './outbound-guard.ts';
 
 const { connections, send } = openFixture();
 const receiver = await startReceiver();

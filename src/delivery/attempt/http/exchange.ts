@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
 import type { Mask } from '../mask.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';
-import type { Connection, OutgoingRequest, Connections } from './connections.ts';
-import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './outcome.ts';
+import type { Connection, OutgoingRequest, Connections } from './endpoint-connections.ts';
+import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './attempt-outcome.ts';
 
 export type ExchangeLimits = AnswerLimits & { exchangeTimeoutMs: number };
 

@@ -6,7 +6,7 @@ import { openFixture } from '../../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type NameServer } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { createGuard } from './guard.ts';
+import { createGuard } from './outbound-guard.ts';
 
 const here = { addresses: ['127.0.0.1'] };
 const receiver = await startReceiver();

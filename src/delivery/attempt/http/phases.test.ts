@@ -7,7 +7,7 @@ import { startDeafServer } from '../../../../test/setup/deaf-server.ts';
 import { loopback, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { Aborted, type Exchange } from './exchange.ts';
-import type { Outcome, Phase } from './outcome.ts';
+import type { Outcome, Phase } from './attempt-outcome.ts';
 
 const late = (phase: Phase) => ({ kind: 'timed_out', phase, reply: null });
 const soon = { exchangeTimeoutMs: 150 };

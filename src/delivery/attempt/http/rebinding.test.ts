@@ -12,7 +12,7 @@ import { createAuthority } from '../../../../test/setup/authority.ts';
 import { openFixture, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type Said } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
-import { createGuard } from './guard.ts';
+import { createGuard } from './outbound-guard.ts';
 import type { ResolverSettings } from './resolver.ts';
 
 const PUBLIC = '127.0.0.1';

@@ -1,7 +1,7 @@
 /** Reads the response of an exchange within limits: the received bytes, interim responses, and the part that is stored. */
 import type { Socket } from 'node:net';
 import { masked, type Mask } from '../mask.ts';
-import { AnswerTooLong, HeadTooLarge, outcomeOfReply, type Outcome, type Reply } from './outcome.ts';
+import { AnswerTooLong, HeadTooLarge, outcomeOfReply, type Outcome, type Reply } from './attempt-outcome.ts';
 
 const LF = 0x0a;
 const CR = 0x0d;

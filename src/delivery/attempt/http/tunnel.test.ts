@@ -10,7 +10,7 @@ import { freePort } from '../../../../test/setup/free-port.ts';
 import { resolverOf, startNameServer } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { createGuard } from './guard.ts';
+import { createGuard } from './outbound-guard.ts';
 
 const NAME = 'shop.example.com';
 /** Public, and never reached: the proxy connects to a receiver on loopback instead. */

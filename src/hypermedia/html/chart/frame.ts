@@ -72,7 +72,7 @@ export function scaleOf(values: readonly number[], leastStep = 0): Scale {
   const step = span > 0 ? Math.max(roundStep(span / STEPS, leastStep), leastStep) : 1;
   const first = Math.floor(low / step);
   const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));
-  // Computed from the index; repeated addition would give 0.30000000000000004.
+  // Computes it from the index; repeated addition would give 0.30000000000000004.
   const ticks = Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(12)));
   return { ticks, shareOf: (value) => (value - first * step) / ((last - first) * step) };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Document, Property } from '../../document.ts';
 import { renderHal } from '../../hal.ts';
-import { renderHtml } from '../page.ts';
+import { renderHtml } from '../document-page.ts';
 import { trendWords } from './trend.ts';
 
 const labels = ['10:00', '11:00', '12:00', '13:00'];

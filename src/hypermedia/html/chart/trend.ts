@@ -3,7 +3,7 @@ import type { Property, Value } from '../../document.ts';
 import { html, type Markup } from '../../markup.ts';
 import { labelOf } from '../words.ts';
 import { HEIGHT, scaleOf } from './frame.ts';
-import { brokenLine } from './chart.ts';
+import { brokenLine } from './chart-cards.ts';
 
 const WIDTH = 240;
 

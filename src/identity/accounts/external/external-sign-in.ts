@@ -185,7 +185,8 @@ async function arrive(sql: Sql, passwords: Passwords, deps: Deps, arrival: Arriv
   const { provider, person, request } = arrival;
   const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
   const email = readEmail(person.email ?? '');
-  // Read before the identity: a concurrent callback creates both at once, so with its user this one also finds its identity.
+  // Reads the user before the identity: a concurrent callback creates both at once, so with its user this one also finds its
+  // identity.
   const user = email === undefined ? undefined : await findUserByEmail(sql, email);
   const known = await findUserOfIdentity(sql, person);
   if (known !== undefined) return signInAs(sql, deps, arrival, known);

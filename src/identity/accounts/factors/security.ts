@@ -187,7 +187,7 @@ function createAppSettings(runtime: Runtime, { verified }: People) {
     showApp: verified.enrolmentPage(async (_request, session) => showApp(session, createSecret())),
 
     setApp: verified.enrolmentForm(
-      // Bound to the secret, so it is one that the server made.
+      // The token is bound to the secret, so it is one that the server made.
       ({ form }) => ['app', 'set', form.get('secret') ?? ''],
       async (request, session) => {
         const { userId } = session;

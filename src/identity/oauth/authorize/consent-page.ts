@@ -9,7 +9,7 @@ import { isForStore, permissionTexts } from '../scope.ts';
 import type { ConsentRequest } from './authorization-request.ts';
 import type { PickableStore } from './authorize-sql.ts';
 
-/** Of the name of an app in the title of the page: a browser's tab shows about as many. */
+/** Characters of the name of an app in the title of the page: a browser's tab shows about as many. */
 const TITLE_CHARACTERS = 30;
 
 export type ConsentView = {

@@ -10,7 +10,7 @@ import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { shortened } from '#core/legible.ts';
-import { badge } from '#hypermedia/html/values.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
@@ -23,7 +23,7 @@ import { installPath } from './client-document.ts';
 import { logoImage } from './logo.ts';
 import { clientIdOf, pathOf } from './client-form.ts';
 
-/** Of the name of an app in the title of the page: a browser's tab shows about as many. */
+/** Characters of the name of an app in the title of the page: a browser's tab shows about as many. */
 const TITLE_CHARACTERS = 30;
 
 /** Search engines keep only the pages that the developer has published, of apps that the operator has verified. */

@@ -1,5 +1,5 @@
 /** The section of an app's page about its webhooks in all stores: whether they work, and what fails. */
-import { badge } from '#hypermedia/html/values.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Client } from './clients-sql.ts';

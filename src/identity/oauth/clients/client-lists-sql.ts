@@ -1,5 +1,5 @@
 /** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { clients, type Client } from './clients-sql.ts';

@@ -7,7 +7,7 @@ import { findUser } from '#identity/accounts/accounts-sql.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
-import { listing, type Listed } from '#http/listing.ts';
+import { listing, type Listed } from '#http/list-operation.ts';
 import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';

@@ -5,7 +5,7 @@ import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/each.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
-import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Listing } from '#core/listing.ts';
 import type { GRANT_PROPERTIES } from './grants-api.ts';
 

@@ -21,7 +21,7 @@ import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
-import { listing } from '#http/listing.ts';
+import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
@@ -174,8 +174,8 @@ export function createGrantOperations(
           request.unmodified(id);
           const { client: clientId, ...which } = grant;
           const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-          // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
-          // them.
+          // The grants are not locked above, because they are locked in the order of their ids. 0 if a concurrent request has
+          // revoked them.
           const ended = await revokeGrantsOf(tx, effects, { ...which, clientId, ...by });
           if (ended === 0) throw notFound('grant');
           return grant.userId;

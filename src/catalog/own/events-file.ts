@@ -1,0 +1,272 @@
+/**
+ * The operator's file (`EVENTS_FILE`) of further resource types, events and relations, and of schemas that publishes must match:
+ * docs/events-of-your-own.md.
+ */
+import { visit } from 'jsonc-parser';
+import { Type, type Static } from 'typebox';
+import { Compile } from 'typebox/schema';
+import type { Relations } from '#hypermedia/zoom.ts';
+import {
+  builtInEntryOf,
+  builtInTypes,
+  collectionOf,
+  declareResources,
+  isInternal,
+  type Declaration,
+  type Occurrence,
+} from '../catalog.ts';
+import { isObject, type JsonObject } from '../resource-document.ts';
+import { sampleOf } from '../sample.ts';
+import { compileCheck, compileSchema, faultsAgainst, openedSchema, pointerOf, schemaFaults } from './own-schema.ts';
+
+// Names that the resources and relations of the operator cannot have; test/journeys/own-events.test.ts compares them with the API.
+
+const words = (text: string): string[] => text.trim().split(/\s+/);
+
+const RESERVED: ReadonlySet<string> = new Set([
+  // Relations of the API that are not in the catalog, and segments of addresses below a store.
+  ...words(`
+    accept answer authorize cancel client clients docs error errors event event_type event_types events failure failures grant grants
+    health healths home install installs invitation invitations listen listing live log logs member members openapi options overview
+    passing payload preceding received_invitation receiving recover recoveries recovery register relation relations request resend resource retry
+    retry_pending rotate_key sample_events sandbox_store send_webhooks status statuses store stores test token user users webhook webhooks`),
+  // Relations that IANA registers, which have no prefix; schemas of /openapi.json; types of scripts/payload-types.ts.
+  ...words('curies first last next prev related self'),
+  'link',
+  ...words('embedded payloads properties webhook_event'),
+  // A member of every JavaScript object.
+  'constructor',
+]);
+
+/** Names that Halcyon makes: of schemas in /openapi.json, and of the scope `store_id_…`. */
+const MADE = /^(?:post|put|patch|store_id)_|_(?:selection|results|entity|resource)$/;
+
+export function isReserved(name: string): boolean {
+  return RESERVED.has(name) || MADE.test(name);
+}
+
+/** The setting of a process: the path of the file, as the operator wrote it, and what is in the file. */
+export type DeclarationFile = { path: string; text: string };
+
+/** A file that cannot be used. Its message names the setting, the place in the file and what to change. */
+export class DeclarationError extends Error {}
+
+const TYPES_MAX = 50;
+/** A webhook can subscribe to 100 events. */
+const EVENTS_PER_TYPE_MAX = 50;
+const SCHEMA_BYTES_MAX = 64 * 1024;
+const EXAMPLE_BYTES_MAX = 64 * 1024;
+/** What `zoom` accepts. */
+const RELATION_PATHS_MAX = 50;
+const RELATION_DEPTH_MAX = 4;
+const TITLE_LENGTH_MAX = 80;
+const SENTENCES_LENGTH_MAX = 1_000;
+const SINCE_LENGTH_MAX = 40;
+const VERSION_MAX = 1_000_000;
+const REPORTED_FAULTS_MAX = 10;
+
+const sentences = Type.String({ minLength: 1, maxLength: SENTENCES_LENGTH_MAX });
+const object = Type.Unsafe<JsonObject>({ type: 'object' });
+
+const Resource = Type.Object(
+  {
+    title: Type.Optional(Type.String({ minLength: 1, maxLength: TITLE_LENGTH_MAX })),
+    description: Type.Optional(sentences),
+    version: Type.Optional(Type.Integer({ minimum: 1, maximum: VERSION_MAX })),
+    events: Type.Optional(
+      Type.Record(
+        Type.String(),
+        Type.Object(
+          { when: sentences, since: Type.String({ minLength: 1, maxLength: SINCE_LENGTH_MAX }) },
+          { additionalProperties: false },
+        ),
+        { maxProperties: EVENTS_PER_TYPE_MAX },
+      ),
+    ),
+    relations: Type.Optional(object),
+    schema: Type.Optional(object),
+    example: Type.Optional(object),
+  },
+  { additionalProperties: false },
+);
+
+const File = Type.Object(
+  { resources: Type.Record(Type.String(), Resource, { minProperties: 1, maxProperties: TYPES_MAX }) },
+  { additionalProperties: false },
+);
+
+type Resource = Static<typeof Resource>;
+type Resources = Static<typeof File>['resources'];
+
+const NAME = /^[a-z][a-z0-9_]{0,39}$/;
+const NAME_RULE = 'use lower-case letters, digits and _, at most 40, a letter first';
+/** Actions of events that Halcyon sends by itself. */
+const OWN_ACTIONS = new Set(['test', 'refeed']);
+
+/** Returns all names in a tree of relations. */
+const namesIn = (relations: Relations): string[] =>
+  Object.entries(relations).flatMap(([name, nested]) => [name].concat(namesIn(nested)));
+
+/** The names of built-in types, collections and relations, of which own types cannot have one. */
+const builtInNames: ReadonlySet<string> = new Set(
+  builtInTypes.flatMap((type) => [type, collectionOf(type), ...namesIn(builtInEntryOf(type)?.relations ?? {})]),
+);
+
+function typeNameFaults(type: string, all: Resources, at: string): string[] {
+  if (!NAME.test(type)) return [`${at}: ${NAME_RULE}`];
+  const names = [type, `${type}s`];
+  const taken = names.find((name) => builtInNames.has(name) || isReserved(name));
+  if (taken !== undefined) return [`${at}: choose another name, because ${taken} is a name of the API`];
+  // The collection of another type; JSON has each type once.
+  return Object.hasOwn(all, `${type}s`) ? [`${at}: choose another name, because ${type}s is a resource, too`] : [];
+}
+
+function relationFaults(relations: JsonObject, at: string, depth = 1): string[] {
+  return Object.entries(relations).flatMap(([name, nested]) => {
+    const path = `${at}/${name}`;
+    if (!NAME.test(name)) return [`${path}: ${NAME_RULE}`];
+    if (isReserved(name)) return [`${path}: choose another name, because ${name} is a name of the API`];
+    if (!isObject(nested)) return [`${path}: write the relations below it as an object, or {} if there are none`];
+    if (depth === RELATION_DEPTH_MAX && Object.keys(nested).length > 0)
+      return [`${path}: remove the relations below it; at most ${RELATION_DEPTH_MAX} levels are possible`];
+    return relationFaults(nested, path, depth + 1);
+  });
+}
+
+/** Returns the faults of the names of events and relations, which built-in types may have already. */
+function namesFaults(type: string, { events = {}, relations = {} }: Resource, at: string): string[] {
+  const builtIn = builtInEntryOf(type);
+  const eventFaults = Object.keys(events).flatMap((action) => {
+    const path = `${at}/events/${action}`;
+    if (!NAME.test(action)) return [`${path}: ${NAME_RULE}`];
+    const isTaken = OWN_ACTIONS.has(action) || builtIn?.events.has(action) === true;
+    return isTaken ? [`${path}: choose another name, because Halcyon has the event ${type}/${action}`] : [];
+  });
+  const faults = relationFaults(relations, `${at}/relations`);
+  const taken = Object.keys(relations).filter(
+    (name) => builtIn !== undefined && Object.hasOwn(builtIn.relations, name),
+  );
+  faults.push(...taken.map((name) => `${at}/relations/${name}: remove it, ${type} has it already`));
+  if (faults.length === 0 && namesIn(relations as Relations).length > RELATION_PATHS_MAX)
+    faults.push(`${at}/relations: remove some; at most ${RELATION_PATHS_MAX} are possible, at all levels`);
+  return [...eventFaults, ...faults];
+}
+
+const MEMBERS_OF_OWN_TYPES = ['title', 'description', 'events', 'example'] as const;
+
+/** Returns which members are missing, or impossible because Halcyon has them. */
+function memberFaults(type: string, resource: Resource, at: string): string[] {
+  const builtIn = builtInTypes.find((one) => one === type);
+  if (builtIn === undefined) {
+    const missing = MEMBERS_OF_OWN_TYPES.filter((name) => resource[name] === undefined);
+    if (missing.length > 0) return [`${at}: add ${missing.join(', ')}`];
+    return Object.keys(resource.events ?? {}).length === 0 ? [`${at}/events: add an event`] : [];
+  }
+  if (isInternal(builtIn) || builtIn === 'subscription_event')
+    return [`${at}: remove it, because Halcyon makes these resources itself`];
+  const named = (['title', 'description'] as const).filter((name) => resource[name] !== undefined);
+  return named.map((name) => `${at}/${name}: remove it, because Halcyon has one`);
+}
+
+const bytesOf = (value: JsonObject): number => Buffer.byteLength(JSON.stringify(value));
+
+function sizeFaults({ schema, example }: Resource, at: string): string[] {
+  const limits = [
+    ['schema', schema, SCHEMA_BYTES_MAX],
+    ['example', example, EXAMPLE_BYTES_MAX],
+  ] as const;
+  return limits.flatMap(([name, value, maxBytes]) =>
+    value !== undefined && bytesOf(value) > maxBytes ? [`${at}/${name}: shorten it to ${maxBytes} bytes`] : [],
+  );
+}
+
+/** Returns the fault of an example without an id, and those of an example that its schema refuses. */
+function exampleFaults(type: string, { schema, example }: Resource, at: string): string[] {
+  const shown = example ?? sampleOf(type);
+  const id = isObject(shown) ? shown['id'] : undefined;
+  if (typeof id !== 'number' && typeof id !== 'string')
+    return [`${at}/example: add an id, as the platform publishes it`];
+  if (schema === undefined) return [];
+  try {
+    const faults = faultsAgainst(compileSchema(schema), shown, `${at}/example`);
+    if (faults.length > 0 && example === undefined)
+      return [`${at}: add an example that matches the schema, because the built-in one does not`];
+    if (faults.length > 0) return faults.map((fault) => `${fault}: change the example or the schema`);
+    const { _embedded, ...properties } = shown as JsonObject;
+    const isOpen = compileSchema(openedSchema(schema)).Check({ ...properties, _links: {} });
+    return isOpen ? [] : [`${at}/schema: refuse further members at its top only: deliveries add _links`];
+  } catch (error) {
+    return [`${at}/schema: it cannot be compiled (${(error as Error).message})`];
+  }
+}
+
+function faultsOf(type: string, resource: Resource, all: Resources): string[] {
+  const at = `/resources/${type}`;
+  const isOwn = builtInEntryOf(type) === undefined;
+  const faults = [
+    ...(isOwn ? typeNameFaults(type, all, at) : []),
+    ...memberFaults(type, resource, at),
+    ...namesFaults(type, resource, at),
+    ...sizeFaults(resource, at),
+    ...(resource.schema === undefined ? [] : schemaFaults(resource.schema, `${at}/schema`)),
+  ];
+  return faults.length > 0 ? faults : exampleFaults(type, resource, at);
+}
+
+function declarationIn([type, resource]: [string, Resource]): Declaration {
+  const { title, description, version, events = {}, relations = {}, schema, example } = resource;
+  return {
+    type,
+    events: new Map(Object.entries<Occurrence>(events)),
+    relations: relations as Relations,
+    version: version ?? null,
+    ...(title !== undefined && description !== undefined && { description: { title, about: description } }),
+    ...(example !== undefined && { example }),
+    ...(schema !== undefined && { check: { schema, faultsOf: compileCheck(schema) } }),
+  };
+}
+
+/** Returns the members that an object has twice: of those, `JSON.parse` would drop the first. */
+function repeatedMembers(text: string): string[] {
+  const objects: Set<string>[] = [];
+  const faults: string[] = [];
+  visit(text, {
+    onObjectBegin: () => void objects.push(new Set()),
+    onObjectEnd: () => void objects.pop(),
+    onObjectProperty: (name, _offset, _length, _line, _character, pathOfObject) => {
+      const names = objects.at(-1);
+      if (names?.has(name) === true) {
+        const path = pointerOf([...pathOfObject().map(String), name]);
+        faults.push(`${path}: remove one of the two members of this name`);
+      }
+      names?.add(name);
+    },
+  });
+  return faults;
+}
+
+/** Returns what the file declares. Throws a `DeclarationError` with its faults, at most ten. */
+export function readDeclarations({ path, text }: DeclarationFile): readonly Declaration[] {
+  const refuse = (faults: readonly string[]): never => {
+    throw new DeclarationError(`EVENTS_FILE is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
+  };
+  let file: unknown;
+  try {
+    file = JSON.parse(text);
+  } catch (error) {
+    return refuse([`it is not JSON (${(error as Error).message}): correct it there`]);
+  }
+  if (!isObject(file)) return refuse(['write an object with the member resources']);
+  const repeated = repeatedMembers(text);
+  if (repeated.length > 0) return refuse(repeated);
+  const compiled = Compile(File);
+  if (!compiled.Check(file)) return refuse(faultsAgainst(compiled, file));
+  const { resources } = file;
+  const faults = Object.entries(resources).flatMap(([type, resource]) => faultsOf(type, resource, resources));
+  return faults.length > 0 ? refuse(faults) : Object.entries(resources).map(declarationIn);
+}
+
+/** Adds what the file declares to the catalog of this process; without a file, the catalog has the built-in types only. */
+export function declareFile(file: DeclarationFile | undefined): void {
+  declareResources(file === undefined ? [] : readDeclarations(file));
+}

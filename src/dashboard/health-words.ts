@@ -1,0 +1,87 @@
+/** The health of a webhook, in the words of the overview and of the page of the webhook. */
+import { rangeText, rangeUpTo } from '#core/histogram.ts';
+import { parseDate } from '#hypermedia/date.ts';
+import type { Naming } from '#hypermedia/document.ts';
+import { hrefOf } from '#hypermedia/html/links.ts';
+import { addressWith } from '#hypermedia/html/search-form.ts';
+import type { Tone } from '#hypermedia/html/words.ts';
+import type { HealthView } from '#webhooks/health/health-document.ts';
+import { roughly } from './deliveries-page.ts';
+
+type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason'>;
+
+/** Returns whether a person has disabled the webhook, which needs no attention. */
+export function isDisabledByPerson({ state, isActive, inactiveReason }: Stated): boolean {
+  return state === 'inactive' && !isActive && inactiveReason === null;
+}
+
+/** Returns whether the webhook does not deliver although a person expects that it does. */
+export function needsAttention(health: Stated): boolean {
+  return health.state !== 'ok' && !isDisabledByPerson(health);
+}
+
+/** Returns the state in words, with its tone. */
+export function stateWords(health: Stated & Pick<HealthView, 'delivered'>): [words: string, tone: Tone] {
+  switch (health.state) {
+    case 'ok':
+      return health.delivered > 0 ? ['Delivering', 'fine'] : ['Ready', 'plain'];
+    case 'failing':
+      return ['Failing', 'broken'];
+    case 'paused':
+      return ['Paused', ''];
+    case 'inactive':
+      if (health.isActive) return ['Incomplete', 'broken'];
+      return isDisabledByPerson(health) ? ['Disabled', 'plain'] : ['Disabled by Halcyon', 'broken'];
+  }
+}
+
+/** Why Halcyon has disabled a webhook, by its `inactive_reason`. */
+const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']>, string>> = {
+  failures: 'Halcyon disabled this webhook after too many consecutive failed attempts.',
+  gone: 'Halcyon disabled this webhook because its endpoint answered 410: it no longer exists.',
+  access_ended: 'Halcyon disabled this webhook because the app that created it no longer has access to the store.',
+};
+
+/** Returns a sentence about why the webhook needs attention. */
+export function reasonOf({ state, reason, inactiveReason }: HealthView): string {
+  if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];
+  if (state === 'paused') return 'Your endpoint asked for a pause (Retry-After). Deliveries continue by themselves.';
+  return reason ?? 'The last attempt failed.';
+}
+
+/** Returns the label and the address of what a person does next about a webhook that needs attention. */
+export function remedyOf(
+  { address, state, isActive, inactiveReason, pending }: HealthView,
+  naming: Naming,
+): [label: string, to: string] {
+  const href = hrefOf(address, naming) ?? '';
+  const deliveries = (filters: Readonly<Record<string, string>>): string =>
+    addressWith(`${href}/statuses`, Object.entries(filters));
+  if (state === 'paused') return ['See waiting deliveries', deliveries({ status: 'pending' })];
+  if (state === 'failing') {
+    const filters = pending > 0 ? { status: 'pending', 'attempts:greaterthan': '0' } : { status: 'failed' };
+    return ['See what failed', deliveries(filters)];
+  }
+  if (isActive) return ['Complete the settings', `${href}#change`];
+  return [inactiveReason === 'access_ended' ? 'See how to reconnect' : 'Repair and enable', href];
+}
+
+/** Returns the range of response times that ends with this bound, such as `25–50 ms`; a dash without a response. */
+export function responseTime(boundMs: number | null): string {
+  return boundMs === null ? '–' : rangeText(rangeUpTo(boundMs));
+}
+
+/** Returns when the next attempt is, such as `in 4 min`; undefined without one. */
+export function nextWords({ dateNext }: Pick<HealthView, 'dateNext'>, now: Date): string | undefined {
+  const at = dateNext === null ? undefined : parseDate(dateNext);
+  if (at === undefined) return undefined;
+  const waitsMs = at.getTime() - now.getTime();
+  return waitsMs > 0 ? `in ${roughly(waitsMs)}` : 'now';
+}
+
+const whole = new Intl.NumberFormat('en');
+
+/** Returns a count with separators; `limit` is the number up to which the API counts. */
+export function countWords(count: number, limit = Infinity): string {
+  return count >= limit ? `${whole.format(limit)} or more` : whole.format(count);
+}

@@ -1,0 +1,202 @@
+/** The work that parts of a worker pass to each other: lanes to load and send, shards that were gained or lost. */
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { Discovery } from './queue/discovery.ts';
+import type { Dispatcher } from './queue/dispatcher.ts';
+import type { Fetcher } from './queue/fetcher.ts';
+import type { Lane } from './queue/lane.ts';
+import type { Lanes } from './queue/lanes.ts';
+import type { Schedule } from './queue/schedule.ts';
+import type { Recorder } from './record/record.ts';
+
+/** The parts that take lanes: one loads settings and rows, one wakes lanes, one sends. */
+type LaneParts = {
+  fetcher: Pick<Fetcher, 'request'>;
+  schedule: Pick<Schedule, 'update' | 'removeClosed'>;
+  dispatcher: Pick<Dispatcher, 'enqueue' | 'pump' | 'removeClosed'>;
+};
+
+/**
+ * Moves lanes to the parts that load, schedule and send them. Some of these parts move lanes themselves: so `link` names them once,
+ * after all of them are constructed and before there is a lane.
+ */
+export class LaneWork {
+  #linked: LaneParts | undefined;
+
+  link(parts: LaneParts): void {
+    this.#linked = parts;
+  }
+
+  get #parts(): LaneParts {
+    if (this.#linked === undefined) throw new Error('A lane was used before the parts of the worker were linked');
+    return this.#linked;
+  }
+
+  /** Starts what the lanes can send and schedules their timers and fetches. Does nothing for lanes without work. */
+  send(lanes: Iterable<Lane>): void {
+    const { schedule, dispatcher } = this.#parts;
+    let hasWork = false;
+    for (const lane of lanes) {
+      if (lane.isEmpty) continue;
+      hasWork = true;
+      schedule.update(lane);
+      dispatcher.enqueue(lane);
+    }
+    if (hasWork) dispatcher.pump();
+  }
+
+  /** Discards the settings of a webhook that may have changed: nothing is sent to it until its row has been read again. */
+  reload(lane: Lane): void {
+    lane.forgetTarget();
+    this.#parts.fetcher.request(lane);
+  }
+
+  /** Removes evicted lanes, which could otherwise stay in a queue for long. */
+  removeClosed(): void {
+    const { schedule, dispatcher } = this.#parts;
+    schedule.removeClosed();
+    dispatcher.removeClosed();
+  }
+}
+
+/** The parts with work of shards. */
+type ShardParts = {
+  lanes: Lanes;
+  quarantine: Quarantine;
+  recorder: Recorder;
+  dispatcher: Dispatcher;
+  discovery: Discovery;
+};
+
+/** What the ownership of shards calls. */
+export type ShardEvents = Pick<ShardWork, 'gained' | 'lost' | 'kept' | 'drain' | 'isRecording'>;
+
+/**
+ * The work of the owned shards. The parts that do it need the ownership, whose changes they follow here: so `link` names them
+ * once, after all of them are constructed and before the first shard is taken.
+ */
+export class ShardWork {
+  readonly #clock: Clock;
+  readonly #laneWork: Pick<LaneWork, 'send' | 'reload'>;
+  #linked: ShardParts | undefined;
+  #changedAtMs = 0;
+
+  constructor(clock: Clock, laneWork: Pick<LaneWork, 'send' | 'reload'>) {
+    this.#clock = clock;
+    this.#laneWork = laneWork;
+  }
+
+  link(parts: ShardParts): void {
+    this.#linked = parts;
+  }
+
+  get #parts(): ShardParts {
+    if (this.#linked === undefined) throw new Error('A shard changed before the parts of the worker were linked');
+    return this.#linked;
+  }
+
+  /** Wall-clock time when notifications may last have been missed, or shards were taken. */
+  get changedAtMs(): number {
+    return this.#changedAtMs;
+  }
+
+  noteChange(): void {
+    this.#changedAtMs = this.#clock.now().getTime();
+  }
+
+  /** Loads the quarantine of taken shards, then their work. */
+  gained(shards: readonly number[]): void {
+    this.noteChange();
+    void this.#begin(shards);
+  }
+
+  async #begin(shards: readonly number[]): Promise<void> {
+    const { lanes, quarantine, discovery } = this.#parts;
+    const ready = await quarantine.load(shards);
+    // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory already.
+    this.#laneWork.send(lanes.ofShards(ready));
+    discovery.scanShards(ready);
+  }
+
+  /** Aborts the exchanges of lost shards and discards their queues at once. */
+  lost(shards: readonly number[]): void {
+    const { lanes, quarantine, dispatcher } = this.#parts;
+    for (const shard of shards) lanes.close(shard);
+    quarantine.lost(shards);
+    dispatcher.abort((lane) => lane.isClosed);
+  }
+
+  /** Reads webhooks and work again of shards that stay owned after a failed hand-back: notifications were ignored meanwhile. */
+  kept(shards: readonly number[]): void {
+    const { lanes, discovery } = this.#parts;
+    for (const lane of lanes.ofShards(shards)) this.#laneWork.reload(lane);
+    discovery.scanShards(shards);
+  }
+
+  /** Stops taking work for the shards. Resolves with the first shards whose deliveries are all recorded. */
+  async drain(shards: readonly number[]): Promise<number[]> {
+    const { lanes, quarantine, dispatcher } = this.#parts;
+    quarantine.release(({ shard }) => shards.includes(shard));
+    for (;;) {
+      const empty = shards.filter((shard) =>
+        [...lanes.ofShards([shard])].every((lane) => lane.deliveries.isFullyRecorded),
+      );
+      if (empty.length > 0) return empty;
+      await dispatcher.completions.next();
+    }
+  }
+
+  /** Returns whether results of the shard are not recorded yet. */
+  isRecording(shard: number): boolean {
+    return this.#parts.recorder.isRecording(shard);
+  }
+}
+
+type HandBackDeps = {
+  log: Log;
+  work: Pick<ShardEvents, 'drain' | 'kept'>;
+  /** Gives the shards up and then updates the table. */
+  release: (shards: number[]) => Promise<void>;
+  /** Called when shards leave `inProgress`. */
+  onFinished: () => void;
+};
+
+/** Hands shards back: takes no new work for them and releases each once all its work is recorded. */
+export class HandBack {
+  readonly #deps: HandBackDeps;
+  readonly #inProgress = new Set<number>();
+
+  constructor(deps: HandBackDeps) {
+    this.#deps = deps;
+  }
+
+  get inProgress(): ReadonlySet<number> {
+    return this.#inProgress;
+  }
+
+  /** Releases each shard as soon as it is empty, so that a slow receiver does not delay the other shards. */
+  async start(shards: readonly number[]): Promise<void> {
+    const { log, work, release } = this.#deps;
+    let remaining = [...shards];
+    for (const shard of shards) this.#inProgress.add(shard);
+    try {
+      while (remaining.length > 0) {
+        const empty = await work.drain(remaining);
+        await release(empty);
+        this.#finish(empty);
+        remaining = remaining.filter((shard) => this.#inProgress.has(shard));
+      }
+    } catch (error) {
+      log.warn({ err: error }, 'handing back shards failed');
+      this.#finish(remaining);
+      work.kept(remaining);
+    }
+  }
+
+  /** Removes shards that were released or that stay owned. */
+  #finish(shards: readonly number[]): void {
+    for (const shard of shards) this.#inProgress.delete(shard);
+    this.#deps.onFinished();
+  }
+}

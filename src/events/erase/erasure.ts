@@ -1,0 +1,144 @@
+/** Erases the bodies of the events of a resource in batches, and the lifecycle steps that were derived from it. */
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { purgesOf, type Purge } from '#db/purges.ts';
+import { insertErasedEvents, deleteErasedEvents, findErasedEvents } from './erasure-sql.ts';
+import {
+  findEventChain,
+  deleteSteps,
+  emptyEvents,
+  deleteRemaining,
+  saveRemaining,
+  lockEvents,
+  lockAnyRemaining,
+  findSteps,
+  lockRemaining,
+  type StoredRemaining,
+  type Remaining,
+} from './chain-sql.ts';
+import { searchCustomerCopies, type CopySearchDeps } from './customer-copies.ts';
+
+type EventNames = { shard: number; ids: readonly number[] };
+
+/**
+ * In-memory copies of events in all processes: `announce` notifies them within the transaction, `forget` clears those of this
+ * process after the commit.
+ */
+export type EventCaches = {
+  announce: (tx: Queryable, events: EventNames) => Promise<void>;
+  forget: (events: EventNames) => void;
+};
+
+export type ChainDeps = { sql: Sql; caches: EventCaches };
+
+type Batch = { limit: number; now: Date };
+
+/**
+ * Deletes the resources of the steps. Returns the events by which some of them were sent again, at most `limit` per step; the
+ * others are stored for a later batch.
+ */
+async function deleteStepResources(
+  tx: Queryable,
+  remaining: Remaining,
+  steps: readonly number[],
+  { limit, now }: Batch,
+): Promise<number[]> {
+  const { shard, storeId } = remaining;
+  const ids: number[] = [];
+  for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, remaining, steps)) {
+    const events = await findEventChain(tx, shard, headId, limit + 1);
+    ids.push(...events.slice(0, limit));
+    const eventId = events[limit];
+    if (eventId !== undefined) await saveRemaining(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
+  }
+  return ids;
+}
+
+/**
+ * Erases at most `limit` events and steps, and the events by which those steps were sent again. Returns the erased ids and what
+ * remains.
+ */
+export async function eraseBatch(
+  tx: Queryable,
+  remaining: Remaining,
+  { caches, limit, now }: Batch & { caches: EventCaches },
+): Promise<{ ids: number[]; remaining: Remaining }> {
+  const { shard, eventId, stepId } = remaining;
+  // Reads one more than the limit: the next batch begins there.
+  const events = eventId === null ? [] : await findEventChain(tx, shard, eventId, limit + 1);
+  const available = limit - Math.min(events.length, limit);
+  const steps = stepId === null || available === 0 ? [] : await findSteps(tx, remaining, stepId, available + 1);
+  const deletedSteps = steps.slice(0, available);
+  const resentEvents = await deleteStepResources(tx, remaining, deletedSteps, { limit, now });
+  const ids = [...new Set([...events.slice(0, limit), ...deletedSteps, ...resentEvents])];
+  await lockEvents(tx, shard, ids);
+  await emptyEvents(tx, shard, ids);
+  await insertErasedEvents(tx, remaining, ids, now);
+  await caches.announce(tx, { shard, ids });
+  const next = { eventId: events[limit] ?? null, stepId: available === 0 ? stepId : (steps[available] ?? null) };
+  return { ids, remaining: { ...remaining, ...next } };
+}
+
+export function isDone({ eventId, stepId }: Remaining): boolean {
+  return eventId === null && stepId === null;
+}
+
+/**
+ * Erases the next batch of one stored remainder, or of any that is not locked. Returns its size; undefined if nothing remains.
+ */
+export async function eraseRemaining(
+  { sql, caches }: ChainDeps,
+  of: StoredRemaining | 'any',
+  { limit, now }: Batch,
+): Promise<number | undefined> {
+  const batch = await transaction(sql, async (tx) => {
+    const stored = of === 'any' ? await lockAnyRemaining(tx) : await lockRemaining(tx, of);
+    if (stored === undefined) return undefined;
+    const { ids, remaining } = await eraseBatch(tx, stored, { caches, limit, now });
+    if (isDone(remaining)) await deleteRemaining(tx, stored);
+    else await saveRemaining(tx, { ...remaining, id: stored.id }, now);
+    return { shard: stored.shard, ids };
+  });
+  if (batch !== undefined) caches.forget(batch);
+  return batch?.ids.length;
+}
+
+// Purges that complete erasures in the background.
+
+/** Erases the stored responses to these events of one store. Returns the events that may still get responses. */
+type ClearResponses = (
+  sql: Sql,
+  events: { shard: number; storeId: number; ids: readonly number[] },
+) => Promise<readonly number[]>;
+
+/** A delivery attempt that was running at the erasure has been recorded by then: twice the longest timeout. */
+const ATTEMPT_RECORDED_AFTER_MS = 600_000;
+
+/** Continues erasures of resources with many events that another process did not complete. */
+async function eraseUnfinished(deps: CopySearchDeps, limit: number, now: Date): Promise<number> {
+  let erased = 0;
+  while (erased < limit) {
+    const count = await eraseRemaining(deps, 'any', { limit: limit - erased, now });
+    if (count === undefined) break;
+    erased += count;
+  }
+  return erased;
+}
+
+export function createErasurePurges(deps: CopySearchDeps & { blankAnswers: ClearResponses }): readonly Purge[] {
+  const eraseAnswers = async (sql: Sql, before: Date, limit: number, now: Date): Promise<number> => {
+    const erasedEvents = await findErasedEvents(sql, before, limit);
+    for (const [storeId, events] of Map.groupBy(erasedEvents, (event) => event.storeId)) {
+      const shard = events[0]?.shard ?? 0;
+      const ids = events.map(({ id }) => id);
+      const pending = await deps.blankAnswers(sql, { shard, storeId, ids });
+      await insertErasedEvents(sql, { shard, storeId }, pending, now);
+      await deleteErasedEvents(sql, shard, ids, before);
+    }
+    return erasedEvents.length;
+  };
+  return purgesOf(deps.sql, [
+    { name: 'events_of_erased_resources', by: (_, now, limit) => eraseUnfinished(deps, limit, now) },
+    { name: 'rows_searched_for_erased_customers', by: (_, now, limit) => searchCustomerCopies(deps, limit, now) },
+    { name: 'answers_to_erased_events', by: eraseAnswers, keptMs: ATTEMPT_RECORDED_AFTER_MS },
+  ]);
+}

@@ -1,0 +1,91 @@
+/** Documentation of the relations of events; the examples are made by the same code as real documents. */
+import { resourceDocument } from '#catalog/resource-document.ts';
+import { asPublished } from '#catalog/resource-relations.ts';
+import { listExample, type Chapter, type Example } from '#http/relation.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
+import { eventDocument, publishedDocument } from './event-document.ts';
+import type { PublishedEvent } from './publish/publish.ts';
+
+const event: PublishedEvent = {
+  id: 691_489_734_656_233,
+  type: 'transaction',
+  resourceId: '70012',
+  action: 'created',
+  version: 1,
+  timeZone: 'Europe/Berlin',
+  dateCreated: new Date('2026-11-20T16:05:03Z'),
+};
+
+const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 1001, baseUrl);
+
+const eventResults: Example = (naming) => publishedDocument([eventExample(naming)], 1001, naming.baseUrl);
+
+const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
+
+const resource = { id: 70012, status: 'captured', total_order: 58.9, currency_code: 'EUR' };
+
+const resourceExample: Example = ({ baseUrl }) =>
+  asPublished(
+    resourceDocument(
+      { storeId: 1001, type: event.type, id: event.resourceId, baseUrl, body: JSON.stringify(resource) },
+      { zoom: {}, fields: null },
+    ),
+  );
+
+export const eventChapter: Chapter = {
+  title: 'Events',
+  about:
+    'Changes in a store, published by the platform or by Halcyon itself. Each event is delivered to the webhooks that subscribe to it.',
+  relations: [
+    {
+      rel: 'events',
+      title: 'The events of a store',
+      about:
+        'The events of this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200) that is written in one transaction, at most 16 MiB. All errors of an array are reported together, each with its position: 3.resource.id. The header Idempotency-Key applies to the whole request, the member idempotency_key to one event; a repetition within 24 hours returns the first result, and the same key with another body is a 422.',
+      paths: ['/stores/:store_id/events'],
+      makes: ['event'],
+      example: eventsExample,
+      results: eventResults,
+    },
+    {
+      rel: 'event',
+      title: 'An event',
+      about:
+        'A change of one resource, and the version that resulted from it. Events are kept for 30 days unless the operator configures another period.',
+      paths: ['/stores/:store_id/events/:event_id'],
+      example: eventExample,
+    },
+    {
+      rel: 'sample_events',
+      title: 'Sample events in a sandbox store',
+      about:
+        'A POST publishes realistic events of customers, orders and subscriptions that do not exist, as a platform would: they are delivered, listed and kept like all others. scenario selects the events, count how many customers there are. Only a sandbox store links here; in other stores the request is a 409. A store may make such requests 20 times in a row, then once in five minutes.',
+      paths: ['/stores/:store_id/sample_events'],
+      results: eventResults,
+    },
+    {
+      rel: 'payload',
+      title: 'Payload of an event',
+      about:
+        'The resource as it was published by the event, with the links and the time zone of that time; it never changes, except by erasure. zoom and fields select what is included, as for a delivery.',
+      paths: ['/stores/:store_id/events/:event_id/payload'],
+      example: resourceExample,
+    },
+    {
+      rel: 'send_webhooks',
+      title: 'Send a resource again',
+      about:
+        'A POST sends the latest version of the resource to webhooks again, as a new event with the action refeed: to the webhooks listed in webhooks, or to all active webhooks for this type of resource; event limits these to the webhooks that subscribe to it. It creates no new version. webhook-id is new, because receivers drop ids that they have seen, and Service-Webhook-Refeed is true. If a listed webhook cannot receive it, the response names each such webhook and nothing is sent.',
+      paths: ['/stores/:store_id/:collection/:id/send_webhooks'],
+      makes: ['event'],
+    },
+    {
+      rel: 'resource',
+      title: 'Resource of an event or a delivery',
+      about:
+        'Links from an event, a delivery or an attempt to the latest version of its resource: a transaction, a subscription, a customer or one of the other types.',
+      paths: ['/stores/:store_id/:collection/:id'],
+      example: resourceExample,
+    },
+  ],
+};

@@ -1,0 +1,338 @@
+/** SQL of recoveries: insert, find, start, write pages, end. */
+import { isAnyOpen, openTransactions } from '#db/activity.ts';
+import { nextDeliveryId } from '#db/numbers.ts';
+import type { FilteredEvent } from '#catalog/payload-filter.ts';
+import type { Queryable, Fragment } from '#db/pool.ts';
+import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';
+import { narrowed } from '#db/list-conditions.ts';
+import { textFilter } from '#hypermedia/filter.ts';
+import { resourceKey } from '../publish/publish-sql.ts';
+import { REFEED } from './refeed.ts';
+
+// SQL that finds the events that a webhook has missed.
+
+type MissedQuery = {
+  /** The events after `after`, up to and including `upTo`; all of the same day. */
+  after: number;
+  upTo: number;
+  /** Maximum number of events to read. */
+  limit: number;
+};
+
+/**
+ * `ids`: the missed events. `places`: for each of them, the number of events read up to it. `last` is null if no events were
+ * read.
+ */
+export type Missed = { seen: number; last: number | null; ids: number[]; places: number[] };
+
+/** Returns the condition that a column has a text with `*` for any text, as in a search; none for null. */
+function isText(sql: Queryable, column: string, text: string | null): Fragment {
+  if (text === null) return sql``;
+  const filter = textFilter(column, text);
+  if (filter === undefined) throw new Error(`A recovery is limited to a ${column} that is no filter`);
+  return narrowed(sql, [filter], { [column]: sql`${sql(column)}` });
+}
+
+/**
+ * Returns the condition that a missed event `m` has a failed delivery, whose last response is one that the recovery is limited to. It
+ * reads the responses of missed events only: those of a day could have gigabytes.
+ */
+function hasFailed(sql: Queryable, { shard, webhookId, responseCode, responseBody }: OpenRecovery): Fragment {
+  if (responseCode === null && responseBody === null) return sql`where cardinality(m.failed) > 0`;
+  return sql`where exists (
+    select from unnest(m.failed) as f (delivery_id)
+    cross join lateral (
+      select a.response_code, a.response_body from attempt_log a
+      where a.shard = ${shard} and a.webhook_id = ${webhookId} and a.delivery_id = f.delivery_id and a.outcome is not null
+      order by a.n desc limit 1
+    ) as response
+    where true ${responseCode === null ? sql`` : sql`and response_code = ${responseCode}`}
+      ${isText(sql, 'response_body', responseBody)})`;
+}
+
+/**
+ * Returns the next events that the webhook missed: it subscribes to them, they are within the limits of the recovery and not erased,
+ * and they have neither a successful delivery to this webhook nor one that is pending under its current epoch. A refeed is sent to
+ * selected webhooks only, so a refeed counts if the webhook has a delivery of it that failed or that belongs to an older epoch. Events
+ * and deliveries are committed together and the statement has one snapshot, so a concurrent publish is either seen completely or not at
+ * all.
+ *
+ * The query counts a union, whose cost is the sum of its parts; a join becomes a nested loop if the planner estimates that one
+ * part is empty. Deliveries are found by webhook: those of the day of the event, on which publishes create theirs, and by an
+ * index those of later days, which recoveries and resends create. The cost therefore depends on the deliveries of this webhook
+ * on that day, not on its history or on other webhooks.
+ *
+ * 10,000 of 10⁵ events of a day with 10⁵ finished deliveries of the webhook took 100 to 450 ms on a busy machine. Finding
+ * deliveries by event through the brin index of delivery_done took 910 ms for 1,000 events: an array of ids reads the whole
+ * index once per id, and a range of ids reads all deliveries between two events of a quiet store.
+ */
+export async function findMissed(
+  sql: Queryable,
+  recovery: OpenRecovery,
+  { after, upTo, limit }: MissedQuery,
+): Promise<Missed> {
+  const { shard, storeId, webhookId, epoch, since, until, resourceId, events } = recovery;
+  const day = dayOfId(after + 1);
+  const { onlyFailed, responseCode, responseBody } = recovery;
+  const isOfFailed = onlyFailed || responseCode !== null || responseBody !== null;
+  const ended = (more: Fragment) => sql`
+    select event_id, null, state = 'successful', case when state = 'failed' then id end from delivery_done
+    where shard = ${shard} and webhook_id = ${webhookId} and event_id > ${after} and event_id <= ${upTo} and ${more}`;
+  const [row] = await sql<Missed[]>`
+    with seen as materialized (
+      select e.id, row_number() over (order by e.id) as place, e.action = ${REFEED} as is_refeed,
+        e.date_created >= ${since} and (${until}::timestamptz is null or e.date_created < ${until})
+          and octet_length(e.body) > 0
+          and (e.resource_type || '/' || e.action) = any (${events}::text[]) ${isText(sql, 'resource_id', resourceId)} as is_wanted
+      from (
+        select id, date_created, body, resource_type, resource_id, action from event
+        where shard = ${shard} and store_id = ${storeId} and id > ${after} and id <= ${upTo}
+        order by id limit ${limit}
+      ) as e
+    ), candidate as (
+      select id, place, case when not is_refeed then false end as has_it, null::bigint as failed from seen where is_wanted
+      union all
+      select d.event_id, null, d.epoch = ${epoch}, case when d.epoch < ${epoch} then d.id end from delivery d
+      where d.shard = ${shard} and d.webhook_id = ${webhookId} and d.due_at > '-infinity' and d.event_id > ${after} and d.event_id <= ${upTo}
+      union all
+      ${ended(sql`id >= ${firstIdOfDay(day)} and id < ${firstIdOfDay(day + 1)}`)}
+      union all
+      ${ended(sql`(id >> 38) <> (event_id >> 38)`)}
+    ), missed as (
+      select id, max(place) as place, ${isOfFailed ? sql`array_remove(array_agg(failed), null)` : sql`null::bigint[]`} as failed
+      from candidate group by id having count(place) = 1 and not bool_or(has_it)
+    ), chosen as materialized (
+      select m.id, m.place from missed m ${isOfFailed ? hasFailed(sql, recovery) : sql``}
+    )
+    select (select count(*) from seen) as seen, (select max(id) from seen) as last,
+      array(select id from chosen order by id) as ids, array(select place from chosen order by id) as places`;
+  return row ?? { seen: 0, last: null, ids: [], places: [] };
+}
+
+/** `stopped`: the webhook was disabled or lost its url. */
+export type End = 'finished' | 'cancelled' | 'stopped';
+
+export type RecoveryKey = { shard: number; id: number };
+
+/**
+ * The events to recover: since a date, before `until`, of the kind `event` and the resource `resourceId`; with `onlyFailed` those with a
+ * failed delivery, and with `responseCode` and `responseBody` those with one whose last response had this status and text. Texts may
+ * contain `*` for any text, except `event`. Null: not limited.
+ */
+export type RecoveredPart = {
+  since: Date;
+  until: Date | null;
+  event: string | null;
+  onlyFailed: boolean;
+  resourceId: string | null;
+  responseCode: number | null;
+  responseBody: string | null;
+};
+
+export type NewRecovery = RecoveryKey &
+  RecoveredPart & { storeId: number; webhookId: number; epoch: number; now: Date };
+
+/**
+ * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
+ * Publishes that begin later see it enabled and create deliveries. Publishes that began before may have seen it disabled, so
+ * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
+ */
+export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
+  const { shard, id, storeId, webhookId, epoch, since, until, event, now } = recovery;
+  const { onlyFailed, resourceId, responseCode, responseBody } = recovery;
+  const older = await openTransactions(tx);
+  await tx`
+    insert into recovery (shard, id, store_id, webhook_id, epoch, since, until, event, only_failed, resource_id, response_code, response_body, state,
+      older_transactions, date_created, date_modified)
+    values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, ${until}, ${event}, ${onlyFailed}, ${resourceId}, ${responseCode},
+      ${responseBody}, 'waiting', ${older}::text[], ${now}, ${now})`;
+}
+
+/** Stops unfinished recoveries of older epochs, because a unique index allows one unfinished recovery per webhook. */
+export async function stopOlder(
+  tx: Queryable,
+  { shard, webhookId, epoch, now }: Pick<NewRecovery, 'shard' | 'webhookId' | 'epoch' | 'now'>,
+): Promise<void> {
+  await tx`
+    update recovery set state = 'stopped', date_modified = ${now}, date_ended = ${now}
+    where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running') and epoch <> ${epoch}`;
+}
+
+/** Returns the id of the unfinished recovery of a webhook. */
+export async function findOpen(
+  sql: Queryable,
+  { shard, webhookId }: { shard: number; webhookId: number },
+): Promise<number | undefined> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from recovery
+    where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running')`;
+  return row?.id;
+}
+
+/** Ends the recovery. Returns false if it had ended already. */
+export async function endRecovery(sql: Queryable, { shard, id }: RecoveryKey, state: End, now: Date): Promise<boolean> {
+  const { count } = await sql`
+    update recovery set state = ${state}, date_modified = ${now}, date_ended = ${now}
+    where shard = ${shard} and id = ${id} and state in ('waiting', 'running')`;
+  return count > 0;
+}
+
+/** An unfinished recovery with the state of its webhook. */
+export type OpenRecovery = RecoveryKey &
+  Omit<RecoveredPart, 'event'> & {
+    storeId: number;
+    webhookId: number;
+    epoch: number;
+    state: 'waiting' | 'running';
+    olderTransactions: string[];
+    afterEventId: number;
+    untilEventId: number | null;
+    eventsSeen: number;
+    eventsRecovered: number;
+    /** Events that the webhook subscribes to, and the refeed event of its resource; one if the recovery is limited to it. */
+    events: string[];
+    /** The filter of the webhook and its id; null if it has none. */
+    filter: string | null;
+    filterId: string | null;
+    /** Whether the webhook was disabled since or has no url. */
+    isWebhookInactive: boolean;
+  };
+
+/** SQL condition: the webhook is still enabled, in the same epoch, and has a url. */
+const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
+
+/**
+ * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds, but may receive those of their
+ * resource. A recovery of one event ends without deliveries if the webhook does not subscribe to it any more.
+ */
+const deliverableEvents = (sql: Queryable) => sql`
+  case when r.event is null then array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null)
+    else array(select r.event where r.event = any(w.events)) end as events`;
+
+/** Returns the next `limit` unfinished recoveries of these shards. */
+export async function openRecoveries(
+  sql: Queryable,
+  shards: readonly number[],
+  after: { shard: number; webhookId: number },
+  limit: number,
+): Promise<OpenRecovery[]> {
+  return sql<OpenRecovery[]>`
+  select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.until, r.only_failed as "onlyFailed", r.resource_id as "resourceId",
+    r.response_code as "responseCode", r.response_body as "responseBody", r.state,
+    r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
+    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, w.filter, w.filter_id::text as "filterId", not ${isWebhookActive(sql)} as "isWebhookInactive"
+  from recovery r
+  join webhook w on w.shard = r.shard and w.id = r.webhook_id
+  where r.shard = any (${shards}::smallint[]) and r.state in ('waiting', 'running')
+    and (r.shard, r.webhook_id) > (${after.shard}, ${after.webhookId})
+  order by r.shard, r.webhook_id
+  limit ${limit}`;
+}
+
+/**
+ * Returns whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw
+ * the webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
+ */
+export async function haveTransactionsEnded(sql: Queryable, names: readonly string[]): Promise<boolean> {
+  return !(await isAnyOpen(sql, names));
+}
+
+/**
+ * Starts the recovery, up to the newest visible event. Returns the number of events to examine; undefined if it has started or
+ * ended already. This has to be a separate statement after `haveTransactionsEnded`, with a newer snapshot. It counts all events
+ * of the store from the beginning of the day (UTC) of `since`, which needs only the index: 10⁵ take 20 ms.
+ */
+export async function startRecovery(
+  sql: Queryable,
+  { shard, id, storeId, since, until }: OpenRecovery,
+  now: Date,
+): Promise<number | undefined> {
+  const after = firstIdOfDay(dayOf(since)) - 1;
+  const before = until === null ? sql`` : sql`and id < ${firstIdOfDay(dayOf(until) + 1)}`;
+  const [row] = await sql<{ total: number }[]>`
+    with found as (
+      select count(*) as total, max(id) as newest from event
+      where shard = ${shard} and store_id = ${storeId} and id > ${after} ${before}
+    )
+    update recovery r set state = 'running', after_event_id = ${after}, until_event_id = coalesce(f.newest, ${after}),
+      events_total = f.total, date_modified = ${now}
+    from found f
+    where r.shard = ${shard} and r.id = ${id} and r.state = 'waiting'
+    returning f.total`;
+  return row?.total;
+}
+
+/** Counts the first `limit` pending deliveries of the webhook, and how many of them are due. */
+export async function pendingOf(
+  sql: Queryable,
+  { shard, webhookId }: Pick<OpenRecovery, 'shard' | 'webhookId'>,
+  limit: number,
+  now: Date,
+): Promise<{ total: number; due: number }> {
+  const [row] = await sql<{ total: number; due: number }[]>`
+    select count(*) as total, count(*) filter (where due_at <= ${now}) as due
+    from (
+      select due_at from delivery where shard = ${shard} and webhook_id = ${webhookId} and due_at > '-infinity'
+      order by due_at, id limit ${limit}
+    ) as d`;
+  return row ?? { total: 0, due: 0 };
+}
+
+/** Returns the published versions of events that are not erased. */
+export async function versionsOf(
+  sql: Queryable,
+  { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
+  eventIds: readonly number[],
+): Promise<(FilteredEvent & { eventId: number })[]> {
+  return sql<(FilteredEvent & { eventId: number })[]>`
+    select id as "eventId", resource_id as "resourceId", date_created as "publishedAt", time_zone as "timeZone", body from event
+    where shard = ${shard} and id = any (${eventIds}::bigint[]) and store_id = ${storeId} and octet_length(body) > 0
+    order by id`;
+}
+
+/** A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. */
+export type Page = { from: number; to: number; seen: number; eventIds: readonly number[] };
+
+/**
+ * Writes the deliveries of a page and moves the cursor. `isMoved` is false if the cursor is elsewhere, because another process
+ * has written the page, the recovery has ended, the webhook is disabled or its filter has changed; the caller must then roll back.
+ */
+export async function writePage(
+  tx: Queryable,
+  { shard, id, filterId }: RecoveryKey & Pick<OpenRecovery, 'filterId'>,
+  { from, to, seen, eventIds }: Page,
+  now: Date,
+): Promise<{ isMoved: boolean; deliveryIds: number[] }> {
+  const day = dayOf(now);
+  const [row] = await tx<{ isMoved: boolean; deliveryIds: number[] }[]>`
+    with target as materialized (
+      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, w.ordering is not null as is_ordered, ${deliverableEvents(tx)}
+      from recovery r
+      join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isWebhookActive(tx)}
+        and w.filter_id is not distinct from ${filterId}::bigint
+      where r.shard = ${shard} and r.id = ${id}
+    ), made as (
+      insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+      select t.shard, ${nextDeliveryId(tx, day, tx`t.shard`)}, t.store_id, t.webhook_id, t.epoch,
+        e.id, ${now}
+      from target t
+      join event e on e.shard = ${shard} and e.id = any (${eventIds}::bigint[]) and e.store_id = t.store_id
+        and octet_length(e.body) > 0 and (e.resource_type || '/' || e.action) = any (t.events)
+      order by e.id
+      returning shard, id, webhook_id, event_id
+    ), ordered as (
+      insert into delivery_order (shard, delivery_id, webhook_id, resource_key, version)
+      select m.shard, m.id, m.webhook_id, ${resourceKey(tx, tx`e`)}, e.version
+      from made m
+      cross join lateral (select * from event e where e.shard = m.shard and e.id = m.event_id limit 1) as e
+      where exists (select from target where is_ordered) and e.version > 0
+    ), moved as (
+      update recovery r set after_event_id = ${to}, events_seen = r.events_seen + ${seen}, date_modified = ${now},
+        events_recovered = r.events_recovered + (select count(*) from made)
+      from target t
+      where r.shard = t.shard and r.id = t.id and r.state = 'running' and r.after_event_id = ${from}
+      returning 1
+    )
+    select (select count(*) from moved) = 1 as "isMoved", array(select id from made order by id) as "deliveryIds"`;
+  return row ?? { isMoved: false, deliveryIds: [] };
+}

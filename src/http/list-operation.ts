@@ -1,0 +1,146 @@
+/** Operations that list a collection. */
+import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
+import { viewType, type Document, type Link, type Naming, type Search } from '#hypermedia/document.ts';
+import { readListing } from '#hypermedia/list-query.ts';
+import { collection } from '#hypermedia/paging.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
+import {
+  withPrincipal,
+  operation,
+  type ApiRequest,
+  type Charted,
+  type OperationOptions,
+  type Operation,
+} from './operation.ts';
+import { withNarrower } from './narrower.ts';
+import type { Params } from './route.ts';
+
+/** What the items of a list belong to. `webhookId`: null for those of the whole store. */
+export type ListView = { storeId: number; webhookId: number | null };
+
+export const listView = viewType<ListView>();
+
+/**
+ * A page of results. `path` is the collection's address; `links` are added to those of paging; `rel` and `title` are
+ * set if they depend on the address, `naming` if the items were frozen with their own.
+ */
+export type Listed = {
+  path: string;
+  items: readonly Document[];
+  total: number;
+  links?: readonly Link[];
+  rel?: string;
+  title?: string;
+  naming?: Naming;
+  charts?: Charted;
+  /** A document that a designed page shows beside the collection. */
+  summary?: () => Promise<Document>;
+  /** The time zone of dates in the search form: the store's. */
+  timeZone?: string;
+  /** For lists with a page that is designed or kept live. */
+  of?: ListView;
+};
+
+/** Names of properties, each with its choices; null if any value is possible, `contains` for a text that the value contains. */
+export type SearchedBy = Readonly<Record<string, readonly string[] | null | 'contains'>>;
+
+const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['fields'] =>
+  Object.entries(searchedBy).flatMap(([name, choices]): Search['fields'] => {
+    const comparison = properties[name];
+    if (comparison === 'date')
+      return ['greaterthan', 'lessthan'].map((side) => ({ name: `${name}:${side}`, kind: 'date' }));
+    if (comparison === 'number' || comparison === 'boolean') return [{ name, kind: comparison }];
+    if (choices === 'contains') return [{ name: `${name}:contains`, kind: 'text' }];
+    return [choices === null ? { name, kind: 'text' } : { name, kind: 'enumeration', choices }];
+  });
+
+const CREATED = 'date_created';
+
+/**
+ * Returns the query in which dates without an offset, of the declared properties, have that of the time zone. `zone` is read only
+ * if there are any; without a zone they are in UTC.
+ */
+async function withOffsets(
+  query: URLSearchParams,
+  properties: Comparisons,
+  zone: () => Promise<string | undefined>,
+): Promise<URLSearchParams> {
+  const isWithout = ([name, value]: readonly [string, string]): boolean =>
+    properties[name.split(':', 1)[0] ?? ''] === 'date' && isLocalDate(value);
+  const parameters = [...query];
+  if (!parameters.some(isWithout)) return query;
+  const timeZone = (await zone()) ?? 'UTC';
+  return new URLSearchParams(
+    parameters.map(([name, value]) => {
+      const at = isWithout([name, value]) ? parseDate(value, timeZone) : undefined;
+      return [name, at === undefined ? value : formatDate(at, timeZone)];
+    }),
+  );
+}
+
+/**
+ * Defines an operation that lists a collection. `offset`, `limit`, `order`, `fields` and filters are parsed here for
+ * every collection, according to `properties`. `isOpen` permits other properties, except at addresses for which
+ * `closedAt` returns the properties.
+ */
+export function listing(
+  described: OperationOptions & {
+    /** The relation of the items, and the collection's name. */
+    rel: string;
+    title: string;
+    properties: Comparisons;
+    isOpen?: true;
+    /** Properties in the search form of pages. A date has two fields, from and to. */
+    searchedBy?: SearchedBy;
+    /** The property by whose dates a search is narrowed if it takes too long; `date_created` by default and with `closedAt`. */
+    narrowedBy?: string;
+    closedAt?: (params: Params) => Comparisons | undefined;
+    /** The relations that `zoom` may name, if any. */
+    relations?: (request: ApiRequest<undefined>) => Relations;
+    /** Returns the time zone of the store for dates without an offset; undefined for a store that does not exist. */
+    zone?: (request: ApiRequest<undefined>) => Promise<string | undefined>;
+    handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
+  },
+): Operation {
+  return operation(described, {
+    access: described.access ?? 'token',
+    properties: described.properties,
+    isOpen: described.isOpen === true,
+    closedAt: described.closedAt,
+    modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
+    handle: async (rawRequest) => {
+      const request = withPrincipal<undefined>(rawRequest);
+      const closedProperties = described.closedAt?.(request.params);
+      const { properties, isOpen = false } =
+        closedProperties === undefined ? described : { properties: closedProperties };
+      const query = await withOffsets(request.query, properties, async () => described.zone?.(request));
+      const parsed = readListing(query, {
+        properties,
+        isOpen,
+        relations: described.relations?.(request),
+      });
+      const handled = described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });
+      const result = await handled.catch((error: unknown) => {
+        const { searchedBy, narrowedBy = CREATED } = described;
+        const property = closedProperties === undefined ? narrowedBy : CREATED;
+        if (properties[property] !== 'date') throw error;
+        const fields = searchFields({ ...searchedBy, [property]: null }, properties);
+        throw withNarrower(error, { query, now: request.now }, { filters: parsed.listing.filters, property, fields });
+      });
+      const { links = [], rel = described.rel, title = described.title, timeZone = 'UTC' } = result;
+      const { path, items, total } = result;
+      const page = { query, page: parsed.listing, fields: parsed.fields };
+      const document = collection({ name: rel, rel, title, ...page, path, items, total });
+      const search = described.searchedBy && {
+        fields: searchFields(described.searchedBy, described.properties),
+        timeZone,
+      };
+      const view = result.of && listView.attach(result.of);
+      const whole = { ...document, links: [...document.links, ...links], ...(search && { search }), ...view };
+      const { naming, charts, summary } = result;
+      const parts = { ...(charts && { charts }), ...(summary && { summary }) };
+      return { status: 200, document: whole, ...(naming && { naming }), ...parts };
+    },
+  });
+}

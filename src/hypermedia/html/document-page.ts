@@ -1,0 +1,173 @@
+/**
+ * Renders a Document as a page for people, without JavaScript. Error documents embed, by convention, documents named `error` with a
+ * `message` for people, and optionally the `field` at fault and a `logref` for the operator.
+ */
+import type { Document, Naming, Property } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { sentence } from './field.ts';
+import { scriptElements } from '../scripts.ts';
+import { shell } from '../shell.ts';
+import type { View } from '../view.ts';
+import { chartsOf } from './chart/chart-cards.ts';
+import { collectionOf, collectionPage, type Collection } from './pager.ts';
+import { part, propertyList } from './content.ts';
+import { actionForms, refusedAlert } from './form.ts';
+import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
+import { narrowerSearch } from './search-form.ts';
+import { plainText } from './structured.ts';
+import { badge, isState, isTrue, stateBadge } from './property-values.ts';
+import { inSentence, labelOf } from './words.ts';
+
+function textOf({ properties }: Document, name: string): string | undefined {
+  const value = properties.find((property) => property.name === name)?.value;
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Returns the errors of a document; none if it is not an error document. */
+function errorsIn({ embedded }: Document): readonly Document[] {
+  return embedded.flatMap(({ documents }) => documents.filter(({ name }) => name === 'error'));
+}
+
+/** Renders the errors for people; the other properties repeat them for protocols. */
+function problemText(errors: readonly Document[]): Markup {
+  const references = new Set(errors.flatMap((error) => textOf(error, 'logref') ?? []));
+  return html`${errors.map((error) => {
+    const message = sentence(textOf(error, 'message') ?? 'An error occurred');
+    const field = textOf(error, 'field');
+    const isNamed = field === undefined || message.includes(field);
+    return html`<p class="alert" role="alert">${message} ${!isNamed && html`<code>${field}</code>`}</p>`;
+  })}
+  ${references.size > 0 && html`<p class="soft">Reference: <code>${[...references].join(', ')}</code></p>`}`;
+}
+
+const NO_VIEW: View = { nav: html``, session: undefined };
+
+const titleOf = (document: Document): string =>
+  document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name);
+
+/** Returns the badges beside the heading: states if the document has any, else whether it is active. */
+function badges({ properties }: Document): Markup[] {
+  const states = properties.filter(isState);
+  if (states.length > 0) return states.map(({ value }) => stateBadge(plainText(value)));
+  const active = properties.find(({ name, value }) => name === 'is_active' && value !== null);
+  if (active === undefined) return [];
+  return [isTrue(active.value) ? badge('Active', 'fine') : badge('Inactive', 'broken')];
+}
+
+/** Renders the type of the resource above the heading. */
+function kindOf(document: Document): Markup | false {
+  const kind = document.called ?? labelOf(document.name);
+  const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
+  return isCalled && html`<p class="kind">${kind}</p>`;
+}
+
+const heading = (document: Document, naming: Naming): Markup =>
+  html`${crumbs(document, naming)} ${kindOf(document)}
+    <div class="title">
+      <h1>${titleOf(document)}</h1>
+      ${badges(document)}
+    </div>`;
+
+/** Renders the notice for programmers: the address also returns other formats. */
+const footer = ({ name }: Document, naming: Naming): Markup =>
+  html`<footer class="soft">
+    <p>
+      This page as data: request its address with the header <code>Accept</code> for JSON, XML or Siren.<br />
+      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">About “${inSentence(name)}”</a>
+      <a href="${ownPath('/docs', naming)}">API documentation</a>
+    </p>
+  </footer>`;
+
+const HEADINGS: ReadonlySet<string> = new Set(['name', 'title', 'email']);
+
+/** Returns whether the heading shows the property already. */
+const isHeading = (document: Document, property: Property): boolean =>
+  isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
+
+/** Renders the notice of automatic reloading, with a link that stops it. */
+export function refreshNote({ refresh }: View): Markup | false {
+  if (refresh === undefined) return false;
+  const { seconds, isStopped, href } = refresh;
+  return isStopped
+    ? html`<p class="soft">Automatic reload is off. <a href="${href}">Reload every ${seconds} seconds</a></p>`
+    : html`<p class="soft" role="status">
+        This page reloads every ${seconds} seconds. <a href="${href}">Stop reloading</a>
+      </p>`;
+}
+
+/** Renders the important messages of a page. */
+export function adviceOf({ advice }: View): Markup | false {
+  return (
+    advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`
+  );
+}
+
+type PageParts = {
+  document: Document;
+  naming: Naming;
+  view: View;
+  collection: Collection | undefined;
+  /** Forms without fields. */
+  buttons: readonly Markup[];
+};
+
+function content({ document, naming, view, collection, buttons }: PageParts): Markup {
+  const title = titleOf(document);
+  const links = html`${linkRow(document, naming, 'Related pages')}${chartsOf(view.charts)}`;
+  if (collection !== undefined) {
+    const canCreate =
+      view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
+    return html`<div class="card">
+      ${heading(document, naming)} ${links}
+      ${collectionPage(document, collection, naming, { label: title, canCreate, liveAddress: view.liveAddress })}
+      ${buttons}
+    </div>`;
+  }
+  return html`<div class="card">
+      ${heading(document, naming)}${adviceOf(view)} ${refreshNote(view)} ${links}
+      ${propertyList(document.properties.filter((property) => !isHeading(document, property)))}
+      ${programList(document, naming)} ${buttons}
+    </div>
+    ${document.embedded.map((embedded) => html`<div class="card">${part(embedded, document, naming)}</div>`)}`;
+}
+
+const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
+  html`<div class="card">
+    ${heading(document, naming)} ${problemText(errors)}
+    ${linkRow(document, naming, 'Related pages')}${narrowerSearch(document, naming)}
+  </div>`;
+
+function whole(document: Document, naming: Naming, view: View): Markup {
+  const collection = collectionOf(document);
+  const forms = actionForms({ document, naming, view }, collection?.total === 0);
+  return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
+  ${refusedAlert({ document, view })} ${forms.refused}
+  ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
+}
+
+/** Renders a page whose content is designed for its document: in the same frame, with the message about a completed action. */
+export function renderDesigned(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
+  const { document, naming, view, main } = page;
+  return shell({
+    title: titleOf(document),
+    nav: view.nav,
+    main: html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`} ${main}`,
+    footer: footer(document, naming),
+    wide: true,
+    scripts: scriptElements((path) => ownPath(path, naming)),
+  });
+}
+
+/** Renders the page of a document. `view` is the context of the reader; without it there are no forms. */
+export function renderHtml(document: Document, naming: Naming, view: View = NO_VIEW): string {
+  const errors = errorsIn(document);
+  const isProblem = errors.length > 0;
+  return shell({
+    title: titleOf(document),
+    nav: view.nav,
+    main: isProblem ? problem(document, errors, naming) : whole(document, naming, view),
+    footer: footer(document, naming),
+    wide: !isProblem,
+    scripts: scriptElements((path) => ownPath(path, naming)),
+  });
+}

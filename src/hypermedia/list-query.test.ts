@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import type { Filter } from '#core/listing.ts';
+import { Problem } from '#core/problem.ts';
+import { readListing, type Listable } from './list-query.ts';
+
+const things: Listable = {
+  properties: { id: 'number', name: 'text', date_created: 'date', is_active: 'boolean', key: 'none' },
+  isOpen: false,
+  relations: undefined,
+};
+const open: Listable = { ...things, isOpen: true, relations: { items: { options: {} } } };
+
+const read = (query: string, listable = things) => readListing(new URLSearchParams(query), listable);
+const filters = (query: string, listable = things): Filter[] => [...read(query, listable).listing.filters];
+function faults(query: string, listable = things): string[] {
+  try {
+    read(query, listable);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof Problem && error.status === 400);
+    return error.faults.map(({ field = '-', code }) => `${field} ${code}`);
+  }
+}
+
+test('without a query a listing has the first twenty items, unordered and unfiltered', () => {
+  assert.deepEqual(read(''), {
+    listing: { offset: 0, limit: 20, order: [], filters: [] },
+    fields: null,
+    zoom: {},
+  });
+});
+
+test('order names properties, each with its direction', () => {
+  assert.deepEqual(read('order=date_created desc,name').listing.order, [
+    { property: 'date_created', descending: true },
+    { property: 'name', descending: false },
+  ]);
+  assert.deepEqual(read('order= name  asc ').listing.order, [{ property: 'name', descending: false }]);
+});
+
+test('fields may name any property of an item', () => {
+  assert.deepEqual(read('fields=name, key').fields, new Set(['name', 'key']));
+});
+
+test('zoom names relations if there are any', () => {
+  assert.deepEqual(read('zoom=items:options', open).zoom, { items: { options: {} } });
+});
+
+const typed: [string, Filter['operator'], Filter['value']][] = [
+  ['id=7', 'is', 7],
+  ['id:not=7', 'not', 7],
+  ['id:greaterthan=-1.5', 'greaterthan', -1.5],
+  ['id:lessthan=9007199254740991', 'lessthan', 9007199254740991],
+  ['id=', 'is', null],
+  ['id:not=', 'not', null],
+  ['is_active=1', 'is', true],
+  ['is_active=true', 'is', true],
+  ['is_active=0', 'is', false],
+  ['is_active:not=false', 'not', false],
+  ['name=x', 'is', 'x'],
+  ['name:not=x', 'not', 'x'],
+  ['name:greaterthan=m', 'greaterthan', 'm'],
+  ['name=', 'is', null],
+  ['name=*part*', 'like', '*part*'],
+  ['name:not=a*', 'unlike', 'a*'],
+  [String.raw`name=5\*5`, 'is', '5*5'],
+  [String.raw`name=5\**`, 'like', String.raw`5\**`],
+  [String.raw`name=a\\*`, 'like', String.raw`a\\*`],
+  [String.raw`name=C:\x`, 'is', String.raw`C:\x`],
+  ['name=100%25_', 'is', '100%_'],
+  ['date_created=2026-11-20', 'is', new Date('2026-11-20T00:00:00Z')],
+  ['date_created:greaterthan=2026-11-20T16:05:03%2B0100', 'greaterthan', new Date('2026-11-20T15:05:03Z')],
+  ['date_created:greaterthan=2026-11-20T16:05:03+0100', 'greaterthan', new Date('2026-11-20T15:05:03Z')],
+  ['date_created:lessthan=2026-11-20T16:05:03-01:30', 'lessthan', new Date('2026-11-20T17:35:03Z')],
+  ['date_created:not=2026-11-20T16:05:03.250Z', 'not', new Date('2026-11-20T16:05:03.250Z')],
+  ['date_created=2026-11-20T16:05', 'is', new Date('2026-11-20T16:05:00Z')],
+];
+for (const [query, operator, value] of typed) {
+  test(`${query} compares with a value of the property's own kind`, () => {
+    assert.deepEqual(filters(query), [{ property: query.split(/[:=]/)[0], operator, value }]);
+  });
+}
+
+test('several operators narrow one property', () => {
+  const range = filters('id:greaterthan=1&id:lessthan=9&id:not=5');
+  assert.deepEqual(
+    range.map(({ operator, value }) => [operator, value]),
+    [
+      ['greaterthan', 1],
+      ['lessthan', 9],
+      ['not', 5],
+    ],
+  );
+});
+
+const many = (count: number, part: (n: number) => string, by: string) =>
+  Array.from({ length: count }, (_, n) => part(n)).join(by);
+
+const refused: [string, string[]][] = [
+  ['colour=red', ['colour unknown_parameter']],
+  ['colour:not=red', ['colour:not unknown_parameter']],
+  ['name:like=x', ['name:like unknown_parameter']],
+  ['name:=x', ['name: unknown_parameter']],
+  ['name:not:not=x', ['name:not:not unknown_parameter']],
+  ['limit:not=1', ['limit:not unknown_parameter']],
+  ['__proto__=1', ['__proto__ unknown_parameter']],
+  ['name:constructor=1', ['name:constructor unknown_parameter']],
+  ['zoom=items', ['zoom unknown_parameter']],
+  ['name=a&name=b', ['name duplicate_parameter']],
+  ['name:not=a&name:not=b', ['name:not duplicate_parameter']],
+  ['order=name&order=id', ['order duplicate_parameter']],
+  ['fields=name&fields=id', ['fields duplicate_parameter']],
+  ['key=x', ['key invalid_parameter']],
+  ['order=key', ['order invalid_parameter']],
+  ['order=colour', ['order unknown_property']],
+  ['order=constructor', ['order unknown_property']],
+  ['order=name up', ['order invalid_parameter']],
+  ['order=name desc desc', ['order invalid_parameter']],
+  ['order=', ['order invalid_parameter']],
+  ['order=id;drop table store', ['order unknown_property']],
+  [`order=${many(6, () => 'id', ',')}`, ['order too_many']],
+  ['fields=name,colour,size', ['fields unknown_property', 'fields unknown_property']],
+  ['fields=', ['fields invalid_parameter']],
+  [`fields=${many(101, () => 'id', ',')}`, ['fields too_many']],
+  [many(21, (n) => `x${n}=1`, '&'), ['- too_many']],
+  ['id=x', ['id invalid_parameter']],
+  ['id=1*', ['id invalid_parameter']],
+  ['id=9007199254740993', ['id invalid_parameter']],
+  ['id=1e3', ['id invalid_parameter']],
+  ['id:greaterthan=', ['id:greaterthan invalid_parameter']],
+  ['is_active=yes', ['is_active invalid_parameter']],
+  ['is_active:lessthan=1', ['is_active:lessthan unknown_parameter']],
+  ['date_created=2026-02-30', ['date_created invalid_parameter']],
+  ['date_created=2026-11-20T24:00Z', ['date_created invalid_parameter']],
+  ['date_created=2026-11-20T10:00:00%2B9900', ['date_created invalid_parameter']],
+  ['date_created=0000-01-01', ['date_created invalid_parameter']],
+  ['date_created=9999-12-31T23:00-0200', ['date_created invalid_parameter']],
+  ['date_created=yesterday', ['date_created invalid_parameter']],
+  ['name=a%00', ['name invalid_parameter']],
+  ['name=*%00', ['name invalid_parameter']],
+  [`name=${'x'.repeat(1_001)}`, ['name invalid_parameter']],
+  [
+    'colour=red&id=x&limit=0&offset=x&order=size,key&fields=colour',
+    [
+      'colour unknown_parameter',
+      'id invalid_parameter',
+      'offset invalid_parameter',
+      'limit invalid_parameter',
+      'order unknown_property',
+      'order invalid_parameter',
+      'fields unknown_property',
+    ],
+  ],
+];
+for (const [query, expected] of refused) {
+  test(`${query.slice(0, 80)} is refused, with all its faults`, () => {
+    assert.deepEqual(faults(query), expected);
+  });
+}
+
+test('a message lists the possible values', () => {
+  assert.throws(() => read('colour=red'), /"colour".*offset, limit, order, fields, id, name, date_created, is_active$/);
+  assert.throws(() => read('order=colour'), /"colour".*id, name, date_created, is_active$/);
+  assert.throws(() => read('fields=colour'), /"colour".*id, name, date_created, is_active, key$/);
+});
+
+test('zoom is no property of an open collection without relations', () => {
+  assert.deepEqual(faults('zoom=items', { ...open, relations: undefined }), ['zoom unknown_parameter']);
+});
+
+const guessed: [string, Filter['operator'], Filter['value']][] = [
+  ['total=12.5', 'is', 12.5],
+  ['total:greaterthan=12.50', 'greaterthan', 12.5],
+  ['postal_code=01234', 'is', '01234'],
+  ['sku:not=1.50', 'not', '1.50'],
+  ['sku=12*', 'like', '12*'],
+  ['sku=', 'is', null],
+  ['date_shipped:lessthan=2026-11-20', 'lessthan', new Date('2026-11-20T00:00:00Z')],
+  ['__proto__=x', 'is', 'x'],
+];
+for (const [query, operator, value] of guessed) {
+  test(`${query} compares an undeclared property according to the form of its value`, () => {
+    assert.deepEqual(filters(query, open), [{ property: query.split(/[:=]/)[0], operator, value }]);
+  });
+}
+
+test('an open collection is ordered and filtered by any unambiguous name, and by no other', () => {
+  for (const name of ['9lives', 'a-b', 'a.b', 'größe', '@type', 'x'.repeat(64)]) {
+    assert.deepEqual(read(`order=${name} desc`, open).listing.order, [{ property: name, descending: true }]);
+    assert.deepEqual(filters(`${name}:not=1`, open), [{ property: name, operator: 'not', value: 1 }]);
+  }
+  assert.deepEqual(faults(`${'x'.repeat(65)}=1&a%00b=1&a b=1&a%3Db=1&a,b=1&zoom:not=1&order=a%3Db`, open), [
+    '*** unknown_parameter',
+    'a\0b unknown_parameter',
+    'a b unknown_parameter',
+    'a=b unknown_parameter',
+    'a,b unknown_parameter',
+    'zoom:not unknown_parameter',
+    'order unknown_property',
+  ]);
+});
+
+test('fields of an open collection may be any name', () => {
+  const long = 'x'.repeat(200);
+  assert.deepEqual(read(`fields=a b,a:b,limit,${long}`, open).fields, new Set(['a b', 'a:b', 'limit', long]));
+});
+
+const names = [
+  'offset',
+  'limit',
+  'order',
+  'fields',
+  'zoom',
+  'id',
+  'name',
+  'date_created',
+  'is_active',
+  'key',
+  'total',
+  '__proto__',
+];
+const ends = ['', ':', ':not', ':greaterthan', ':lessthan', ':toString'];
+const value = fc.oneof(
+  fc.string({ unit: 'grapheme' }),
+  fc.constantFrom(
+    '1',
+    '0',
+    '-0',
+    '',
+    '*',
+    '\\*',
+    'name desc',
+    'id,name',
+    '2026-11-20T16:05:03 0000',
+    '99999999999999999',
+  ),
+  fc.date({ noInvalidDate: true }).map(String),
+  fc.double().map(String),
+);
+const pair = fc.tuple(
+  fc.oneof(
+    fc.tuple(fc.constantFrom(...names), fc.constantFrom(...ends)).map((parts) => parts.join('')),
+    fc.string(),
+  ),
+  value,
+);
+
+/** What PostgreSQL accepts as a value. */
+function isSound({ value: found }: Filter): boolean {
+  if (typeof found === 'number') return Math.abs(found) <= Number.MAX_SAFE_INTEGER;
+  if (typeof found === 'string') return found !== '' && !found.includes('\0') && found.length <= 2_000;
+  return found instanceof Date ? /^[0-9]{4}-/.test(found.toISOString()) : true;
+}
+
+test('any query gives a listing or a 400, and nothing else', () => {
+  fc.assert(
+    fc.property(fc.array(pair, { maxLength: 6 }), fc.constantFrom(things, open), (pairs, listable) => {
+      try {
+        const { listing } = readListing(new URLSearchParams(pairs), listable);
+        assert.ok(listing.filters.every(isSound));
+      } catch (error) {
+        assert.ok(error instanceof Problem && error.status === 400 && error.faults.length > 0, String(error));
+      }
+    }),
+    { numRuns: 5_000 },
+  );
+});

@@ -1,0 +1,280 @@
+/** The operations of one webhook: read, PATCH, PUT, delete. */
+import { isDeepStrictEqual } from 'node:util';
+import { transaction } from '#db/pool.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { readFieldsOf } from '#hypermedia/list-query.ts';
+import { withFields } from '#hypermedia/paging.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { addressOfWebhooks, versionOf } from './webhook-document.ts';
+import {
+  WEBHOOK_PROPERTIES,
+  defaults,
+  parseInput,
+  settingsOfRow,
+  type Draft,
+  type Settings,
+  type WebhookInput,
+  type Schemas,
+  type WebhookPart,
+} from './webhook-fields.ts';
+import { lockAccessOf, userAfter } from './app-access/app-access.ts';
+import {
+  CHANGE_SCOPES,
+  READ_SCOPES,
+  findForbiddenReason,
+  keyOf,
+  openKey,
+  openWebhook,
+  sealRequest,
+  sealBinding,
+  seesKey,
+  documentFor,
+  notifyOfNewKey,
+  webhookOf,
+  type WebhookDeps,
+  isOfApp,
+  isSameRequest,
+  NEEDS_KEY,
+  redirectFaults,
+  requireChangeable,
+  revealsKey,
+  valueFaults,
+  withStoredSecrets,
+} from './webhook-access.ts';
+import { requireConsent } from './handshake.ts';
+import { adviceOfWebhook } from './health/advice.ts';
+import { retryOf } from './retry.ts';
+import { statisticsOfWebhook } from './health/health-operations.ts';
+import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
+import { recordWebhook } from './webhook-audit.ts';
+import { keysAfterUpdate, withCurrentKeys, mergeInput, stopsDeliveries } from './webhook.ts';
+
+type Change = 'part' | 'whole';
+type ChangeRequest = ApiRequest<WebhookPart>;
+
+/**
+ * Returns whether the stored key stays: a PATCH does not name it, or a reader who may not see the key sends back the null that is
+ * shown in its place.
+ */
+const keepsKey = (kind: Change, input: WebhookInput, body: WebhookPart, isKeyVisible: boolean): boolean =>
+  input.encryptionKey === undefined ? kind === 'part' : body.encryption_key === null && !isKeyVisible;
+
+/** Returns the requested key, sealed; if it equals the stored key, the stored bytes, so that the update changes nothing. */
+function sealedKey(
+  deps: WebhookDeps,
+  stored: WebhookRow,
+  { encryptionKey: newKey = null }: WebhookInput,
+): Buffer | null {
+  if (newKey === null) return null;
+  return openKey(deps, stored) === newKey ? stored.encryptionKey : deps.sealer.seal(newKey, sealBinding(stored.id));
+}
+
+const IS_HELD_IS_FIXED: Fault = {
+  code: 'invalid_value',
+  message: 'is_held is fixed at creation: create another webhook instead',
+  field: 'is_held',
+};
+
+/** Whether an app sees the deliveries depends on the resource of their webhook (`seesHistory`). */
+const APP_IS_FIXED: Fault = {
+  code: 'invalid_value',
+  message:
+    'event_resource app cannot be replaced, because only some apps may see its deliveries: create another webhook',
+  field: 'event_resource',
+};
+
+/**
+ * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
+ */
+function validateChange(
+  deps: WebhookDeps,
+  request: ChangeRequest,
+  kind: Change,
+  stored: WebhookRow,
+  forbidden: string | null,
+) {
+  const { body, principal } = request;
+  const sent = parseInput(body);
+  const isKeyVisible = seesKey(principal, stored);
+  const current = { stored, isVisible: isKeyVisible };
+  const input = withStoredSecrets(sent, current);
+  const isKeyKept = keepsKey(kind, input, body, isKeyVisible);
+  const hasKey = isKeyKept ? stored.encryptionKey !== null : typeof input.encryptionKey === 'string';
+  const { isHeld } = stored;
+  const draft: Draft = kind === 'part' ? settingsOfRow(stored) : { ...defaults, isHeld };
+  // Validates the other settings with the unchanged is_held.
+  // An app that changes the url of a webhook gets its events, also of one that a person created.
+  const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
+  const context = { hasKey, forbidden, headerPrefix: deps.config.naming.webhookHeaderPrefix, isOfApp: isAppInvolved };
+  const merged = mergeInput(draft, { ...input, isHeld }, context);
+  const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
+  // An invalid url has no origin, and is rejected anyway.
+  const isValid = merged.faults.length === 0;
+  const reveals = !isKeyVisible && isKeyKept && hasKey && isValid && revealsKey(stored, merged.settings);
+  const faults = [
+    ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
+    ...(stored.eventResource === 'app' && merged.settings.eventResource !== 'app' ? [APP_IS_FIXED] : []),
+    ...(reveals ? [NEEDS_KEY] : []),
+    ...(isValid ? redirectFaults(sent, merged.settings, current) : []),
+    ...valueFaults(merged.settings, stored),
+    ...merged.faults,
+  ];
+  return { input, isKeyKept, ...merged, faults };
+}
+
+/** Returns the sealed columns of the request, to keep them if nothing changes, even if they cannot be decrypted. */
+const storedColumns = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
+
+/**
+ * Requires the consent of the endpoint if the change sets another url: before the transaction, because the endpoint may take
+ * seconds. A change that is rejected anyway sends no request.
+ */
+async function requireConsentToChange(
+  deps: WebhookDeps,
+  request: ChangeRequest,
+  kind: Change,
+  unlocked: WebhookRow,
+  forbidden: string | null,
+): Promise<void> {
+  if (deps.handshake === undefined || !request.body.url) return;
+  const stored = openWebhook(deps, withCurrentKeys(unlocked, request.now));
+  const { settings, faults } = validateChange(deps, request, kind, stored, forbidden);
+  if (settings.url === stored.url) return;
+  request.unmodified(versionOf(stored));
+  if (faults.length > 0) throw invalid(...faults);
+  await requireConsent(deps, settings.url, stored.storeId);
+}
+
+/**
+ * Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. If nothing differs, nothing is
+ * written: version and date stay.
+ */
+async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> {
+  const { sql, changelog, announce, onChanged } = deps;
+  const key = keyOf(request);
+  // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
+  const unlocked = await webhookOf(sql, request);
+  requireChangeable(unlocked);
+  const forbidden = await findForbiddenReason(deps, request.body.url);
+  await requireConsentToChange(deps, request, kind, unlocked, forbidden);
+  const { before, after: changed } = await transaction(sql, async (tx) => {
+    // Locks the grant before the webhook: the end of a grant takes its locks in this order.
+    const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
+    const access = willBeActive ? await lockAccessOf(tx, deps.accounts, unlocked) : undefined;
+    const row = await lockWebhook(tx, key);
+    if (row === undefined) throw notFound('webhook');
+    const stored = openWebhook(deps, withCurrentKeys(row, request.now));
+    request.unmodified(versionOf(stored));
+    const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);
+    if (faults.length > 0) throw invalid(...faults);
+    const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
+    const columns = {
+      ...settings,
+      ...(isSameRequest(settings, stored) ? storedColumns(row) : sealRequest(deps, key.id, settings)),
+      ...keysAfterUpdate(stored, settings, isKeyKept ? stored.encryptionKey : sealedKey(deps, stored, input)),
+      user: userAfter(stored, settings, access),
+    };
+    const present = { ...stored, ...storedColumns(row) };
+    if (isDeepStrictEqual(present, { ...present, ...columns })) return { before: row, after: row };
+    await updateWebhook(tx, {
+      ...columns,
+      ...key,
+      storeId: stored.storeId,
+      inactiveReason: stored.inactiveReason,
+      stopsDeliveries: stopsDeliveries(stored, settings),
+      now: request.now,
+    });
+    const after = await findWebhook(tx, key);
+    if (after === undefined) throw new Error(`Webhook ${key.id} not found after its update`);
+    await recordWebhook(tx, changelog, { before: stored, after: openWebhook(deps, after) }, request);
+    await announce(tx, key.shard, [key.id]);
+    // What failed at the old url is attempted at the new one: workers are notified in this order, and read the url first.
+    const isMoved = settings.url !== stored.url && settings.url !== null && settings.isActive;
+    if (isMoved) await deps.retryNow(tx, retryOf(stored, deps.clock.now()));
+    return { before: stored, after };
+  });
+  onChanged({ shard: key.shard, id: key.id });
+  notifyOfNewKey(deps, request, before, changed);
+  return changed;
+}
+
+/** Returns the further faults of a body that the schema has already rejected; locks and writes nothing. */
+async function review(deps: WebhookDeps, request: ChangeRequest, kind: Change) {
+  const stored = openWebhook(deps, await webhookOf(deps.sql, request));
+  return validateChange(deps, request, kind, stored, await findForbiddenReason(deps, request.body.url)).faults;
+}
+
+const createRead = (deps: WebhookDeps): Operation =>
+  guarded({
+    summary: 'One webhook',
+    scopes: READ_SCOPES,
+    modifiers: ['fields'],
+    selects: Object.keys(WEBHOOK_PROPERTIES),
+    handle: async (request) => {
+      const webhook = await webhookOf(deps.sql, request);
+      return {
+        status: 200,
+        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
+        ...statisticsOfWebhook(deps, keyOf(request), request.now),
+        advice: async () => adviceOfWebhook(deps, webhook, request.now),
+      };
+    },
+  });
+
+export function createItem(
+  deps: WebhookDeps,
+  { part, whole }: Schemas,
+): Record<'read' | 'patch' | 'replace' | 'remove', Operation> {
+  return {
+    read: createRead(deps),
+    patch: accepting({
+      summary: 'Changes the given properties and leaves the others unchanged',
+      scopes: CHANGE_SCOPES,
+      title: 'Change this webhook',
+      isConditional: true,
+      input: part,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
+      review: (request) => review(deps, request, 'part'),
+      handle: async (request) => ({
+        status: 200,
+        document: documentFor(deps, await change(deps, request, 'part'), request),
+      }),
+    }),
+    replace: accepting({
+      title: 'Replace this webhook',
+      isConditional: true,
+      summary: 'Replaces the webhook; absent optional properties return to their defaults',
+      scopes: CHANGE_SCOPES,
+      input: whole,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
+      review: (request) => review(deps, request, 'whole'),
+      handle: async (request) => ({
+        status: 200,
+        document: documentFor(deps, await change(deps, request, 'whole'), request),
+      }),
+    }),
+    remove: guarded({
+      summary: 'Deletes the webhook; its pending deliveries are not attempted',
+      scopes: CHANGE_SCOPES,
+      title: 'Delete this webhook',
+      isConditional: true,
+      isSensitive: true,
+      handle: async (request) => {
+        const key = keyOf(request);
+        const { storeId } = await transaction(deps.sql, async (tx) => {
+          const row = await lockWebhook(tx, key);
+          if (row === undefined) throw notFound('webhook');
+          requireChangeable(row);
+          const stored = openWebhook(deps, withCurrentKeys(row, request.now));
+          request.unmodified(versionOf(stored));
+          await deleteWebhook(tx, key);
+          await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
+          await deps.announce(tx, key.shard, [key.id]);
+          return stored;
+        });
+        deps.onChanged({ shard: key.shard, id: key.id });
+        return { status: 204, next: addressOfWebhooks(storeId, deps.config.baseUrl) };
+      },
+    }),
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * How many files of src/ five requests pass through, from V8's coverage of a running server: a reader who follows a request opens as
+ * many. Counts each file with a function that runs in every round, more often than while the server is idle; the top level of a
+ * file does not count. `HALCYON_TEST_FILES=1` lists them.
+ */
+import assert from 'node:assert/strict';
+import { Session } from 'node:inspector/promises';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { startTestApp } from '../setup/app.ts';
+import { letAppIn } from '../setup/grant-access.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const SOURCE = `file://${process.cwd()}/src/`;
+const inspector = new Session();
+
+/** Returns how often each function of src/ has run since the last call, by its file and position. */
+async function callsSince(): Promise<Map<string, number>> {
+  const { result } = await inspector.post('Profiler.takePreciseCoverage');
+  return new Map(
+    result
+      .filter(({ url }) => url.startsWith(SOURCE))
+      .flatMap(({ url, functions }) =>
+        functions.map(({ ranges: [whole] }): [string, number] => [
+          `${url.slice(SOURCE.length)} ${whole?.startOffset}`,
+          // V8 leaves out the top level of some files, which begins at 0.
+          whole?.startOffset === 0 ? 0 : (whole?.count ?? 0),
+        ]),
+      ),
+  );
+}
+
+const RUNS = 10;
+const ROUNDS = 3;
+/** By then the worker has checked all shards after its start. */
+const WARMING_MS = 6_000;
+
+/** Returns the files of one round: those with a function that each run calls, more often than an idle server does in the same time. */
+async function filesOfRound(run: () => Promise<unknown>): Promise<Set<string>> {
+  await callsSince();
+  const began = performance.now();
+  for (let runs = 0; runs < RUNS; runs += 1) await run();
+  const calls = await callsSince();
+  await pause(performance.now() - began);
+  const idle = await callsSince();
+  const passed = [...calls].filter(([place, count]) => count >= RUNS && count > (idle.get(place) ?? 0));
+  return new Set(passed.map(([place]) => place.slice(0, place.indexOf(' '))));
+}
+
+/** Returns the files of every round, so that what a timer runs in one of them does not count. */
+async function filesOf(run: () => Promise<unknown>): Promise<string[]> {
+  const warmedAt = performance.now() + WARMING_MS;
+  do await run();
+  while (performance.now() < warmedAt);
+  let files = await filesOfRound(run);
+  for (let round = 1; round < ROUNDS; round += 1) files = files.intersection(await filesOfRound(run));
+  return [...files].toSorted();
+}
+
+const app = await startTestApp();
+const receiver = await startReceiver();
+const store = `/stores/${app.storeId}`;
+const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const settings = { name: 'Customers', format: 'json', encryption_key: key, event_resource: 'customer' };
+const made = await app.api('POST', `${store}/webhooks`, { body: { ...settings, url: receiver.url } });
+const webhook = `/webhooks/${((await made.json()) as { id: number }).id}`;
+const { baseUrl, sql, userId, storeId, clock } = app;
+const client = await createClient(sql, {
+  name: 'Way',
+  redirectUris: ['https://app.example.com/cb'],
+  trusted: false,
+  now: clock.now(),
+});
+let tokens = await letAppIn({ sql, baseUrl }, { clientId: client.client_id, userId, storeId, now: clock.now() });
+let customer = 0;
+
+const signedIn = await fetch(`${baseUrl}/sign-in`, {
+  method: 'POST',
+  redirect: 'manual',
+  headers: { 'Sec-Fetch-Site': 'same-origin' },
+  body: new URLSearchParams({ email: 'owner@example.com', password: 'a long password' }),
+});
+const cookie = signedIn.headers
+  .getSetCookie()
+  .map((one) => one.split(';', 1)[0])
+  .join('; ');
+
+/** `limit`: no more than these. The goals of the design are 60, 45, 25, 18 and 45. */
+const ways: readonly (readonly [name: string, limit: number, run: () => Promise<unknown>])[] = [
+  [
+    'publish → delivered',
+    100,
+    async () => {
+      const body = { event: 'customer/created', resource: { id: (customer += 1), first_name: 'Zoë' } };
+      await app.api('POST', `${store}/events`, { body, token: app.platformToken });
+      await until(
+        async () => receiver.got.length,
+        (count) => count === customer,
+      );
+      await until(
+        () => sql`select from delivery`,
+        (rows) => rows.length === 0,
+      );
+    },
+  ],
+  [
+    'PATCH of a webhook',
+    100,
+    async () => (await app.api('PATCH', webhook, { body: { name: `Name ${Math.random()}` } })).text(),
+  ],
+  ['GET of a webhook', 100, async () => (await app.api('GET', webhook)).text()],
+  [
+    'refresh of a token',
+    100,
+    async () => {
+      const body = new URLSearchParams({
+        grant_type: 'refresh_token',
+        refresh_token: tokens.refresh_token ?? '',
+        client_id: client.client_id,
+        client_secret: client.client_secret ?? '',
+      });
+      const response = await fetch(`${baseUrl}/token`, { method: 'POST', body });
+      if (response.status !== 200) throw new Error(`No token: ${response.status} ${await response.text()}`);
+      tokens = (await response.json()) as typeof tokens;
+    },
+  ],
+  [
+    'page of a webhook',
+    100,
+    async () => {
+      const response = await fetch(baseUrl + webhook, { headers: { Accept: 'text/html', Cookie: cookie } });
+      assert.match(await response.text(), /<h2>Settings<\/h2>/);
+    },
+  ],
+];
+
+inspector.connect();
+await inspector.post('Profiler.enable');
+await inspector.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+
+for (const [name, limit, run] of ways)
+  test(`few files are passed through: ${name}`, async (t) => {
+    const files = await filesOf(run);
+    t.diagnostic(`${files.length} files`);
+    if (process.env['HALCYON_TEST_FILES'] !== undefined) for (const file of files) t.diagnostic(`  ${file}`);
+    assert.ok(files.length <= limit, `${files.length} files:\n${files.join('\n')}`);
+  });
