@@ -13,7 +13,7 @@ import {
   WRITERS,
   zonedStatements,
 } from './architecture/tables.ts';
-import { ellipticComments } from './architecture/comments.ts';
+import { ellipticComments, namesOfMissingFiles } from './architecture/comments.ts';
 import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
@@ -45,6 +45,7 @@ const PLAIN = [
 const PACKAGES = ['packages/receiver/src', 'packages/publisher/src'];
 const src = (await Promise.all(['src', ...PACKAGES].map((folder) => readTree(ROOT, folder)))).flat();
 const all = [...src, ...(await readTree(ROOT, 'test'))];
+const programs = (await Promise.all(['bench', 'scripts'].map((folder) => readTree(ROOT, folder)))).flat();
 
 const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['a module imports only the modules that the table allows', forbiddenImports],
@@ -66,6 +67,8 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
 ];
 
 for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));
+
+test('a file that a comment names exists', () => assert.deepEqual(namesOfMissingFiles([...all, ...programs]), []));
 
 test('every file has a name that describes its content', () => assert.deepEqual(vagueNames(all), []));
 

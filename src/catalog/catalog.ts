@@ -1,5 +1,5 @@
 /**
- * The catalog: resource types, their events, and their zoomable relations. The operator may declare more in a file (`own/file.ts`),
+ * The catalog: resource types, their events, and their zoomable relations. The operator may declare more in a file (`own/events-file.ts`),
  * which a process adds at its start, before routes and schemas are made.
  */
 import type { Fault } from '#core/problem.ts';

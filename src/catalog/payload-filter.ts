@@ -1,6 +1,6 @@
 /**
  * Filters of webhooks: `total_order:greaterthan=100&currency_code=EUR`, compiled to a predicate over a published resource. A
- * condition has the result of the same filter of a list in SQL (`db/listing.ts`, `db/open-listing.ts`), in a database whose
+ * condition has the result of the same filter of a list in SQL (`db/list-conditions.ts`, `db/open-listing.ts`), in a database whose
  * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ. Only patterns
  * are limited to the first characters of a text.
  */

@@ -107,7 +107,7 @@ export function resourceHead(address: Address): Document {
 }
 
 /** The published JSON of a resource. */
-export const resourceView = viewType<JsonObject>();
+export const resourceView = viewType<JsonObject>('resource');
 
 /** Returns the Document of a version in the given shape. */
 export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Document {

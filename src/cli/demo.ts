@@ -151,7 +151,7 @@ export type Demo = Running & {
 };
 
 const EMAIL = 'owner@example.com';
-/** The store is older than its first orders (demo-day.ts). */
+/** The store is older than its first orders. */
 const AGE_MS = 25 * 3_600_000;
 
 async function read(path: string): Promise<DemoFile | undefined> {

@@ -9,6 +9,8 @@ export function deriveKeys([secret, ...others]: Keys, purpose: string): Keys {
   return [derive(secret), ...others.map(derive)];
 }
 
+// Decides which key of a webhook is valid during a rotation. Pure.
+
 /** `Key`: sealed or opened. During a rotation there is a next key, and the time at which it becomes the current one. */
 export type Rotating<Key> = { encryptionKey: Key | null; nextEncryptionKey: Key | null; rotationEndsAt: Date | null };
 

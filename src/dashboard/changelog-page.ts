@@ -9,7 +9,7 @@ import { isTrue } from '#hypermedia/html/property-values.ts';
 import { labelOf, inSentence } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { addressOf, resourceView } from '#catalog/resource-document.ts';
+import { addressOf, resourceView, type JsonObject } from '#catalog/resource-document.ts';
 import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { byDay, datedItems } from './days.ts';
 
@@ -155,13 +155,31 @@ export function sentenceOf(entry: Entry, names: Names): Sentence {
   return { subject: subjectOf(entry, names), ...predicateOf(entry, names) };
 }
 
+type Choices = readonly (readonly [value: string, text: string])[];
+
+const KINDS: Choices = [
+  ['webhook', 'Webhooks'],
+  ['grant', 'Apps'],
+  ['member', 'Members'],
+  ['invitation', 'Invitations'],
+  ['store', 'Store'],
+];
+
+const isFacts = (value: Value | undefined): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Returns whether the page can describe the resource: another release may have written it. */
+const isEntry = (resource: JsonObject): boolean =>
+  KINDS.some(([kind]) => kind === resource['resource']) &&
+  typeof resource['resource_id'] === 'number' &&
+  ['action', 'actor', 'date_created'].every((name) => typeof resource[name] === 'string') &&
+  (isFacts(resource['before']) || isFacts(resource['after']));
+
 /** Returns the entries of the document; undefined if they cannot be described in sentences below the headings of days. */
 export function entriesOf(document: Document, naming: Naming): readonly Entry[] | undefined {
-  const entries = datedItems(document, naming, resourceView);
-  // Halcyon makes the resources of this type itself, with this schema.
-  return entries === undefined || entries.length === 0
-    ? undefined
-    : (entries as readonly unknown[] as readonly Entry[]);
+  const resources = datedItems(document, naming, resourceView);
+  if (resources === undefined || resources.length === 0 || !resources.every(isEntry)) return undefined;
+  return resources as readonly unknown[] as readonly Entry[];
 }
 
 function factText(name: string, value: Value | undefined): string {
@@ -221,16 +239,6 @@ function row(entry: Entry, time: string, { names, naming, storeId }: RowContext)
   return html`<p><strong>${subject}</strong> ${verb} ${shownObject} ${end}</p>
     ${details(entry, { label, href: hrefOf(address, naming) })}`;
 }
-
-type Choices = readonly (readonly [value: string, text: string])[];
-
-const KINDS: Choices = [
-  ['webhook', 'Webhooks'],
-  ['grant', 'Apps'],
-  ['member', 'Members'],
-  ['invitation', 'Invitations'],
-  ['store', 'Store'],
-];
 
 /** The filters of the form: the parameter of the API, its label, and its choices. */
 const filtersOf = ({ members, apps }: Names): readonly (readonly [name: string, label: string, choices: Choices])[] => [

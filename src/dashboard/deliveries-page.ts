@@ -101,13 +101,21 @@ function bulkAction(
   return fixedForm(actionOf(webhook, 'recover'), { values, button }, { document, naming, view });
 }
 
-export type ListedDeliveries = { deliveries: readonly DeliveryView[]; webhookId: number | null };
+type DatedDelivery = DeliveryView & { dateCreated: string };
+export type ListedDeliveries = { deliveries: readonly DatedDelivery[]; webhookId: number | null };
 
-/** Returns the deliveries of the document; undefined if it lists others than those of a webhook or a store, or only parts of them. */
+/**
+ * Returns the deliveries of the document; undefined if it lists others than those of a webhook or a store, only parts of them, or one
+ * whose event has expired and has no date.
+ */
 export function deliveriesOf(document: Document, naming: Naming): ListedDeliveries | undefined {
   const list = listView.of(document);
   const deliveries = list && datedItems(document, naming, deliveryView);
-  return deliveries && { deliveries, webhookId: list.webhookId };
+  if (deliveries === undefined || list === undefined) return undefined;
+  const dated = deliveries.flatMap((delivery) =>
+    delivery.dateCreated === null ? [] : [{ ...delivery, dateCreated: delivery.dateCreated }],
+  );
+  return dated.length < deliveries.length ? undefined : { deliveries: dated, webhookId: list.webhookId };
 }
 
 const MINUTE_MS = 60_000;
@@ -270,7 +278,7 @@ export function deliveriesPage(
       ? empty(path, filters.length > 0)
       : html`${byDay(
           deliveries,
-          ({ dateCreated }) => dateCreated ?? '',
+          ({ dateCreated }) => dateCreated,
           (delivery) => row(delivery, { webhooks, naming, now }),
         )}
         ${pager(document, collection, naming)}`;

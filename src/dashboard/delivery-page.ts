@@ -28,7 +28,7 @@ export function shellWord(text: string): string {
 
 /**
  * The last header that Halcyon sends beside the secret ones: the additional headers of the webhook follow, then signatures or the
- * token of a platform (`delivery/attempt/request.ts`).
+ * token of a platform (`delivery/attempt/attempt-request.ts`).
  */
 const LAST_OPEN_HEADER = /^webhook-timestamp:/im;
 /** curl makes these headers itself. */

@@ -25,7 +25,7 @@ const STREAMS_PER_STORE_MAX = 20;
 const RETRY_AFTER_SECONDS = '5';
 
 type Store = { shard: number; storeId: number };
-/** `seen`: the activity of the store (live-sql.ts) when the page was rendered, or when it was last notified. */
+/** `seen`: the activity of the store (`readActivity` in lists-sql.ts) when the page was rendered, or when it was last notified. */
 type Stream = { readable: Readable; isAllowed: () => Promise<boolean>; seen: string };
 type OpenStore = Store & { streams: Set<Stream> };
 

@@ -2,9 +2,8 @@
 import { connect, Socket } from 'node:net';
 import { Client, DatabaseError as ServerError, type ClientConfig, type QueryResult } from 'pg';
 import type { Servers } from './servers.ts';
-import type { Command, Rows } from './statement.ts';
+import { decoderOf, type Command, type Rows } from './statement.ts';
 import { isUnavailable } from './unavailable.ts';
-import { decoderOf } from './values.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;

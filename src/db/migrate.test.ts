@@ -188,9 +188,13 @@ test(
     values (7, 263, 'Z9', now(), 'transaction', 'b1')`;
     const identities = () => sql`select identity from database_identity`;
     const before = [...(await identities())];
-    assert.deepEqual(await migrate(sql, MIGRATIONS), { applied: ['0038-schema.sql'] });
+    const names = (await migrationsIn(MIGRATIONS)).map(({ name }) => name);
+    assert.deepEqual(await migrate(sql, MIGRATIONS), { applied: names });
     assert.equal(await dumpSchema(sql), await readFile(SCHEMA_FILE, 'utf8'));
-    assert.deepEqual([...(await listOf(sql))], [{ name: '0038-schema.sql' }]);
+    assert.deepEqual(
+      (await listOf(sql)).map(({ name }) => name),
+      names,
+    );
     assert.deepEqual([...(await identities())], before);
     const rows = await sql`select id, parent_id as parent from resource order by id`;
     assert.deepEqual(

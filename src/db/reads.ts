@@ -68,6 +68,8 @@ export function createReads(pool: Connections, again: (command: Command) => Resu
   });
 }
 
+// Shared reads: keys that are looked up while a read runs share the next one, and callers with the same key share a row.
+
 /** Keys of one read. */
 const KEYS_MAX = 500;
 /** A read that takes longer no longer delays the next one: its connection may be lost. */

@@ -1,6 +1,5 @@
 /** The work that parts of a worker pass to each other: lanes to load and send, shards that were gained or lost. */
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Discovery } from './queue/discovery.ts';
 import type { Dispatcher } from './queue/dispatcher.ts';
@@ -77,13 +76,13 @@ export type ShardEvents = Pick<ShardWork, 'gained' | 'lost' | 'kept' | 'drain' |
  * once, after all of them are constructed and before the first shard is taken.
  */
 export class ShardWork {
-  readonly #clock: Clock;
+  readonly #runtime: Pick<Runtime, 'clock' | 'log'>;
   readonly #laneWork: Pick<LaneWork, 'send' | 'reload'>;
   #linked: ShardParts | undefined;
   #changedAtMs = 0;
 
-  constructor(clock: Clock, laneWork: Pick<LaneWork, 'send' | 'reload'>) {
-    this.#clock = clock;
+  constructor(runtime: Pick<Runtime, 'clock' | 'log'>, laneWork: Pick<LaneWork, 'send' | 'reload'>) {
+    this.#runtime = runtime;
     this.#laneWork = laneWork;
   }
 
@@ -102,7 +101,7 @@ export class ShardWork {
   }
 
   noteChange(): void {
-    this.#changedAtMs = this.#clock.now().getTime();
+    this.#changedAtMs = this.#runtime.clock.now().getTime();
   }
 
   /** Loads the quarantine of taken shards, then their work. */
@@ -113,10 +112,18 @@ export class ShardWork {
 
   async #begin(shards: readonly number[]): Promise<void> {
     const { lanes, quarantine, discovery } = this.#parts;
-    const ready = await quarantine.load(shards);
-    // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory already.
-    this.#laneWork.send(lanes.ofShards(ready));
-    discovery.scanShards(ready);
+    try {
+      const ready = await quarantine.load(shards);
+      // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory already.
+      this.#laneWork.send(lanes.ofShards(ready));
+      discovery.scanShards(ready);
+    } catch (error) {
+      this.#runtime.log.error(
+        { err: error, shards },
+        'starting the work of shards failed; their webhooks are scanned again',
+      );
+      discovery.scanShards(shards);
+    }
   }
 
   /** Aborts the exchanges of lost shards and discards their queues at once. */
@@ -134,7 +141,7 @@ export class ShardWork {
     discovery.scanShards(shards);
   }
 
-  /** Stops taking work for the shards. Resolves with the first shards whose deliveries are all recorded. */
+  /** Resolves with the first of the shards whose deliveries are all recorded, while the owner takes no new work for them. */
   async drain(shards: readonly number[]): Promise<number[]> {
     const { lanes, quarantine, dispatcher } = this.#parts;
     quarantine.release(({ shard }) => shards.includes(shard));
@@ -150,53 +157,5 @@ export class ShardWork {
   /** Returns whether results of the shard are not recorded yet. */
   isRecording(shard: number): boolean {
     return this.#parts.recorder.isRecording(shard);
-  }
-}
-
-type HandBackDeps = {
-  log: Log;
-  work: Pick<ShardEvents, 'drain' | 'kept'>;
-  /** Gives the shards up and then updates the table. */
-  release: (shards: number[]) => Promise<void>;
-  /** Called when shards leave `inProgress`. */
-  onFinished: () => void;
-};
-
-/** Hands shards back: takes no new work for them and releases each once all its work is recorded. */
-export class HandBack {
-  readonly #deps: HandBackDeps;
-  readonly #inProgress = new Set<number>();
-
-  constructor(deps: HandBackDeps) {
-    this.#deps = deps;
-  }
-
-  get inProgress(): ReadonlySet<number> {
-    return this.#inProgress;
-  }
-
-  /** Releases each shard as soon as it is empty, so that a slow receiver does not delay the other shards. */
-  async start(shards: readonly number[]): Promise<void> {
-    const { log, work, release } = this.#deps;
-    let remaining = [...shards];
-    for (const shard of shards) this.#inProgress.add(shard);
-    try {
-      while (remaining.length > 0) {
-        const empty = await work.drain(remaining);
-        await release(empty);
-        this.#finish(empty);
-        remaining = remaining.filter((shard) => this.#inProgress.has(shard));
-      }
-    } catch (error) {
-      log.warn({ err: error }, 'handing back shards failed');
-      this.#finish(remaining);
-      work.kept(remaining);
-    }
-  }
-
-  /** Removes shards that were released or that stay owned. */
-  #finish(shards: readonly number[]): void {
-    for (const shard of shards) this.#inProgress.delete(shard);
-    this.#deps.onFinished();
   }
 }

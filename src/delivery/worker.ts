@@ -70,7 +70,7 @@ function createParts(
   const bodies = new Bodies(runtime, settings);
   const lanes = new Lanes(settings, bodies);
   const work = new LaneWork();
-  const shardWork = new ShardWork(runtime.clock, work);
+  const shardWork = new ShardWork(runtime, work);
   const ownership = new Ownership({ direct, clock, log }, settings, metrics.shards, shardWork);
   // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
   const quarantine = new Quarantine(runtime, ownership, work);

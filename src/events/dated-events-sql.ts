@@ -42,7 +42,7 @@ async function findInDay(
 
 /**
  * Returns the ids of the store's events that the filters on `date_created` admit; undefined without such a filter. Ids rise with the
- * dates, except for those of blocks that were used at the same time (`events/publish/batch.ts`): the days at the ends of the range
+ * dates, except for those of blocks that were used at the same time (`events/publish/publish-batch.ts`): the days at the ends of the range
  * are read. `ids` is exact unless `others` has the dates, too.
  */
 export async function findEventsOfDates(

@@ -1,6 +1,6 @@
 /**
  * `/health/live` and `/health/ready` at the address of the API; the metrics listener serves them, too
- * (metrics/server.ts).
+ * (metrics/metrics-server.ts).
  */
 import { Type } from 'typebox';
 import type { Health } from '#core/health.ts';

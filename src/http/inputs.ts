@@ -13,9 +13,9 @@ export type Hints = {
   choices?: readonly string[];
   /** Forms generate a value, such as a key. */
   isGenerated?: true;
-  /** Only the scope platform may change it; forms show it to no other caller. */
   /** A change needs a person who proved a moment ago who they are. */
   isSensitive?: true;
+  /** Only the scope platform may change it; forms show it to no other caller. */
   isOfPlatform?: true;
   /** For programs only: pages do not show it. */
   isForPrograms?: true;

@@ -19,7 +19,7 @@ import type { Params } from './route.ts';
 /** What the items of a list belong to. `webhookId`: null for those of the whole store. */
 export type ListView = { storeId: number; webhookId: number | null };
 
-export const listView = viewType<ListView>();
+export const listView = viewType<ListView>('list');
 
 /**
  * A page of results. `path` is the collection's address; `links` are added to those of paging; `rel` and `title` are

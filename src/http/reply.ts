@@ -136,6 +136,22 @@ export function representationHeaders(reply: FastifyReply, representation: Repre
   reply.header('Content-Type', contentTypeOf(representation));
 }
 
+/** Returns the document with its secrets replaced by `confirmAt`, where the reader proves who they are; unchanged if undefined. */
+export function withheldSecrets(document: Document, confirmAt: string | undefined): Document {
+  if (confirmAt === undefined) return document;
+  return {
+    ...document,
+    properties: document.properties.map((property) => {
+      if (property.isWithheld === true) return { ...property, confirmAt };
+      return property.kind === 'secret' && property.value !== null ? { ...property, value: null, confirmAt } : property;
+    }),
+    embedded: document.embedded.map((embedded) => ({
+      ...embedded,
+      documents: embedded.documents.map((one) => withheldSecrets(one, confirmAt)),
+    })),
+  };
+}
+
 type Outgoing = {
   status: number;
   document: Document;
@@ -187,6 +203,9 @@ export function sendStream(
   const stream = request.method === 'HEAD' ? undefined : open();
   return reply.headers({ ...streamHeaders, 'Content-Type': mediaType }).send(stream);
 }
+
+// Compression of responses (RFC 9110 §8.4.1). Only what cannot contain a secret is compressed: from the length of a response whose
+// query is repeated in it, an observer of the network learns what else it contains (BREACH). Pages of a session have nonces.
 
 /** Below it a response fits in one packet anyway. */
 const COMPRESSED_BYTES_MIN = 1_024;

@@ -17,9 +17,8 @@ import { optionsDocument } from './options.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { REFRESH, refreshOf } from './pages/refresh.ts';
-import { withheldSecrets } from './pages/secrets.ts';
 import { searchedQuery } from './pages/search-redirect.ts';
-import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf } from './reply.ts';
+import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import {
   addressOf,

@@ -154,8 +154,8 @@ export type Document = {
   refreshSeconds?: number;
   /** For collections: the search form of the page. */
   search?: Search;
-  /** What a designed page shows of it; only `ViewType` reads and makes it. */
-  view?: { type: object; value: unknown };
+  /** What a designed page shows of it; only `ViewType` reads and makes it. A stored response keeps it as JSON. */
+  view?: { type: string; value: unknown };
 };
 
 /** A typed view of a resource: what its designed page renders, instead of properties that it would look up by their names. */
@@ -166,9 +166,8 @@ export type ViewType<View> = {
   of: (document: Document) => View | undefined;
 };
 
-/** Creates a type of views. Dates are as in the API, and secrets masked as in the properties. */
-export function viewType<View>(): ViewType<View> {
-  const type = {};
+/** Creates the type of views with this name. A view is JSON: dates are as in the API, and secrets masked as in the properties. */
+export function viewType<View>(type: string): ViewType<View> {
   return {
     attach: (value) => ({ view: { type, value } }),
     of: ({ view }) => (view?.type === type ? (view.value as View) : undefined),

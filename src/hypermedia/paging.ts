@@ -1,4 +1,4 @@
-/** Paging of collections: parameters and links. */
+/** Query parameters, and the paging of collections by them. */
 import { invalid, type Fault } from '#core/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
 
@@ -101,6 +101,7 @@ export function collection(input: {
   };
 }
 
+/** Returns the fault of an unknown parameter: ignored silently, it would seem to work. */
 export function unknownParameter(name: string, known: readonly string[], field: string = name): Fault {
   return {
     code: 'unknown_parameter',

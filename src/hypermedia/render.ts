@@ -10,7 +10,7 @@ import { renderXml } from './xml.ts';
 
 export type Format = {
   mediaTypes: readonly [string, ...string[]];
-  /** The media type in Content-Type has it appended. */
+  /** The parameter of the media type in Content-Type. */
   charset?: string;
   /** The format contains actions; other formats leave them to OPTIONS. */
   showsActions?: true;

@@ -8,8 +8,11 @@ import type { Sealer } from '#db/seal.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { LookupFunction } from 'node:net';
 
+/** The settings without the secret keys and the mail server, in whose place parts have `derive`, `sealer` and `mailer`. */
+export type RuntimeConfig = Omit<Config, 'secretKeys' | 'mail'>;
+
 export type Runtime = {
-  config: Config;
+  config: RuntimeConfig;
   clock: Clock;
   /** Uniform in [0, 1), as `Math.random`. */
   random: () => number;
@@ -26,6 +29,7 @@ export type Runtime = {
   derive: (purpose: string) => Keys;
 };
 
+/** A target of a request; an IPv6 address has no brackets. */
 export type Destination = { hostname: string; port: number };
 
 export type Guard = {

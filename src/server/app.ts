@@ -155,11 +155,12 @@ async function openDatabases(
     log,
     open: (database) => {
       const { id, name } = database;
-      const pools = poolsOf(database);
+      const { sql, direct: directSql, prepare, close } = poolsOf(database);
       return openStoreDatabase({
-        ...runtime,
-        ...pools,
         id,
+        runtime: { ...runtime, sql, direct: directSql },
+        prepare,
+        close,
         roles: deps.roles,
         home,
         siblings: id === HOME ? siblings : siblings?.about(id),
@@ -176,7 +177,8 @@ async function openDatabases(
 
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
 async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
-  const { config, sql, direct, clock, random, log, secretKeys, passwordCost, siblings } = deps;
+  const { sql, direct, clock, random, log, secretKeys, passwordCost, siblings } = deps;
+  const { secretKeys: _, mail, ...config } = deps.config;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
     if (part !== undefined) running.push(within(limitMs, part));
@@ -185,7 +187,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   const sealer = createSealer(...secretKeys);
   const guard = openGuard(deps);
   const observing = keep(await openObserving(deps));
-  const mailer = keep(config.mail === undefined ? undefined : createMailer({ ...config.mail, log }), mailsMs);
+  const mailer = keep(mail === undefined ? undefined : createMailer({ ...mail, log }), mailsMs);
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const runtime: Runtime = { config, clock, random, log, sql, direct, sealer, mailer, guard, derive };
   const { databases, outbox } = await openDatabases(deps, runtime, { protect: guard.protect, observing });

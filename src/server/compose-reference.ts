@@ -4,7 +4,7 @@ import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/resource-relations.ts';
 import { deliveryDoc } from '#delivery/attempt/attempt.ts';
-import type { Config } from '#config/config.ts';
+import type { RuntimeConfig } from '#runtime/runtime.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
 import { eventChapter } from '#events/event-relations.ts';
 import type { Chapter } from '#http/relation.ts';
@@ -17,7 +17,7 @@ import { storeChapter } from '#stores/store-relations.ts';
 import { webhookChapter } from '#webhooks/webhook-relations.ts';
 import { VERSION } from './version.ts';
 
-export function chaptersOf({ baseUrl, authUrl }: Pick<Config, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
+export function chaptersOf({ baseUrl, authUrl }: Pick<RuntimeConfig, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
   return [
     storeChapter({ authUrl, collections: collections() }),
     webhookChapter,
@@ -28,7 +28,7 @@ export function chaptersOf({ baseUrl, authUrl }: Pick<Config, 'baseUrl' | 'authU
   ];
 }
 
-const deliveriesOf = ({ delivery, database }: Pick<Config, 'delivery' | 'database'>): Setting['deliveries'] => ({
+const deliveriesOf = ({ delivery, database }: Pick<RuntimeConfig, 'delivery' | 'database'>): Setting['deliveries'] => ({
   timeoutSeconds: delivery.exchangeTimeoutMs / 1_000,
   retrySeconds: Object.fromEntries(
     Object.entries(gapsMs).map(([profile, gaps]) => [profile, gaps.map((ms) => ms / 1_000)]),
@@ -38,7 +38,7 @@ const deliveriesOf = ({ delivery, database }: Pick<Config, 'delivery' | 'databas
   retentionDays: database.retentionDays,
 });
 
-export function settingOf(settings: Config, installCommands: InstallCommands): Setting {
+export function settingOf(settings: RuntimeConfig, installCommands: InstallCommands): Setting {
   const { baseUrl, authUrl, rate } = settings;
   const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
@@ -58,7 +58,7 @@ export function settingOf(settings: Config, installCommands: InstallCommands): S
 }
 
 /** `routes` is called lazily: the route table contains the reference itself. */
-export function openReference(settings: Config, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
+export function openReference(settings: RuntimeConfig, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
   const { installCommands, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
   const setting = settingOf(settings, installCommands);
   return createReference({ setting, packageFile: file, chapters: chaptersOf(settings), ...deps });

@@ -1,6 +1,6 @@
 /** Creates the delivery worker of a process, and what delivers at the request of an API caller. */
 import { serversOf, transaction, type Sql } from '#db/pool.ts';
-import type { Guard, Runtime } from '#runtime/runtime.ts';
+import type { Guard, Runtime, RuntimeConfig } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
 import { PullStreams } from '#delivery/pull/streams.ts';
@@ -16,7 +16,6 @@ import type { SendingOnDemand } from '#webhooks/webhook-access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import type { SendSample } from '#webhooks/test-delivery.ts';
-import type { Config } from '#config/config.ts';
 import { VERSION } from './version.ts';
 import type { InternalEvents } from './publishing.ts';
 
@@ -50,7 +49,7 @@ export function openNotices(
 }
 
 /** Returns the settings of delivery, with those of requests. */
-function settingsOf({ delivery, baseUrl, naming, webhooks }: Config) {
+function settingsOf({ delivery, baseUrl, naming, webhooks }: RuntimeConfig) {
   const { webhookHeaderPrefix: headerPrefix, relationPrefix } = naming;
   const userAgent = `Halcyon/${VERSION}`;
   return { ...delivery, baseUrl, headerPrefix, relationPrefix, userAgent, requestOrigin: webhooks.handshakeOrigin };

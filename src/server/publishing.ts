@@ -93,7 +93,7 @@ function createHandOver({
   };
 }
 
-type PublishingDeps = Pick<Runtime, 'config' | 'sql' | 'log'> & {
+type PublishingParts = {
   worker: Worker | undefined;
   announcer: Announcer;
   siblings: DatabaseSiblings | undefined;
@@ -105,8 +105,8 @@ type PublishingDeps = Pick<Runtime, 'config' | 'sql' | 'log'> & {
   onPullDeliveries: (webhookIds: readonly number[]) => void;
 };
 
-export function openPublishing(deps: PublishingDeps) {
-  const { config, sql, log, worker, siblings, allocateIds } = deps;
+export function openPublishing({ config, sql, log }: Pick<Runtime, 'config' | 'sql' | 'log'>, deps: PublishingParts) {
+  const { worker, siblings, allocateIds } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
   const handOver = createHandOver(deps);

@@ -90,9 +90,10 @@ export class DatabaseWatch implements Running {
   }
 }
 
-/** `sql`, `direct` and `siblings` are those of the database. */
-export type DatabaseDeps = Runtime & {
+export type DatabaseDeps = {
   id: number;
+  /** With the connections of the database. */
+  runtime: Runtime;
   roles: readonly Role[];
   siblings: DatabaseSiblings | undefined;
   home: Sql;
@@ -122,15 +123,18 @@ function openChanges(
 
 /** What delivers. None of it has a connection yet. */
 function createDelivering(deps: DatabaseDeps) {
-  const { id, config, sql, clock, log, roles, registry, home, siblings } = deps;
+  const { id, runtime, roles, registry, home, siblings } = deps;
+  const { config, sql, clock, log } = runtime;
   // One allocator per process and database: ids rise in the order of events in this process.
   const allocateIds = createIdAllocator(() => clock.monotonicMs());
-  const observing = observeStores(registry, deps);
+  const observing = observeStores(registry, runtime, id);
   const accounts = id === HOME ? ACCOUNTS_HERE : accountsIn(home);
   const internalEvents = openInternalEvents(config, allocateIds, accounts);
   const announcer = createAnnouncer({ sql, log });
-  const notices = openNotices(deps, home);
-  const worker = roles.includes('deliver') ? createWorker(deps, observing.engine, internalEvents, notices) : undefined;
+  const notices = openNotices(runtime, home);
+  const worker = roles.includes('deliver')
+    ? createWorker(runtime, observing.engine, internalEvents, notices)
+    : undefined;
   if (worker !== undefined) siblings?.receive('eventsErased', worker.eventsErased);
   return { allocateIds, observing, internalEvents, announcer, notices, worker };
 }
@@ -138,11 +142,10 @@ type Delivering = ReturnType<typeof createDelivering>;
 
 /** What serves requests about stores of the database. */
 function createServing(deps: DatabaseDeps, delivering: Delivering) {
-  const { id, sql, clock, log, siblings, withOutbox } = deps;
+  const { id, runtime, siblings, withOutbox } = deps;
   const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
-  const onDemand = createOnDemandDelivery(deps, allocateIds);
-  const publishing = openPublishing({
-    ...deps,
+  const onDemand = createOnDemandDelivery(runtime, allocateIds);
+  const publishing = openPublishing(runtime, {
     worker,
     announcer,
     siblings,
@@ -152,7 +155,7 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
   const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
-  const liveStreams = new LiveStreams({ sql, clock, log });
+  const liveStreams = new LiveStreams(runtime);
   const caches = eventCachesOf(worker, siblings);
   return { ...onDemand, ...changing, publishing, liveStreams, caches };
 }
@@ -165,7 +168,8 @@ async function startParts(
   serving: Serving | undefined,
   running: Running[],
 ): Promise<void> {
-  const { id, config, sql, direct, clock, log, registry, each } = deps;
+  const { id, runtime, registry, each } = deps;
+  const { config, sql, direct, clock, log } = runtime;
   const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
   await deps.prepare();
@@ -183,8 +187,8 @@ async function startParts(
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;
-  const ofStores = purgesOfStores({ ...deps, caches, changelog: publishing.changelog });
-  const purges = id === HOME ? purgesOfHome({ ...deps, ...publishing, each, ofStores }) : ofStores;
+  const ofStores = purgesOfStores({ ...runtime, caches, changelog: publishing.changelog });
+  const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each, ofStores }) : ofStores;
   keep(startRetention({ direct, clock, log, registry, settings: config.housekeeping, purges }));
 }
 
@@ -210,7 +214,8 @@ type Worker = NonNullable<Delivering['worker']>;
 
 /** Creates the parts of a database. They connect when they are used or started. */
 export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
-  const { id, config, sql, direct, home, clock, log, roles } = deps;
+  const { id, runtime, home, roles } = deps;
+  const { config, sql, direct, clock, log } = runtime;
   const { othersMs } = config.stopping;
   const watch = new DatabaseWatch({ id, sql, direct, log });
   const delivering = createDelivering(deps);
@@ -231,7 +236,7 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
   const applying = { ...internalEvents, announce: announceChanges, copying, now: () => clock.now() };
   return {
     id,
-    runtime: deps,
+    runtime,
     sql,
     worker,
     notices,

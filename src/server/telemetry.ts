@@ -1,4 +1,5 @@
 /** Metrics and health of a process. The parts that do the work register what there is to observe. */
+import type { Runtime } from '#runtime/runtime.ts';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
@@ -20,7 +21,6 @@ import { aggregate, type ProcessMetrics } from '#metrics/aggregate.ts';
 import { serveMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
-import type { DatabaseDeps } from './store-database.ts';
 
 export type Observing = Running & {
   health: Health;
@@ -41,7 +41,8 @@ export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; 
 /** Registers the metrics of a database and of what a process does in it. */
 export function observeStores(
   registry: Registry,
-  { id, config, sql, clock }: Pick<DatabaseDeps, 'id' | 'config' | 'sql' | 'clock'>,
+  { config, sql, clock }: Pick<Runtime, 'config' | 'sql' | 'clock'>,
+  id: number,
 ): StoreMetrics {
   const { database, dataDir } = config;
   const isEmbedded = id === HOME && database.url === undefined;

@@ -28,7 +28,7 @@ export async function copyStore(
 ): Promise<(() => Promise<void>) | undefined> {
   const store = { shard: shardOf(storeId), storeId };
   const before = await lockCopy(tx, store);
-  // The lock of the copy is held while it is read.
+  // The store of the home database is read while the copy is locked.
   const row = await readStoreRow(deps.home, store);
   if (row === undefined) {
     if (before === undefined) return undefined;

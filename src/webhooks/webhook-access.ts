@@ -133,7 +133,7 @@ export function forbiddenAction(message: string): Problem {
 
 /**
  * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, an app
- * sees those of the one that it declares. Such a webhook has no other events (`item.ts`), so no delivery is looked at.
+ * sees those of the one that it declares. Such a webhook has no other events (`webhook-item.ts`), so no delivery is looked at.
  */
 export function seesHistory(
   principal: Principal,

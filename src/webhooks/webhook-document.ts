@@ -3,7 +3,7 @@ import { collectionOf } from '#catalog/catalog.ts';
 import { listQueryOf } from '#catalog/payload-filter.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
-import type { Lack } from './health/health-sql.ts';
+import type { Lack } from './webhook-conditions-sql.ts';
 import { webhookFields, type WebhookState } from './webhook-fields.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 
@@ -150,7 +150,7 @@ export type WebhookView = Pick<
   isRotatable: boolean;
 };
 
-export const webhookView = viewType<WebhookView>();
+export const webhookView = viewType<WebhookView>('webhook');
 
 const describe = propertiesOf(webhookFields);
 

@@ -5,8 +5,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { lacking, type Lack } from './health/health-sql.ts';
-import { seenBy, type SeenStore } from './visibility-sql.ts';
+import { lacking, seenBy, type Lack, type SeenStore } from './webhook-conditions-sql.ts';
 import { webhookFields, type Settings } from './webhook-fields.ts';
 
 export type WebhookRow = RowOf<typeof webhookFields> & {

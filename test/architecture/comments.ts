@@ -17,17 +17,37 @@ const ELLIPTIC = new RegExp(
   ].join('|'),
 );
 
+type Comment = { path: string; line: number; words: string };
+
+function commentsOf({ path, text, code }: File): Comment[] {
+  return [...text.matchAll(COMMENT)].flatMap(({ 0: whole, 1: block, index }) => {
+    // In code and in strings, `//` begins no comment.
+    if (code.slice(index, index + whole.length).trim() !== '') return [];
+    const words = (block ?? whole.replace(/^\s*\/\/ ?/, '')).replaceAll(/\n\s*(?:\*|\/\/) ?/g, ' ').trim();
+    return [{ path, line: text.slice(0, index).split('\n').length, words }];
+  });
+}
+
 /** Refuses comments that begin with `Of`, `Not`, a pronoun or a participle instead of the thing. */
 export function ellipticComments(files: readonly File[]): Fault[] {
   return files
     .filter(({ isTest }) => !isTest)
-    .flatMap(({ path, text, code }) =>
-      [...text.matchAll(COMMENT)].flatMap(({ 0: whole, 1: block, index }) => {
-        // In code and in strings, `//` begins no comment.
-        if (code.slice(index, index + whole.length).trim() !== '') return [];
-        const words = (block ?? whole.replace(/^\s*\/\/ ?/, '')).replaceAll(/\n\s*(?:\*|\/\/) ?/g, ' ').trim();
-        const line = text.slice(0, index).split('\n').length;
-        return ELLIPTIC.test(words) ? [`${path}:${line} begins without its noun: ${words.slice(0, 60)}`] : [];
-      }),
+    .flatMap(commentsOf)
+    .filter(({ words }) => ELLIPTIC.test(words))
+    .map(({ path, line, words }) => `${path}:${line} begins without its noun: ${words.slice(0, 60)}`);
+}
+
+const FILE_NAME = /(?<![\w./-])(?:[\w-]+\/)*[\w-]+(?:\.test)?\.ts(?!\w)/g;
+
+/** Refuses comments of src/ that name a file which does not exist, by its name or the end of its path. */
+export function namesOfMissingFiles(files: readonly File[]): Fault[] {
+  const ends = new Set(files.flatMap(({ path }) => path.split('/').map((_, at, parts) => parts.slice(at).join('/'))));
+  return files
+    .filter(({ path, isTest }) => path.startsWith('src/') && !isTest)
+    .flatMap(commentsOf)
+    .flatMap(({ path, line, words }) =>
+      [...words.matchAll(FILE_NAME)]
+        .filter(([name]) => !ends.has(name))
+        .map(([name]) => `${path}:${line} names ${name}, which does not exist`),
     );
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
-import { ellipticComments } from './comments.ts';
+import { ellipticComments, namesOfMissingFiles } from './comments.ts';
 import { defaultExports, exportedArrows, repeatedNames, vagueNames } from './names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf, zonedStatements } from './tables.ts';
 import { lateSetups } from './setups.ts';
@@ -107,6 +107,7 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [formatNames, { 'src/stores/a.ts': "const a = 'application/xml';" }, /the format xml$/],
   [formatNames, { 'src/delivery/a.ts': 'const toSiren = 1;' }, /the format Siren$/],
   [repeatedNames, { 'src/stores/erase.ts': '', 'src/events/erase.ts': '' }, /name each by its subject/],
+  [namesOfMissingFiles, { 'src/stores/a.ts': '\n/** As in stores/b.ts. */' }, /a.ts:2 names stores\/b.ts/],
   [ellipticComments, { 'src/stores/a.ts': '\n/** Of the store. */' }, /a.ts:2 begins without its noun/],
   [
     ellipticComments,
@@ -125,6 +126,7 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [namesOfMissingFiles, { 'src/stores/a.ts': '// As `stores/a.ts` does.' }],
   [repeatedNames, { 'src/stores/erase.ts': '', 'src/stores/erase.test.ts': '', 'test/stores/erase.ts': '' }],
   [ellipticComments, { 'src/stores/a.ts': "const a = '// Of it'; /** Called by the timer. */ // Returns it." }],
   [clockReaders, { 'src/core/clock.ts': 'new Date()', 'src/stores/a.ts': 'new Date(1); // new Date()' }],

@@ -1,7 +1,7 @@
 /**
  * How many files of src/ five requests pass through, from V8's coverage of a running server: a reader who follows a request opens as
- * many. Counts each file with a function that runs in every round, more often than while the server is idle; the top level of a
- * file does not count. `HALCYON_TEST_FILES=1` lists them.
+ * many. Counts each file with a function that runs in every round, besides what runs while the server is idle; the top level of a file
+ * does not count. `HALCYON_TEST_FILES=1` lists them.
  */
 import assert from 'node:assert/strict';
 import { Session } from 'node:inspector/promises';
@@ -37,7 +37,7 @@ const ROUNDS = 3;
 /** By then the worker has checked all shards after its start. */
 const WARMING_MS = 6_000;
 
-/** Returns the files of one round: those with a function that each run calls, more often than an idle server does in the same time. */
+/** Returns the files of one round: those with a function that each run calls, besides the calls of an idle server in the same time. */
 async function filesOfRound(run: () => Promise<unknown>): Promise<Set<string>> {
   await callsSince();
   const began = performance.now();
@@ -45,7 +45,7 @@ async function filesOfRound(run: () => Promise<unknown>): Promise<Set<string>> {
   const calls = await callsSince();
   await pause(performance.now() - began);
   const idle = await callsSince();
-  const passed = [...calls].filter(([place, count]) => count >= RUNS && count > (idle.get(place) ?? 0));
+  const passed = [...calls].filter(([place, count]) => count >= RUNS + (idle.get(place) ?? 0));
   return new Set(passed.map(([place]) => place.slice(0, place.indexOf(' '))));
 }
 
@@ -87,11 +87,11 @@ const cookie = signedIn.headers
   .map((one) => one.split(';', 1)[0])
   .join('; ');
 
-/** `limit`: no more than these. The goals of the design are 60, 45, 25, 18 and 45. */
+/** No more files than `limit`, which is the goal where a request meets it (ARCHITECTURE.md, "Measurements"). */
 const ways: readonly (readonly [name: string, limit: number, run: () => Promise<unknown>])[] = [
   [
     'publish → delivered',
-    100,
+    85,
     async () => {
       const body = { event: 'customer/created', resource: { id: (customer += 1), first_name: 'Zoë' } };
       await app.api('POST', `${store}/events`, { body, token: app.platformToken });
@@ -107,13 +107,13 @@ const ways: readonly (readonly [name: string, limit: number, run: () => Promise<
   ],
   [
     'PATCH of a webhook',
-    100,
+    76,
     async () => (await app.api('PATCH', webhook, { body: { name: `Name ${Math.random()}` } })).text(),
   ],
-  ['GET of a webhook', 100, async () => (await app.api('GET', webhook)).text()],
+  ['GET of a webhook', 41, async () => (await app.api('GET', webhook)).text()],
   [
     'refresh of a token',
-    100,
+    25,
     async () => {
       const body = new URLSearchParams({
         grant_type: 'refresh_token',
@@ -128,7 +128,7 @@ const ways: readonly (readonly [name: string, limit: number, run: () => Promise<
   ],
   [
     'page of a webhook',
-    100,
+    81,
     async () => {
       const response = await fetch(baseUrl + webhook, { headers: { Accept: 'text/html', Cookie: cookie } });
       assert.match(await response.text(), /<h2>Settings<\/h2>/);

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changelogPage, entriesOf } from '#dashboard/changelog-page.ts';
-import { itemsOf } from '#dashboard/days.ts';
-import { deliveriesPage } from '#dashboard/deliveries-page.ts';
+import { deliveriesOf, deliveriesPage } from '#dashboard/deliveries-page.ts';
 import { deliveryPage } from '#dashboard/delivery-page.ts';
 import { invitationPage } from '#dashboard/invitations-part.ts';
 import { membersOf, membersPage } from '#dashboard/members-page.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
+import { listView } from '#http/list-operation.ts';
 import { invitationView } from '#stores/invitations/invitation.ts';
 import { detailedView } from '#webhooks/history/delivery-details.ts';
-import { deliveryView } from '#webhooks/history/history-documents.ts';
 import { chaptersOf } from '../../src/server/compose-reference.ts';
 import { naming } from '../setup/documents.ts';
 import { owner } from '../setup/pages.ts';
@@ -65,9 +64,10 @@ const pages: Readonly<Record<string, (shown: Shown) => string | undefined>> = {
     return members && membersPage(shown, members);
   },
   statuses: (shown) => {
-    const deliveries = itemsOf(shown.document, deliveryView);
+    const document = { ...shown.document, ...listView.attach({ storeId: 1, webhookId: 1 }) };
+    const listed = deliveriesOf(document, naming);
     const rest = { counts: undefined, webhooks: undefined, liveAddress: '/live', retentionDays: 30 };
-    return deliveries && deliveriesPage(shown, { deliveries, ...rest });
+    return listed && deliveriesPage({ ...shown, document }, { ...listed, ...rest });
   },
   changelogs: (shown) => {
     const entries = entriesOf(shown.document, naming);

@@ -1,6 +1,6 @@
 /** Describes statements by the database: the names of their columns, what the driver makes of their types, and nullability. */
 import type { Queryable, Sql } from '#db/pool.ts';
-import { decoderOf } from '#db/values.ts';
+import { decoderOf } from '#db/statement.ts';
 import { columnsOf, parseQuery, type Catalogue, type Nullability } from './nullability.ts';
 
 export type Column = { name: string; kind: string; nullability: Nullability };

@@ -1,7 +1,7 @@
 /** Makes values of TypeScript types: the arguments of functions, and the rows that their statements return. */
 import { join } from 'node:path';
 import type { Filter } from '#core/listing.ts';
-import { Json } from '#db/values.ts';
+import { Json } from '#db/statement.ts';
 import { SignatureKind, TypeFlags, type Checker, type Symbol as Named, type Type } from 'typescript/unstable/sync';
 import { ROOT } from './program.ts';
 

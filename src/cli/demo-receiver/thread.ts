@@ -1,4 +1,4 @@
-/** The entry of the worker thread of the demo receiver (start.ts). */
+/** The entry of the worker thread of the demo receiver (start-receiver.ts). */
 import type { AddressInfo } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createDemoReceiver } from './receiver-server.ts';

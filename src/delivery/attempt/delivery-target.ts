@@ -67,7 +67,7 @@ export type ActiveTarget = Rotating<string> & {
   /** Bodies are encrypted if there is a key. */
   isEncrypted: boolean;
   headers: Readonly<Record<string, string>>;
-  /** Hashes of the secrets above, for responses that repeat them. */
+  /** Finds the secrets above in responses that repeat them. */
   mask: Mask | undefined;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;

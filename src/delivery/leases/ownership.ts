@@ -13,7 +13,8 @@ import type { LossCause, ShardMetrics, TakeCause } from '../delivery-metrics.ts'
 import { beat, look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
 import { CrashCounts } from '../quarantine.ts';
 import { OtherWorkers, planShards, takeUnlocked } from './balance.ts';
-import { HandBack, type ShardEvents } from '../worker-links.ts';
+import type { ShardEvents } from '../worker-links.ts';
+import { HandBack } from './hand-back.ts';
 
 /**
  * One line for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats attempts.

@@ -130,7 +130,7 @@ type RefeedWebhook = {
  * This is separate from `publishBatch`, which creates a version for each event; handling refeeds there would slow down every
  * publish.
  *
- * The webhooks of apps are those that the caller may send to, as by the other actions (`maySendTo` in `webhooks/access.ts`).
+ * The webhooks of apps are those that the caller may send to, as by the other actions (`maySendTo` in `webhooks/webhook-access.ts`).
  */
 export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> {
   const { shard, storeId, type, id, eventId, webhooks, filters, day, now } = refeed;

@@ -1,6 +1,6 @@
 /**
  * SQL of accounts, of their identities at OpenID providers, and of throttling. Writes the tables users, session,
- * external_identity and throttle; accounts.ts has the purges of their expired rows.
+ * external_identity and throttle; account-handlers.ts has the purges of their expired rows.
  */
 import type { Queryable } from '#db/pool.ts';
 import type { Origin } from './audit/audit.ts';

@@ -58,7 +58,7 @@ export type InvitationView = Pick<InvitationRow, 'email' | 'role' | 'isMailed'> 
   members: string;
 };
 
-export const invitationView = viewType<InvitationView>();
+export const invitationView = viewType<InvitationView>('invitation');
 
 /** Returns the Document of an invitation. `link` is not null only in the response that creates the invitation. */
 export function invitationDocument(

@@ -66,7 +66,7 @@ export type MemberView = {
   isReader: boolean;
 };
 
-export const memberView = viewType<MemberView>();
+export const memberView = viewType<MemberView>('member');
 
 /** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
 export function memberDocument(

@@ -155,7 +155,7 @@ export type HealthView = {
   failures: readonly FailureView[];
 };
 
-export const healthView = viewType<HealthView>();
+export const healthView = viewType<HealthView>('health');
 
 function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
   const { row, figures, pending } = health;
@@ -239,7 +239,7 @@ export type OverviewView = {
   webhooks: string;
 };
 
-export const overviewView = viewType<OverviewView>();
+export const overviewView = viewType<OverviewView>('overview');
 
 export function overviewDocument(
   { healths, total }: Healths,

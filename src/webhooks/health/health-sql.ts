@@ -1,17 +1,9 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
-import { seenBy } from '../visibility-sql.ts';
+import { lacking, seenBy, type Lack } from '../webhook-conditions-sql.ts';
 import type { Key } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
-
-/** The setting without which a webhook is sent nothing. */
-export type Lack = 'events' | 'url';
-
-export function lacking(sql: Queryable) {
-  return sql`
-  case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
-}
 
 export type HealthRow = {
   id: number;

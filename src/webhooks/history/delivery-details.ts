@@ -198,7 +198,7 @@ export type DetailedView = DeliveryView & {
   request: RequestView;
 };
 
-export const detailedView = viewType<DetailedView>();
+export const detailedView = viewType<DetailedView>('detailed');
 
 /** Returns the Document of a delivery with attempts, request, `attempts_max` and `waits_for`, which lists omit. */
 export function detailedDelivery(details: DeliveryDetails): Document {

@@ -114,7 +114,7 @@ export type DeliveryView = {
   dateEnded: string | null;
 };
 
-export const deliveryView = viewType<DeliveryView>();
+export const deliveryView = viewType<DeliveryView>('delivery');
 
 export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook): DeliveryView {
   const { id, status, attempts } = row;

@@ -5,7 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';
 import { withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts';
-import { historySeenBy, type SeenStore } from '../visibility-sql.ts';
+import { historySeenBy, type SeenStore } from '../webhook-conditions-sql.ts';
 
 /** `app`: the app that calls, or null. */
 export type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };

@@ -166,7 +166,6 @@ export class BlockedAddress extends Error {
   }
 }
 
-/** A target of a request; an IPv6 address has no brackets. */
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
   allowed?: readonly string[];

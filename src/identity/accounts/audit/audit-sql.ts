@@ -1,4 +1,4 @@
-/** SQL of the audit. Writes the table audit; accounts.ts purges its expired rows. */
+/** SQL of the audit. Writes the table audit; account-handlers.ts purges its expired rows. */
 import type { Queryable } from '#db/pool.ts';
 import type { Action, AuditEntry, Origin } from './audit.ts';
 

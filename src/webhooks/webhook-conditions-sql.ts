@@ -1,4 +1,4 @@
-/** What an app sees of the webhooks of its stores, as conditions of statements. `app` is the app that calls, null for people and the platform. */
+/** Parts of statements about webhooks: what an app sees of them, and what they lack. `app` is the app that calls, null for people and the platform. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 
 /** The condition that the caller sees the webhook `w`: an app sees no webhook that another app declares. */
@@ -6,7 +6,7 @@ export function seenBy(sql: Queryable, app: number | null): Fragment {
   return app === null ? sql`` : sql`and (not w.is_for_app or w.client = ${app})`;
 }
 
-/** The condition that the caller sees the deliveries of the webhook `w`, if it exists; the same as `seesHistory` of access.ts. */
+/** The condition that the caller sees the deliveries of the webhook `w`, if it exists; the same as `seesHistory` of webhook-access.ts. */
 export function historySeenBy(sql: Queryable, app: number | null): Fragment {
   return app === null
     ? sql``
@@ -15,3 +15,11 @@ export function historySeenBy(sql: Queryable, app: number | null): Fragment {
 
 /** A store, and the app that calls (null: none). */
 export type SeenStore = { shard: number; storeId: number; app: number | null };
+
+/** The setting without which a webhook is sent nothing. */
+export type Lack = 'events' | 'url';
+
+export function lacking(sql: Queryable) {
+  return sql`
+  case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
+}
