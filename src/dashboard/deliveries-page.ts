@@ -2,6 +2,7 @@
  * The page of the deliveries of a webhook or of a whole store: tabs by state, a search for a resource, and what each delivery waits for
  * or failed with.
  */
+import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming, Action } from '#hypermedia/document.ts';
 import { parseDate, formatDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/pager.ts';
@@ -11,7 +12,6 @@ import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermed
 import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import type { View } from '#hypermedia/view.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { listView } from '#http/list-operation.ts';
@@ -256,7 +256,7 @@ function empty(path: string, isFiltered: boolean): Markup {
 
 /** Renders the page of these deliveries. `webhooks`: the names of all webhooks in the list of a store. */
 export function deliveriesPage(
-  { document, naming, view, now }: { document: Document; naming: Naming; view: View; now: Date },
+  { document, naming, view, now }: ShownDocument,
   {
     deliveries,
     counts,

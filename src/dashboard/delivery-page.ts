@@ -1,6 +1,7 @@
 /** The page of one delivery: what happened and what to do about it, its attempts with their responses, and its request. */
+import type { ShownDocument } from '#http/services.ts';
 import { parseDate } from '#hypermedia/date.ts';
-import type { Document, Naming } from '#hypermedia/document.ts';
+import type { Naming } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
 import { refreshNote, renderDesigned } from '#hypermedia/html/document-page.ts';
@@ -8,7 +9,6 @@ import { shownCode } from '#hypermedia/html/structured.ts';
 import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
-import type { View } from '#hypermedia/view.ts';
 import { harmless } from '#core/legible.ts';
 import { bodyBlock, isJson } from './code.ts';
 import { detailedView, type DetailedView } from '#webhooks/history/delivery-details.ts';
@@ -206,17 +206,7 @@ function requestCard(request: RequestView, naming: Naming): Markup {
 }
 
 /** Renders the page of a delivery; undefined for a document without its attempts and its request. */
-export function deliveryPage({
-  document,
-  naming,
-  view,
-  now,
-}: {
-  document: Document;
-  naming: Naming;
-  view: View;
-  now: Date;
-}): string | undefined {
+export function deliveryPage({ document, naming, view, now }: ShownDocument): string | undefined {
   const delivery = detailedView.of(document);
   if (delivery === undefined) return undefined;
   const { title, status, reason } = delivery;

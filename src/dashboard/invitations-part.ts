@@ -1,4 +1,5 @@
 /** The invitations on the page of the members, and the page that shows the link of a new one. */
+import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
@@ -9,8 +10,6 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
 import { invitationView, type InvitationView } from '#stores/invitations/invitation.ts';
 import { itemsOf } from './days.ts';
-
-type Shown = { document: Document; naming: Naming; view: View };
 
 /** Returns the badge of a role. */
 export function roleBadge(role: string): Markup {
@@ -48,7 +47,7 @@ export function pendingInvitations(
 }
 
 /** Renders the page of a new invitation, with its link; undefined if the document has none. */
-export function invitationPage({ document, naming, view }: Shown): string | undefined {
+export function invitationPage({ document, naming, view }: Omit<ShownDocument, 'now'>): string | undefined {
   const invitation = invitationView.of(document);
   if (invitation === undefined || invitation.link === null) return undefined;
   const { link, email, expires, role, isMailed } = invitation;

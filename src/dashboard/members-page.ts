@@ -1,4 +1,5 @@
 /** The page of a store's members: who works in the store, in which role, with small forms for owners. */
+import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
 import { collectionOf, pager, type Collection } from '#hypermedia/html/pager.ts';
 import { actionForm, formAround } from '#hypermedia/html/form.ts';
@@ -18,7 +19,6 @@ export function membersOf(document: Document): readonly MemberView[] | undefined
   return members?.length === 0 ? undefined : members;
 }
 
-type Shown = { document: Document; naming: Naming; view: View };
 type Session = NonNullable<View['session']>;
 
 /** Returns an action of a member. Lists have only their own actions; the server checks the rights of each request. */
@@ -90,7 +90,10 @@ function onlyOwner(members: readonly MemberView[], { total }: Collection): Membe
 }
 
 /** Renders the page of these members, and the invitations of the view's summary. */
-export function membersPage({ document, naming, view }: Shown, members: readonly MemberView[]): string {
+export function membersPage(
+  { document, naming, view }: Omit<ShownDocument, 'now'>,
+  members: readonly MemberView[],
+): string {
   const collection = collectionOf(document);
   if (collection === undefined) throw new TypeError('The members are no collection');
   const { filters } = parseAddress(document, naming);

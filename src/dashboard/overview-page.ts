@@ -1,4 +1,5 @@
 /** The overview of a store: whether its webhooks deliver, those that need attention with what to do, and the charts of a period. */
+import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
@@ -7,7 +8,6 @@ import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';
 import { badge, cellValue } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
-import type { View } from '#hypermedia/view.ts';
 import {
   countWords,
   isDisabledByPerson,
@@ -140,17 +140,7 @@ const empty = (webhooks: string): Markup =>
   </div>`;
 
 /** Renders the overview of a store; undefined for a document without its view. */
-export function overviewPage({
-  document,
-  naming,
-  view,
-  now,
-}: {
-  document: Document;
-  naming: Naming;
-  view: View;
-  now: Date;
-}): string | undefined {
+export function overviewPage({ document, naming, view, now }: ShownDocument): string | undefined {
   const overview = overviewView.of(document);
   if (overview === undefined) return undefined;
   const { healths, webhooks } = overview;

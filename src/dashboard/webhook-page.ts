@@ -1,4 +1,5 @@
 /** The page of a webhook: its state and numbers, the actions of its document where their buttons are, and its settings. */
+import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming, Property } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
@@ -8,12 +9,9 @@ import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/propert
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
-import type { View } from '#hypermedia/view.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
 import { countWords, nextWords, responseTime, stateWords } from './health-words.ts';
-
-type Shown = { document: Document; naming: Naming; view: View; now: Date };
 
 /** The number up to which the health of a webhook counts its pending deliveries. */
 const PENDING_COUNTED_MAX = 10_000;
@@ -55,7 +53,11 @@ type Numbers = { health: HealthView | undefined };
 type Switch = { button: Markup; panel: Markup | false };
 
 /** Returns the button that enables the webhook, or the one that opens the confirmation to disable it. */
-function switchOf(shown: Shown, change: Action, { isActive, health }: Numbers & Pick<WebhookView, 'isActive'>): Switch {
+function switchOf(
+  shown: ShownDocument,
+  change: Action,
+  { isActive, health }: Numbers & Pick<WebhookView, 'isActive'>,
+): Switch {
   if (!isActive) {
     const button = html`<button type="submit">Enable</button>`;
     return {
@@ -78,7 +80,7 @@ function switchOf(shown: Shown, change: Action, { isActive, health }: Numbers & 
 }
 
 /** Renders the buttons, and the forms that they open. */
-function actions(shown: Shown, forms: readonly ShownForm[], state: Numbers & Pick<WebhookView, 'isActive'>) {
+function actions(shown: ShownDocument, forms: readonly ShownForm[], state: Numbers & Pick<WebhookView, 'isActive'>) {
   const change = forms.find(({ action }) => action.name === 'change')?.action;
   const toggle = change && switchOf(shown, change, state);
   const top = Object.entries(BUTTONS).flatMap(([name, label]) => {
@@ -252,7 +254,7 @@ function settings(document: Document, webhook: WebhookView, naming: Naming): Mar
 }
 
 /** Renders the page of a webhook; undefined for a document of which `fields` has left properties out. */
-export function webhookPage(shown: Shown): string | undefined {
+export function webhookPage(shown: ShownDocument): string | undefined {
   const { document, naming, view, now } = shown;
   const webhook = webhookView.of(document);
   if (webhook === undefined) return undefined;

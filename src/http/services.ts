@@ -32,12 +32,9 @@ export type HttpSettings = {
   home: string;
 };
 
-export type DesignedPage = (shown: {
-  document: Document;
-  naming: Naming;
-  view: View;
-  now: Date;
-}) => Promise<string | undefined>;
+export type ShownDocument = { document: Document; naming: Naming; view: View; now: Date };
+
+export type DesignedPage = (shown: ShownDocument) => Promise<string | undefined>;
 
 /**
  * Pages for signed-in people, by the name of the document that each shows in place of its generic page. A page returns undefined if
