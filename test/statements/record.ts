@@ -53,18 +53,23 @@ export async function recordTexts(source: Source, files: readonly string[]): Pro
   const siteAt = siteFinder(source);
   let call: { choose: Choose; executed: string[]; hasPool: boolean };
 
-  const execute = async (command: () => Command): Promise<Rows<readonly unknown[]>> => {
-    const { text, origin } = command();
+  const execute = async (command: () => Command, site?: Site): Promise<Rows<readonly unknown[]>> => {
+    const { text } = command();
     const { choose, executed } = call;
     if (executed.push(text) > MAX_STATEMENTS) throw new Error('The call executes statements without end');
-    const site = siteAt(origin?.stack ?? '');
     if (site !== undefined) texts.get(site)?.add(text);
     const isEmpty = executed.filter((one) => one === text).length > MAX_ROWS || choose(4) === 3;
     const rows = isEmpty ? [] : [site === undefined ? {} : makerOf(site.row)(choose)];
     return Object.assign(rows, { count: rows.length });
   };
   const inPart = async (...args: unknown[]) => (args.at(-1) as (tx: unknown) => unknown)(sql);
-  const sql: Queryable = createTag(execute);
+  // The statement keeps the stack of its first use in the process, which may be that of an earlier test.
+  const located = (...args: Parameters<Queryable>) => {
+    const origin = { stack: '' };
+    Error.captureStackTrace(origin, located);
+    return createTag((command) => execute(command, siteAt(origin.stack)))(...args);
+  };
+  const sql = Object.assign(located, createTag(execute)) as Queryable;
   const ofPool = { begin: inPart, savepoint: inPart, reserve: async () => sql, notify: async () => [] };
   Object.assign(sql, ofPool, { reads: sql, release: () => {} });
   const { makerOf, propertyOf } = makersOf(checker, () => {
