@@ -38,6 +38,8 @@ const secret = fc.oneof(
   fc.string({ unit: 'grapheme-ascii', minLength: 4, maxLength: 30 }),
   fc.string({ unit: 'binary', minLength: 4, maxLength: 30 }).filter((text) => text.isWellFormed()),
 );
+/** More than a secret has characters: one of them is in no secret, so it ends what comes before. */
+const MARKS = Array.from({ length: 31 }, (_, at) => String.fromCodePoint(0x25_80 + at));
 const maskFor = (key: string) =>
   maskOf({ url: new URL('https://example.com/'), headers: {}, encryptionKey: key, nextEncryptionKey: null });
 
@@ -56,7 +58,8 @@ for (const [how, [escape, always]] of Object.entries(ENCODERS)) {
       fc.property(repeated, ([key, written]) => {
         const mask = maskFor(key);
         assert.ok(mask !== undefined && Buffer.byteLength(written) <= mask.bytesMax);
-        assert.equal(masked(`seen: ${written}`, mask, Infinity), 'seen: ***');
+        const before = MARKS.find((one) => !key.includes(one)) ?? '';
+        assert.equal(masked(before + written, mask, Infinity), `${before}***`);
       }),
       { numRuns: 500 },
     );
