@@ -169,7 +169,7 @@ const isFacts = (value: Value | undefined): boolean =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Returns whether the page can describe the resource: another release may have written it. */
-const isEntry = (resource: JsonObject): boolean =>
+const isEntry = (resource: JsonObject): resource is Entry =>
   KINDS.some(([kind]) => kind === resource['resource']) &&
   typeof resource['resource_id'] === 'number' &&
   ['action', 'actor', 'date_created'].every((name) => typeof resource[name] === 'string') &&
@@ -178,8 +178,7 @@ const isEntry = (resource: JsonObject): boolean =>
 /** Returns the entries of the document; undefined if they cannot be described in sentences below the headings of days. */
 export function entriesOf(document: Document, naming: Naming): readonly Entry[] | undefined {
   const resources = datedItems(document, naming, resourceView);
-  if (resources === undefined || resources.length === 0 || !resources.every(isEntry)) return undefined;
-  return resources as readonly unknown[] as readonly Entry[];
+  return resources !== undefined && resources.length > 0 && resources.every(isEntry) ? resources : undefined;
 }
 
 function factText(name: string, value: Value | undefined): string {

@@ -18,11 +18,11 @@ export function datedItems<Item>(
   return isOrdered ? undefined : itemsOf(document, type);
 }
 
-/** Returns the views of the items of a collection; undefined if an item has none. */
+/** Returns the views of the items of a collection; undefined for another document, or if an item has none. */
 export function itemsOf<Item>(document: Document, type: ViewType<Item>): readonly Item[] | undefined {
-  const documents = collectionOf(document)?.items.documents ?? [];
-  const items = documents.flatMap((item) => type.of(item) ?? []);
-  return items.length === documents.length ? items : undefined;
+  const documents = collectionOf(document)?.items.documents;
+  const items = documents?.flatMap((item) => type.of(item) ?? []);
+  return items?.length === documents?.length ? items : undefined;
 }
 
 /** Renders items in the order of their dates, with their times; `dateOf` returns a date as in the API. */

@@ -11,9 +11,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
 import { harmless } from '#core/legible.ts';
 import { bodyBlock, isJson } from './code.ts';
-import { detailedView, type DetailedView } from '#webhooks/history/delivery-details.ts';
+import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import type { RequestView } from '#webhooks/history/delivery-request.ts';
-import type { AttemptView } from '#webhooks/history/history-documents.ts';
 import type { Reason } from '#webhooks/history/reason.ts';
 import { nextAttempt, stateOf } from './deliveries-page.ts';
 

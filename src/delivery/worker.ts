@@ -40,7 +40,7 @@ export function workOf({ shard, delivery }: CommittedDelivery): Work {
 
 type WorkerRuntime = Pick<Runtime, 'sql' | 'direct' | 'clock' | 'random' | 'log' | 'sealer' | 'guard'>;
 
-export type WorkerSettings = LeaseSettings &
+type WorkerSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &

@@ -17,7 +17,7 @@ import { withNarrower } from './narrower.ts';
 import type { Params } from './route.ts';
 
 /** What the items of a list belong to. `webhookId`: null for those of the whole store. */
-export type ListView = { storeId: number; webhookId: number | null };
+type ListView = { storeId: number; webhookId: number | null };
 
 export const listView = viewType<ListView>('list');
 

@@ -14,7 +14,6 @@ import { createSampleEvents } from '#events/sample-events.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Params, RawHandler } from '#http/route.ts';
-import { shardOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
@@ -22,13 +21,12 @@ import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { createStoreCharts } from '#webhooks/health/health-operations.ts';
 import { createEventStatuses, createStoreStatuses } from '#webhooks/history/statuses.ts';
 import { createRecoveries } from '#webhooks/recovery/recovery-operations.ts';
-import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
-import type { ComposeDeps } from './compose.ts';
+import type { Bearer } from '#identity/oauth/bearer.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
 import type { Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 
-type Deps = Pick<ComposeDeps, 'bearer'> & { throttle: Throttle; pages: Pages };
+type Deps = { bearer: Bearer; throttle: Throttle; pages: Pages };
 
 type StoreHandlers = Pick<
   Handlers,
@@ -98,20 +96,6 @@ function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): ne
   const shards = formatShards(shardsOf(databases.map, id));
   const message = `The database of this store (number ${id}, with the shards ${shards}) is not available; stores in other databases are not affected. Try again shortly`;
   throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: error });
-}
-
-/** Returns the newest of the webhooks of the stores that can be tested. */
-export async function listTestableIn(
-  databases: Databases,
-  stores: readonly number[],
-  limit: number,
-): Promise<Testable[]> {
-  const byDatabase = [...Map.groupBy(stores, (id) => databases.of(shardOf(id)))];
-  const found = await Promise.all(byDatabase.map(([{ sql }, ids]) => listTestable(sql, ids, limit)));
-  return found
-    .flat()
-    .toSorted((a, b) => b.id - a.id)
-    .slice(0, limit);
 }
 
 /** Returns the handlers of the database in which the address of each request is; with one database these are called directly. */

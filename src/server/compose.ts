@@ -20,6 +20,8 @@ import { createHealthEndpoints } from '#http/health-endpoints.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/health.ts';
+import { shardOf } from '#core/ids.ts';
+import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
 import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
@@ -54,7 +56,7 @@ import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { openReference } from './compose-reference.ts';
-import { listTestableIn, openDatabaseHandlers, servingOf } from './compose-stores.ts';
+import { openDatabaseHandlers, servingOf } from './compose-stores.ts';
 import type { Databases } from './databases.ts';
 import { announceChanges, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
@@ -68,8 +70,6 @@ type ProcessParts = {
   passwordCost: PasswordCost;
   bearer: Bearer;
 };
-
-export type ComposeDeps = Runtime & ProcessParts;
 
 /** Runs before the webhooks are erased: the end of a grant takes its locks in this order. */
 const eraseGrants: Eraser = async (tx, { storeId }, request) => {
@@ -163,6 +163,16 @@ function openOAuth(
     introspect: createIntrospect(runtime, { authenticate, bearer }),
     ...createApps(runtime, people, { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer }),
   };
+}
+
+/** Returns the newest of the webhooks of the stores that can be tested. */
+async function listTestableIn(databases: Databases, stores: readonly number[], limit: number): Promise<Testable[]> {
+  const byDatabase = [...Map.groupBy(stores, (id) => databases.of(shardOf(id)))];
+  const found = await Promise.all(byDatabase.map(([{ sql }, ids]) => listTestable(sql, ids, limit)));
+  return found
+    .flat()
+    .toSorted((a, b) => b.id - a.id)
+    .slice(0, limit);
 }
 
 /** The handlers of all routes, and what the HTTP layer needs of them. */

@@ -6,8 +6,7 @@ import type { Action, Document } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import { invitationView } from '#stores/invitations/invitation.ts';
 import { memberView } from '#stores/members/member.ts';
-import { detailedView, type DetailedView } from '#webhooks/history/delivery-details.ts';
-import type { AttemptView } from '#webhooks/history/history-documents.ts';
+import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import { collectionOf, naming, store } from './documents.ts';
 
 const { baseUrl } = naming;

@@ -47,7 +47,7 @@ export function withWarnings(recorder: Recorder, { log, notify }: { log: Log; no
 type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
 
 /** The parts that a recorder reads: fencing tokens, markers of deliveries, and whether deliveries wait for the end of another. */
-export type RecorderParts = {
+type RecorderParts = {
   ownership: OwnerTokens & Pick<Ownership, 'lastFenceOf'>;
   quarantine: Pick<Quarantine, 'isMarked'>;
   lanes: { isOrdered: (shard: number, webhookId: number) => boolean };

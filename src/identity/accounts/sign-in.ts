@@ -36,7 +36,7 @@ const NOT_LINKED =
 const TOO_LATE = 'The sign-in took too long, or the password was changed. Start again.';
 
 /** What a form carries, signed, from one step of the sign-in to the next. */
-export type SignInTokens = { pendingSignIns: PendingSignIns; verifiedIdentities: VerifiedIdentities };
+type SignInTokens = { pendingSignIns: PendingSignIns; verifiedIdentities: VerifiedIdentities };
 
 /** A person who was verified in full; `identity` is that of a provider. */
 type SigningIn = { user: Credentials; identity: VerifiedIdentity | undefined };

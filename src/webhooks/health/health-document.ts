@@ -183,14 +183,13 @@ function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
   };
 }
 
-export function healthDocument(health: Health, shown: Shown): Document {
+function documentOf(health: Health, view: HealthView, baseUrl: string): Document {
   const { row, figures } = health;
   const { timeZone, probeAt } = row;
-  const view = viewOf(health, shown);
   return {
     name: 'health',
     title: row.name,
-    links: linksOf(health, shown.baseUrl),
+    links: linksOf(health, baseUrl),
     embedded: [{ rel: 'failures', isTimeline: true, documents: view.failures.map(failureDocument) }],
     properties: [
       number('webhook_id', row.id),
@@ -218,6 +217,10 @@ export function healthDocument(health: Health, shown: Shown): Document {
   };
 }
 
+export function healthDocument(health: Health, shown: Shown): Document {
+  return documentOf(health, viewOf(health, shown), shown.baseUrl);
+}
+
 /** Webhooks that need attention come first; within a state, the lowest success rate. */
 const ORDER: readonly WebhookState[] = ['failing', 'paused', 'inactive', 'ok'];
 /** Sorts webhooks without attempts after all others, as nothing is known to be wrong. */
@@ -231,7 +234,7 @@ const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
       a.row.id - b.row.id,
   );
 
-export type OverviewView = {
+type OverviewView = {
   period: Period;
   /** The worst first. */
   healths: readonly HealthView[];
@@ -248,7 +251,7 @@ export function overviewDocument(
 ): Document {
   const { baseUrl, now } = shown;
   const states = healths.map(({ row }) => stateOf(row, now));
-  const documents = worstFirst(healths, now).map((health) => healthDocument(health, shown));
+  const ordered = worstFirst(healths, now).map((health) => ({ health, view: viewOf(health, shown) }));
   const inState = (state: WebhookState): Property => number(state, states.filter((one) => one === state).length);
   return {
     name: 'overview',
@@ -266,7 +269,7 @@ export function overviewDocument(
       {
         rel: 'healths',
         title: 'Webhooks',
-        documents,
+        documents: ordered.map(({ health, view }) => documentOf(health, view, baseUrl)),
       },
     ],
     properties: [
@@ -280,7 +283,7 @@ export function overviewDocument(
     ],
     ...overviewView.attach({
       period: total.period,
-      healths: documents.flatMap((document) => healthView.of(document) ?? []),
+      healths: ordered.map(({ view }) => view),
       webhooks: addressOfWebhooks(storeId, baseUrl),
     }),
   };

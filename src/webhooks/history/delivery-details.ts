@@ -30,12 +30,11 @@ import {
   addressOfDelivery,
   attemptDocument,
   deliveryDocument,
-  viewOfAttempt,
   viewOfDelivery,
-  type AttemptView,
   type DeliveryView,
 } from './history-documents.ts';
-import { reasonOf } from './reason.ts';
+import { reasonOf, type Reason } from './reason.ts';
+import { formatDate } from '#hypermedia/date.ts';
 import {
   differenceOf,
   previewTime,
@@ -188,6 +187,23 @@ export type DeliveryDetails = {
   baseUrl: string;
   now: Date;
 };
+
+export type AttemptView = {
+  n: number;
+  outcome: AttemptRow['outcome'];
+  reason: Reason | null;
+  date: string;
+  durationMs: number;
+  responseCode: number | null;
+  responseBody: string | null;
+  responseHeaders: string | null;
+};
+
+function viewOfAttempt(row: AttemptRow, { timeZone }: Pick<WebhookRow, 'timeZone'>): AttemptView {
+  const { n, outcome, durationMs, responseCode, responseBody, responseHeaders } = row;
+  const started = formatDate(row.dateStarted, timeZone);
+  return { n, outcome, reason: reasonOf(row), date: started, durationMs, responseCode, responseBody, responseHeaders };
+}
 
 export type DetailedView = DeliveryView & {
   /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */

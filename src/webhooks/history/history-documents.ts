@@ -155,23 +155,6 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
   };
 }
 
-export type AttemptView = {
-  n: number;
-  outcome: AttemptRow['outcome'];
-  reason: Reason | null;
-  date: string;
-  durationMs: number;
-  responseCode: number | null;
-  responseBody: string | null;
-  responseHeaders: string | null;
-};
-
-export function viewOfAttempt(row: AttemptRow, { timeZone }: HistoryWebhook): AttemptView {
-  const { n, outcome, durationMs, responseCode, responseBody, responseHeaders } = row;
-  const started = formatDate(row.dateStarted, timeZone);
-  return { n, outcome, reason: reasonOf(row), date: started, durationMs, responseCode, responseBody, responseHeaders };
-}
-
 export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document {
   return {
     name: 'log',
