@@ -3,7 +3,7 @@ import { serversOf, transaction, type Sql } from '#db/pool.ts';
 import type { Guard, Runtime, RuntimeConfig } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
-import { PullStreams } from '#delivery/pull/streams.ts';
+import { PullStreams } from '#delivery/pull/pull-streams.ts';
 import type { EngineMetrics } from '#delivery/delivery-metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { attemptsMaxOf } from '#delivery/policy/policy.ts';

@@ -32,9 +32,8 @@ import {
   parseInput,
   type Settings,
 } from './webhook-fields.ts';
-import { createAnswer } from './pull/answer.ts';
 import { requireConsent } from './handshake.ts';
-import { createListen } from './pull/listen-operation.ts';
+import { createAnswer, createListen } from './pull/listener-operations.ts';
 import { createHistory } from './history/history-operations.ts';
 import { createRetries } from './retry.ts';
 import { createHealth } from './health/health-operations.ts';

@@ -2,6 +2,7 @@
  * The operations of stores and webhooks on a real socket and database. Only `authenticate` is replaced: it knows a few fixed
  * tokens.
  */
+import { Readable } from 'node:stream';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
@@ -162,7 +163,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
     attemptsMaxOf: () => 12,
-    pull: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
+    pull: { open: () => Readable.from([]), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
       throw new Error('no listener in this test');
     },

@@ -8,8 +8,9 @@ import { createLog } from '#core/log.ts';
 import { shardOf } from '#core/ids.ts';
 import { KEY, startEngine } from '../../../test/setup/engine.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Goodbye } from './stream.ts';
-import { PullStreams } from './streams.ts';
+import type { EndReason } from '#core/event-stream.ts';
+import type { Problem } from '#core/problem.ts';
+import { PullStreams } from './pull-streams.ts';
 
 const engine = await startEngine();
 const { sql, storeId } = engine;
@@ -53,11 +54,9 @@ async function addHeld(): Promise<number> {
 function openAt(
   streams: PullStreams,
   webhookId: number,
-  findEndReason: () => Promise<Goodbye | undefined> = async () => undefined,
+  findEndReason: () => Promise<EndReason | undefined> = async () => undefined,
 ) {
-  const opened = streams.open({ shard, webhookId, storeId }, findEndReason);
-  if (opened.kind !== 'open') throw new Error(`it is ${opened.kind}`);
-  const { readable } = opened;
+  const readable = streams.open({ shard, webhookId, storeId }, findEndReason);
   let text = '';
   const read = () => readable.on('data', (chunk: Buffer) => (text += chunk.toString()));
   const given = () =>
@@ -171,7 +170,7 @@ test('deliveries disabled meanwhile and erased ones are not sent, and end', asyn
 
 test('a stream that may not continue ends, even if its listener does not read', async (t) => {
   const id = await addHeld();
-  let reason: Goodbye | undefined;
+  let reason: EndReason | undefined;
   const one = openAt(streamsOf(t), id, async () => reason);
   reason = 'unauthorized';
   await until(
@@ -186,17 +185,26 @@ test('streams are limited per process and per store; a new stream of a webhook r
   const findEndReason = async () => undefined;
   const first = openAt(store, a);
   first.read();
-  assert.equal(store.open({ shard, webhookId: b, storeId }, findEndReason).kind, 'too_many');
-  assert.equal(store.open({ shard, webhookId: a, storeId }, findEndReason).kind, 'open');
+  const refusalOf = (by: PullStreams, webhookId: number) => {
+    try {
+      by.open({ shard, webhookId, storeId }, findEndReason);
+      return undefined;
+    } catch (error) {
+      const { status, faults } = error as Problem;
+      return [status, faults[0]?.code];
+    }
+  };
+  assert.deepEqual(refusalOf(store, b), [429, 'too_many_requests']);
+  assert.equal(refusalOf(store, a), undefined);
   await until(
     async () => first.text(),
     (text) => text.includes('"reason":"replaced"'),
   );
   const process = streamsOf(t, { streamsMax: 1 });
   openAt(process, a);
-  assert.equal(process.open({ shard, webhookId: b, storeId }, findEndReason).kind, 'full');
+  assert.deepEqual(refusalOf(process, b), [503, 'busy']);
   await process.stop();
-  assert.equal(process.open({ shard, webhookId: a, storeId }, findEndReason).kind, 'stopping');
+  assert.deepEqual(refusalOf(process, a), [503, 'unavailable']);
 });
 
 test('of two simultaneous streams of a webhook the newer starts after the older has started, and replaces it', async (t) => {
