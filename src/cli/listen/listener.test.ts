@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rawServer } from '../../../test/setup/exchanges.ts';
 import { send, type RequestOptions } from '../session/json-request.ts';
-import { eventsOf, type ServerEvent, eventsIn } from './listener.ts';
+import { eventsOf, eventsIn } from './listener.ts';
 
 const STREAM =
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nevent: hello\ndata: {}\n\n';
@@ -45,15 +45,15 @@ for (const [what, first] of [
     t.mock.timers.tick(1);
     assert.equal(signals[0]?.aborted, true);
     const { value } = await received;
-    assert.deepEqual([(value as ServerEvent | undefined)?.event, server.sockets.length], ['hello', 2]);
+    assert.deepEqual([(value as { event?: string } | undefined)?.event, server.sockets.length], ['hello', 2]);
     assert.match(said[0] ?? '', /^Disconnected/);
   });
 
 const TEXT =
   'retry: 1000\n\nid: 7\nevent: delivery\ndata: {"a":"ä"}\n\n: still here\n\nevent: goodbye\r\ndata: 1\r\ndata: 2\r\n\r\n';
 const EVENTS = [
-  { event: 'delivery', data: '{"a":"ä"}' },
-  { event: 'goodbye', data: '1\n2' },
+  { id: '7', event: 'delivery', data: '{"a":"ä"}' },
+  { id: undefined, event: 'goodbye', data: '1\n2' },
 ];
 
 function piecesOf(size: number): Uint8Array<ArrayBuffer>[] {
@@ -67,6 +67,12 @@ for (const size of [1, 7, 1000]) {
     assert.deepEqual(await Array.fromAsync(eventsIn(body, 5_000)), EVENTS);
   });
 }
+
+test('an event without an end is not kept for ever', async () => {
+  const piece = new TextEncoder().encode(`data: ${'x'.repeat(1024 * 1024)}`);
+  const body = ReadableStream.from<Uint8Array<ArrayBuffer>>(Array.from({ length: 10 }, () => piece));
+  await assert.rejects(Array.fromAsync(eventsIn(body, 5_000)), /max buffer size/);
+});
 
 test('a connection without any data for too long is closed', async (t) => {
   // Time passes only by `tick`: a real limit may pass while the first events are read.

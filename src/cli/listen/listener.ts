@@ -1,5 +1,6 @@
 /** Processes the stream of a pull webhook: verifies, forwards and reports each delivery, and acknowledges it to the server. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { rememberIds } from '#receiver';
 import type { Api } from '../session/api-session.ts';
 import { isTemporary, reasonOf } from '../session/json-request.ts';
@@ -9,24 +10,8 @@ import type { PullWebhook } from './pull-webhook.ts';
 import { openMessage, readMessage, type Message } from './message.ts';
 import type { DeliveryReport } from './report.ts';
 
-// Parses a stream of server-sent events (WHATWG HTML), limited to the features that Halcyon uses.
-
-export type ServerEvent = { event: string; data: string };
-
 /** Larger than any delivery, whose body has at most 1 MiB; limits the memory for an event without an end. */
 const EVENT_CHARACTERS_MAX = 8 * 1024 * 1024;
-
-/** Returns the event of a block of lines; undefined if the block contains only comments. */
-function eventOf(block: string): ServerEvent | undefined {
-  let event = 'message';
-  const data: string[] = [];
-  for (const line of block.split('\n')) {
-    const [, field, value = ''] = /^(event|data)(?:: ?(.*))?$/s.exec(line) ?? [];
-    if (field === 'event') event = value;
-    if (field === 'data') data.push(value);
-  }
-  return data.length === 0 && event === 'message' ? undefined : { event, data: data.join('\n') };
-}
 
 const SILENT = 'the connection is silent';
 
@@ -45,21 +30,16 @@ async function readWithin<T>(read: () => Promise<T>, silenceMs: number): Promise
 export async function* eventsIn(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   silenceMs: number,
-): AsyncGenerator<ServerEvent> {
+): AsyncGenerator<EventSourceMessage> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => events.push(event), maxBufferSize: EVENT_CHARACTERS_MAX });
   try {
     for (;;) {
       const { done, value } = await readWithin(() => reader.read(), silenceMs);
       if (done) return;
-      text += value.replaceAll('\r', '');
-      const blocks = text.split('\n\n');
-      text = blocks.pop() ?? '';
-      if (text.length > EVENT_CHARACTERS_MAX) throw new Error('an event has no end');
-      for (const block of blocks) {
-        const event = eventOf(block);
-        if (event !== undefined) yield event;
-      }
+      parser.feed(value);
+      for (const event of events.splice(0)) yield event;
     }
   } finally {
     // Does not wait: cancelling a silent stream may never resolve.
@@ -96,7 +76,7 @@ function isTransient(error: unknown): boolean {
 }
 
 /** Yields the events of one connection; throws a `UserError` if it is rejected permanently. */
-async function* connect({ api, stop }: StreamOptions, address: string): AsyncGenerator<ServerEvent | 'open'> {
+async function* connect({ api, stop }: StreamOptions, address: string): AsyncGenerator<EventSourceMessage | 'open'> {
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(new UserError('no response in time', EXIT.unreachable)), ANSWER_MS);
   const signal = AbortSignal.any([stop, timeout.signal]);
@@ -121,7 +101,7 @@ async function* connect({ api, stop }: StreamOptions, address: string): AsyncGen
 }
 
 /** Yields the events of a pull webhook until `stop`; throws a `UserError` on a permanent failure. */
-export async function* eventsOf(options: StreamOptions, address: string): AsyncGenerator<ServerEvent> {
+export async function* eventsOf(options: StreamOptions, address: string): AsyncGenerator<EventSourceMessage> {
   const { stop, random, warn } = options;
   let isReported = false;
   for (let tries = 0; !stop.aborted; tries += 1) {
