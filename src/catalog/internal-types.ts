@@ -7,7 +7,7 @@ import type { ExactNumber } from '#core/exact-number.ts';
 import type { Comparison, Comparisons } from '#core/listing.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
-import { STEPS } from './lifecycle/steps.ts';
+import { STEPS } from './subscription-steps.ts';
 
 const id = Type.Integer({ minimum: 1, description: 'Allocated by Halcyon.' });
 const dateCreated = Type.String({ description: 'ISO 8601 with an offset, in the time zone of the store.' });

@@ -1,7 +1,8 @@
 /**
  * Derives the kind of each published value (date, money, url, …) from its name and form, because publishers declare no types.
  */
-import { isNumber, type Kind, type Property, type Value } from '#hypermedia/document.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { type Kind, type Property, type Value } from '#hypermedia/document.ts';
 
 /** Names of amounts of money in the catalog, in the currency of their resource. */
 const money: ReadonlySet<string> = new Set([

@@ -6,8 +6,8 @@ import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import { currencyOf } from './kinds.ts';
-import { readFlag } from './lifecycle/steps.ts';
-import { millionthsOf, textOfMillionths, plus, readDecimal, times, ZERO, type Decimal } from './revenue/decimal.ts';
+import { readFlag } from './subscription-steps.ts';
+import { millionthsOf, textOfMillionths, plus, readDecimal, times, ZERO, type Decimal } from '#core/exact-number.ts';
 
 // Converts the billing frequency of a subscription to periods per month.
 

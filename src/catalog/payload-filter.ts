@@ -5,7 +5,7 @@
  * are limited to the first characters of a text.
  */
 import { createHash } from 'node:crypto';
-import { ExactNumber, parseExact } from '#core/exact-number.ts';
+import { ExactNumber, ZERO, parseExact, plus, readDecimal } from '#core/exact-number.ts';
 import type { Comparisons, Filter } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { codePoints } from '#core/text.ts';
@@ -15,7 +15,6 @@ import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
 import { embeddedUnder, isObject, withoutPrefix, type JsonObject } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
-import { plus, readDecimal, ZERO } from './revenue/decimal.ts';
 import { isEncoded } from './shape.ts';
 
 /** The properties of lists of resources that are not members of the JSON. */

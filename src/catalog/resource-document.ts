@@ -2,10 +2,10 @@
  * Makes the Documents of resources, for GET and for webhook bodies alike. Its inputs are frozen with the version: the published
  * JSON, the base URL and the relation prefix.
  */
-import { isNumber, viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
+import { viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
-import { parseExact } from '#core/exact-number.ts';
+import { isNumber, parseExact } from '#core/exact-number.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 

@@ -1,10 +1,9 @@
 /** `halcyon user create|disable|enable|set-password|reset-link|remove-second-factors`. */
 import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
-import { createLinks } from '#identity/accounts/password-reset.ts';
-import { replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
+import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
 import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import {
   deleteSessionsOf,

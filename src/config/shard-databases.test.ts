@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { readConfig } from './config.ts';
 import { ConfigError } from './env.ts';
-import { shardDatabases } from './shard-databases.ts';
+import { shardDatabases } from './settings/kind.ts';
 
 const NAME = 'SHARD_DATABASES';
 const read = (text: string) => shardDatabases({ [NAME]: text }, NAME);

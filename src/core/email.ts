@@ -1,7 +1,6 @@
 /** Validates e-mail addresses. */
 import { domainToASCII, domainToUnicode } from 'node:url';
-import { isLegible } from './legible.ts';
-import { isLonger } from './text.ts';
+import { isLegible, isLonger } from './text.ts';
 
 /** In code points, as PostgreSQL counts. */
 export const EMAIL_LENGTH_MAX = 254;

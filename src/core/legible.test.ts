@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isLegible, isName, shownName } from './legible.ts';
+import { isLegible, isName, shownName } from './text.ts';
 
 const illegible: Readonly<Record<string, string>> = {
   'a zero-width space': 'Pay\u200bPal',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as assertAll, jsonValue, property } from 'fast-check';
 import { html, render } from '#hypermedia/markup.ts';
-import { bodyBlock, indentedPieces, isJson } from './code.ts';
+import { bodyBlock, indentedPieces, isJson } from './delivery-page.ts';
 
 const shown = (body: string, isCut = false): string => render(bodyBlock(body, { name: 'body', isCut }));
 const textOf = (json: string): string =>

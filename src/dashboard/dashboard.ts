@@ -9,10 +9,9 @@ import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
 import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
-import { deliveryPage } from './delivery-page.ts';
-import { invitationPage } from './invitations-part.ts';
-import { membersOf, membersPage } from './members-page.ts';
 import { findNames } from './names-sql.ts';
+import { deliveryPage } from './delivery-page.ts';
+import { invitationPage, membersOf, membersPage } from './members-page.ts';
 import { overviewPage } from './overview-page.ts';
 import { webhookPage } from './webhook-page.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import { array, assert as assertAll, constantFrom, property, string } from 'fast-check';
 import { render } from '#hypermedia/markup.ts';
-import { harmless } from '#core/legible.ts';
+import { harmless } from '#core/text.ts';
 import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import { naming } from '../../test/setup/documents.ts';
 import { owner } from '../../test/setup/pages.ts';

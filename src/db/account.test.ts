@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { freeAccount } from './account.ts';
+import { freeAccount } from './data-folder.ts';
 
 const lineOf = (id: number): string => `name${id}:x:${id}:0::/:/bin/sh`;
 

@@ -3,8 +3,7 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { chownRecursive, initialiserOf } from './account.ts';
-import { programFailed, type Home } from './data-folder.ts';
+import { chownRecursive, initialiserOf, programFailed, type Home } from './data-folder.ts';
 import { DatabaseError } from './pool.ts';
 
 /** The name of the superuser and of the one database. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { until } from '../../test/setup/until.ts';
-import { createLookup } from './reads.ts';
+import { createLookup } from './connections.ts';
 
 type Read = {
   keys: readonly string[];

@@ -5,8 +5,7 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
-import { keepPartitions } from './partition-keeper.ts';
-import { createMissing } from './partitions.ts';
+import { createMissing, keepPartitions } from './partitions.ts';
 
 const [SHARD, STORE] = [7, 263];
 const MINUTE_MS = 60_000;

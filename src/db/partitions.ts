@@ -1,9 +1,12 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
-import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { SHARDS, dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { readDatabaseTime } from './database-clock.ts';
-import { deleteDayCounts } from './day-counts.ts';
+import { countDays, deleteDayCounts } from './day-counts.ts';
 import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
@@ -17,7 +20,7 @@ const CHECK_VIOLATION = '23514';
 const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException | null)?.code;
 
 /** Returns whether a lock was not available in time, for example because of a dump or an `analyze`. */
-export function isLockUnavailable(error: unknown): boolean {
+function isLockUnavailable(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE;
 }
 
@@ -113,7 +116,7 @@ export async function createMissing(sql: Queryable, today: number, daysAhead = 0
 }
 
 /** Returns the first day with partitions; undefined if there is none. */
-export async function firstDay(sql: Queryable): Promise<number | undefined> {
+async function firstDay(sql: Queryable): Promise<number | undefined> {
   const days = (await partitionsOf(sql)).flatMap(({ state, day }) => (state === 'attached' ? [day] : []));
   return days.length === 0 ? undefined : Math.min(...days);
 }
@@ -167,4 +170,56 @@ export async function maintainPartitions(
   const created = isComplete ? [] : await createMissing(direct, today, options.daysAhead);
   const hasOld = olderThan(existing, today - options.retentionDays).length > 0;
   return { created, dropped: hasOld ? await dropOld(direct, today, options.retentionDays) : [] };
+}
+
+// Runs the partition maintenance of a process.
+
+/** Short, so that a computer that was suspended for days soon has the tables of the day; a check is one look-up. */
+const PARTITION_CHECK_MS = 60_000;
+const PARTITION_DAYS_AHEAD = 3;
+const COUNT_LIMIT_MS = 20_000;
+const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
+
+/** Creates the partitions of the coming days and drops the old ones, at once and then once a minute; counts the ended days then. */
+export async function keepPartitions(deps: {
+  direct: Sql;
+  clock: Clock;
+  log: Log;
+  retentionDays: number;
+}): Promise<Running> {
+  const { direct, clock, log, retentionDays } = deps;
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
+  const count = async (): Promise<void> => {
+    const first = await firstDay(direct);
+    const endMs = clock.monotonicMs() + COUNT_LIMIT_MS;
+    const mayContinue = () => !isStopped && clock.monotonicMs() < endMs;
+    if (first !== undefined) await countDays(direct, { shards: ALL_SHARDS, first, now: clock.now(), mayContinue });
+  };
+  const check = async (): Promise<void> => {
+    await run();
+    await count();
+    schedule(PARTITION_CHECK_MS);
+  };
+  const failed = (error: unknown): void => {
+    log.error({ err: error }, 'partition maintenance failed; retrying');
+    schedule(PARTITION_CHECK_MS);
+  };
+  const schedule = (afterMs: number): void => {
+    if (!isStopped) timer = setTimeout(() => void check().catch(failed), afterMs);
+  };
+  try {
+    await run();
+    schedule(PARTITION_CHECK_MS);
+  } catch (error) {
+    // Partitions exist for days ahead, except at the first start, when no other session holds locks.
+    if (!isLockUnavailable(error)) throw error;
+    failed(error);
+  }
+  const stop = async (): Promise<void> => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+  return { stop };
 }

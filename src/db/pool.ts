@@ -1,10 +1,8 @@
 /** Connection pools, transactions and the check of the PostgreSQL server. */
 import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
-import { Connections, type PoolUse } from './connections.ts';
-import { createReads } from './reads.ts';
-import { remedyOf } from './remedy.ts';
-import { DatabaseError, endpointsOf, serversAt, type DatabaseAddress } from './servers.ts';
-import { sessionOf } from './session.ts';
+import { Connections, createReads, type PoolUse } from './connections.ts';
+import { remedyOf } from './unavailable.ts';
+import { DatabaseError, endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';

@@ -1,6 +1,6 @@
 /** Checks of a database before it is used: its encoding, its schema, the sessions of its pooler, its collations. */
 import { UnusableError, type Queryable } from './pool.ts';
-import { OF_POOLED } from './session.ts';
+import { OF_POOLED } from './servers.ts';
 
 /** Throws a `DatabaseError` unless the database stores any text, and there is a schema for the tables. */
 export async function checkDatabaseText(sql: Queryable): Promise<void> {

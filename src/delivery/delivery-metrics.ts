@@ -1,12 +1,11 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
 import { Counter, type Registry, Gauge, type Aggregator } from 'prom-client';
 import type { Clock } from '#core/clock.ts';
-import type { DisableReason } from './policy/policy.ts';
+import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { createAttemptMetrics, type AttemptMetrics, childOf } from './attempt-metrics.ts';
-import type { Slots } from './queue/slots.ts';
+import type { Slots } from './queue/run-queue.ts';
 import type { Sockets } from './attempt/http/endpoint-connections.ts';
 import { type Lane, BLOCKERS, LANE_STATES, blockerOf, stateOf, type Blocker, type LaneState } from './queue/lane.ts';
-import { momentOf, type Moment } from './policy/backoff.ts';
 
 // Metrics of shards that change their owner.
 

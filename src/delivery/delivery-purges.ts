@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
 import { purgeOrder } from './queue/queue-sql.ts';
 import { purgeStates } from './record/record-sql.ts';
-import { purgeHours } from './hourly-sql.ts';
+import { purgeHours } from './delivery-sql.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -130,3 +130,87 @@ export async function endBackoff(
 export async function notify(sql: Queryable, channel: string, payload: string): Promise<void> {
   await sql`select pg_notify(${channel}, ${payload})`;
 }
+
+/** Attempts per webhook, hour in which they began, and outcome. */
+export type HourColumns = {
+  shard: number[];
+  webhookId: number[];
+  hour: Date[];
+  outcome: string[];
+  attempts: number[];
+  /** Histograms as PostgreSQL array literals: `unnest` would flatten an array of arrays. */
+  durations: string[];
+};
+
+/**
+ * Adds to existing rows, except of shards that have moved to another database meanwhile. In key order, so that two workers that write the same shard after a take-over do not deadlock.
+ */
+export async function addHours(sql: Queryable, rows: HourColumns): Promise<void> {
+  await sql`
+    insert into webhook_hour as t (shard, webhook_id, hour, outcome, attempts, durations)
+    select n.shard, n.webhook_id, n.hour, n.outcome, n.attempts, n.durations::bigint[]
+    from unnest(
+      ${rows.shard}::smallint[], ${rows.webhookId}::bigint[], ${rows.hour}::timestamptz[], ${rows.outcome}::text[],
+      ${rows.attempts}::bigint[], ${rows.durations}::text[]
+    ) as n (shard, webhook_id, hour, outcome, attempts, durations)
+    where exists (select from shard_lease l where l.shard = n.shard)
+    order by n.shard, n.webhook_id, n.hour, n.outcome
+    on conflict (shard, webhook_id, hour, outcome) do update set
+      attempts = t.attempts + excluded.attempts,
+      durations = array(
+        select coalesce(d.before, 0) + coalesce(d.added, 0)
+        from unnest(t.durations, excluded.durations) with ordinality as d (before, added, bucket)
+        order by d.bucket)`;
+}
+
+/** Deletes hours before a date, including those of deleted webhooks. */
+export async function purgeHours(sql: Queryable, before: Date, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from webhook_hour where ctid = any(array(
+      select ctid from webhook_hour where hour < ${before} order by hour limit ${limit} for update skip locked
+    ))`;
+  return count;
+}
+
+export type Marker = { shard: number; deliveryId: number };
+/** `fence`: the token of the owner that sent it last. */
+export type StoredMarker = Marker & { fence: number; crashCount: number };
+
+/** Returns the deliveries that were in flight when owners of these shards crashed. */
+export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
+  return sql<StoredMarker[]>`
+  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
+  from delivery_suspect where shard = any (${shards}::smallint[])`;
+}
+
+/**
+ * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing markers keep their
+ * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
+ */
+export async function insertMarkers(
+  sql: Queryable,
+  worker: number,
+  fences: { shard: number[]; fence: number[] },
+  markers: readonly Marker[],
+): Promise<number[]> {
+  const shards = markers.map(({ shard }) => shard);
+  const ids = markers.map(({ deliveryId }) => deliveryId);
+  const owned = await sql<{ shard: number }[]>`
+    with owned as materialized (
+      select l.shard, l.fence
+      from shard_lease l
+      join unnest(${fences.shard}::smallint[], ${fences.fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
+      where l.owner = ${worker} and l.fence = f.fence
+      order by l.shard
+      for share of l
+    ), marked as (
+      insert into delivery_suspect (shard, delivery_id, fence)
+      select n.shard, n.delivery_id, owned.fence
+      from unnest(${shards}::smallint[], ${ids}::bigint[]) as n (shard, delivery_id)
+      join owned on owned.shard = n.shard
+      order by n.shard, n.delivery_id
+      on conflict (shard, delivery_id) do update set fence = excluded.fence
+    )
+    select shard from owned`;
+  return owned.map(({ shard }) => shard);
+}

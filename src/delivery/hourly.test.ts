@@ -12,7 +12,7 @@ import { observeRecorder } from './attempt-metrics.ts';
 import { ended, deadLetter, type Entry } from './policy/entry.ts';
 import { createRecorder } from './record/record.ts';
 import { createDeliveryPurges } from './delivery-purges.ts';
-import { addHours } from './hourly-sql.ts';
+import { addHours } from './delivery-sql.ts';
 import { HourlyStats } from './hourly.ts';
 
 const SHARD = 5;

@@ -10,7 +10,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { labelOf } from './attempt/http/attempt-outcome.ts';
 import { storedAttempt } from './record/record-sql.ts';
 import type { Entry } from './policy/entry.ts';
-import { addHours } from './hourly-sql.ts';
+import { addHours } from './delivery-sql.ts';
 
 export type HourlyStatsSettings = {
   hourlyStatsEveryMs: number;

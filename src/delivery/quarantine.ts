@@ -13,7 +13,7 @@ import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
 import type { LaneWork } from './worker-links.ts';
-import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
+import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './delivery-sql.ts';
 
 /**
  * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at

@@ -2,11 +2,9 @@
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Discovery } from './queue/discovery.ts';
-import type { Dispatcher } from './queue/dispatcher.ts';
+import type { Dispatcher, Schedule } from './queue/dispatcher.ts';
 import type { Fetcher } from './queue/fetcher.ts';
-import type { Lane } from './queue/lane.ts';
-import type { Lanes } from './queue/lanes.ts';
-import type { Schedule } from './queue/schedule.ts';
+import type { Lane, Lanes } from './queue/lane.ts';
 import type { Recorder } from './record/record.ts';
 
 /** The parts that take lanes: one loads settings and rows, one wakes lanes, one sends. */

@@ -19,12 +19,10 @@ import { Unfetched } from './pull/unfetched.ts';
 import { Quarantine } from './quarantine.ts';
 import { Arrivals } from './queue/arrivals.ts';
 import { Discovery } from './queue/discovery.ts';
-import { Dispatcher, type DispatchSettings } from './queue/dispatcher.ts';
+import { Dispatcher, Schedule, type DispatchSettings } from './queue/dispatcher.ts';
 import { Fetcher } from './queue/fetcher.ts';
-import type { Lane } from './queue/lane.ts';
-import { Lanes, type LanesLimits } from './queue/lanes.ts';
-import { Schedule } from './queue/schedule.ts';
-import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
+import { Lanes, type Lane, type LanesLimits } from './queue/lane.ts';
+import { PendingDisables, type DisableWebhook } from './queue/disabled-epochs.ts';
 import { createRecorder, withWarnings, type Notify } from './record/record.ts';
 import { LaneWork, ShardWork } from './worker-links.ts';
 

@@ -1,13 +1,23 @@
-import type { ResourceType } from '#catalog/catalog.ts';
+import { resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
-import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
+import {
+  atLeast,
+  daysWithin,
+  idsOfDays,
+  narrowed,
+  ordered,
+  paged,
+  readPage,
+  totalOf,
+  type Columns,
+  type DayRange,
+} from '#db/list-conditions.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { shardOf } from '#core/ids.ts';
+import { firstIdOfDay, shardOf } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
-import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } from './dated-events-sql.ts';
 import type { EVENT_PROPERTIES } from './event-document.ts';
-import { findEventsOfResource } from './resource-events-sql.ts';
+import { SAMPLE_ID } from './publish/test-event.ts';
 
 /** An event without its payload. */
 export type ListedEvent = {
@@ -212,4 +222,147 @@ export async function listEvents(
           sql`${within} and e.id >= ${start.from} and e.id < ${start.before}`,
         );
   return { rows, total, timeZone: row.timeZone };
+}
+
+// SQL that finds the events of one resource by their chain, without an index that every publish would have to write.
+
+/** A resource with more events is searched like any other property: following a chain takes about 10 µs an event. */
+const CHAIN_MAX = 5_000;
+/** Samples and derived steps have ids that Halcyon allocates; both may have events in no chain. */
+const FIRST_ALLOCATED_ID = firstIdOfDay(1);
+
+const valueOf = (filters: readonly Filter[], name: string): string | undefined => {
+  const values = filters.filter(({ property, operator }) => property === name && operator === 'is');
+  return values.length === 1 && typeof values[0]?.value === 'string' ? values[0].value : undefined;
+};
+
+const isOfResource = ({ property, operator }: Filter): boolean =>
+  operator === 'is' && (property === 'resource_id' || property === 'resource_type');
+
+/** `ids`: events of the resource in the filters. `others`: filters that still have to be applied. */
+export type ResourceEvents = { ids: readonly number[]; others: readonly Filter[] };
+
+/**
+ * Returns the events of the resource that the filters name by `resource_id`, with or without `resource_type`. Returns undefined if
+ * they name none, or if a chain may lack some of its events: samples of test deliveries are in no chain, an erasure begins a new
+ * one, and a resource that does not exist has none. Events whose successor has an id of an earlier day, because the clocks of
+ * processes differ, are missing from the day on which retention drops the successor until they are dropped, too.
+ */
+export async function findEventsOfResource(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+  filters: readonly Filter[],
+): Promise<ResourceEvents | undefined> {
+  const id = valueOf(filters, 'resource_id');
+  if (id === undefined || id === String(SAMPLE_ID) || Number(id) >= FIRST_ALLOCATED_ID) return undefined;
+  const type = valueOf(filters, 'resource_type');
+  if (type === undefined && filters.some(({ property }) => property === 'resource_type')) return undefined;
+  const types = type === undefined ? resourceTypes() : [type];
+  const [row] = await sql<{ exists: boolean; wasErased: boolean; ids: number[] }[]>`
+    with recursive head as materialized (
+      select coalesce(head_event_id, event_id) as id from resource
+      where shard = ${shard} and store_id = ${storeId} and type = any(${types}::text[]) and id = ${id}
+    ), chain as (
+      select e.id, e.previous_id from head
+      cross join lateral (select id, previous_id from event where shard = ${shard} and id = head.id limit 1) as e
+      union all
+      select before.id, before.previous_id from chain
+      cross join lateral (
+        select id, previous_id from event where shard = ${shard} and id = chain.previous_id limit 1
+      ) as before
+    )
+    select exists(select from head) as "exists", exists(
+        select from erased_resource
+        where shard = ${shard} and store_id = ${storeId} and type = any(${types}::text[]) and id = ${id}
+      ) as "wasErased", array(select id from chain limit ${CHAIN_MAX + 1}) as ids`;
+  if (row === undefined || !row.exists || row.wasErased || row.ids.length > CHAIN_MAX) return undefined;
+  return { ids: row.ids, others: filters.filter((filter) => !isOfResource(filter)) };
+}
+
+// SQL that finds the ids of the events of a range of dates, from the index of a store's events alone.
+
+/** More ids that are out of order than these are not listed: the dates are compared instead. */
+const EXCEPT_MAX = 1_000;
+
+/** Ids from `from` up to, but without, `to`, and without `except`. */
+export type IdRange = { from: number; to: number; except: readonly number[] };
+
+/** The events that filters on a date admit, and the filters that these ids do not imply. */
+export type DatedEvents = { days: DayRange; ids: IdRange; others: readonly Filter[] };
+
+/**
+ * The least and the greatest id of a day's events that the filters admit, and the ids that they do not: after the least one of the
+ * first day of the range, and before the greatest one of its last day.
+ */
+async function findInDay(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  { day, isFirst, isLast }: { day: number; isFirst: boolean; isLast: boolean },
+  dates: readonly Filter[],
+): Promise<{ least: number | null; greatest: number | null; except: number[] }> {
+  const { from, to } = idsOfDays({ first: day, last: day });
+  const ofDay = sql`e.shard = ${shard} and e.store_id = ${storeId} and e.id >= ${from} and e.id < ${to}`;
+  const isAdmitted = sql`(true ${narrowed(sql, dates, { date_created: sql`e.date_created` })})`;
+  const [row] = await sql<{ least: number | null; greatest: number | null; except: number[] }[]>`
+    with ends as materialized (
+      select (select e.id from event e where ${ofDay} and ${isAdmitted} order by e.id limit 1) as least,
+        (select e.id from event e where ${ofDay} and ${isAdmitted} order by e.id desc limit 1) as greatest
+    )
+    select least, greatest, array(
+      select e.id from event e where ${ofDay} and not ${isAdmitted} ${isFirst ? sql`and e.id > least` : sql``}
+        ${isLast ? sql`and e.id < greatest` : sql``} limit ${EXCEPT_MAX + 1}
+    ) as except
+    from ends`;
+  return row ?? { least: null, greatest: null, except: [] };
+}
+
+/**
+ * Returns the ids of the store's events that the filters on `date_created` admit; undefined without such a filter. Ids rise with the
+ * dates, except for those of blocks that were used at the same time (`events/publish/publish-batch.ts`): the days at the ends of the range
+ * are read. `ids` is exact unless `others` has the dates, too.
+ */
+export async function findEventsOfDates(
+  sql: Queryable,
+  store: Store,
+  filters: readonly Filter[],
+): Promise<DatedEvents | undefined> {
+  const days = daysWithin(filters, 'date_created');
+  if (days === undefined) return undefined;
+  const dates = filters.filter(({ property }) => property === 'date_created');
+  const { first, last, firstWhole, lastWhole } = days;
+  const wide = { days, ids: { ...idsOfDays(days), except: [] }, others: filters };
+  const ends = [...new Set([first, last])].filter((day) => day < firstWhole || day > lastWhole);
+  // Only the first and the last day may have events that are not admitted; other operators exclude some of any day.
+  if (firstWhole > first + 1 || lastWhole < last - 1) return wide;
+  // The events of days before the first one are dropped, and deliveries of them that are left have no date.
+  const [oldest] = await sql<{ id: number }[]>`
+    select e.id from event e where e.shard = ${store.shard} and e.store_id = ${store.storeId} and e.id >= ${wide.ids.from}
+    order by e.id limit 1`;
+  const ids = { ...wide.ids, from: oldest?.id ?? wide.ids.to, except: [] as number[] };
+  for (const day of ends) {
+    const end = { day, isFirst: day === first, isLast: day === last };
+    const { least, greatest, except } = await findInDay(sql, store, end, dates);
+    ids.except.push(...except);
+    if (end.isLast) ids.to = greatest === null ? idsOfDays({ first: day, last: day }).from : greatest + 1;
+    if (end.isFirst) ids.from = least ?? Math.max(ids.from, idsOfDays({ first: day, last: day }).to);
+  }
+  if (ids.except.length > EXCEPT_MAX) return wide;
+  return { days, ids, others: filters.filter((filter) => !dates.includes(filter)) };
+}
+
+/**
+ * Returns the filters with those for one kind of event as a type and an action: PostgreSQL has statistics of both columns, and read
+ * all events of the store to show 20 of a kind, because it expected half a percent of them to be of the kind `a || '/' || b`.
+ */
+export function withTypeAndAction(filters: readonly Filter[]): Filter[] {
+  return filters.flatMap((filter) => {
+    const { property, operator, value } = filter;
+    if (property !== 'event' || operator !== 'is' || typeof value !== 'string') return [filter];
+    const [type = '', action, ...more] = value.split('/');
+    if (action === undefined || more.length > 0) return [filter];
+    return [
+      { property: 'resource_type', operator, value: type },
+      { property: 'action', operator, value: action },
+    ];
+  });
 }

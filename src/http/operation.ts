@@ -1,6 +1,6 @@
 /**
  * Operations of a resource: reads (`open`, `guarded`, and `listing` of listing.ts), changes (`accepting`, `guarded`)
- * and creations (`creating` of creating.ts). Each is a declaration that src/http executes and from which documentation
+ * and creations (`creating` of idempotency.ts). Each is a declaration that src/http executes and from which documentation
  * and forms are generated.
  */
 import type { Readable } from 'node:stream';

@@ -3,21 +3,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { invalid } from '#core/problem.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
-import { createActions } from './actions.ts';
+import { actionRoutesOf, createActions, targetOf, type Target, withActionsOf } from './actions.ts';
 import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
-import { isBodyOptional } from './bodies/optional.ts';
+import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
 import { isDecodable } from './bodies/utf8.ts';
-import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCaller, type Caller } from './caller.ts';
-import { preflightHeaders } from './cors.ts';
+import { optionsDocument, preflightHeaders } from './cors.ts';
 import { negotiate } from './negotiate.ts';
 import type { ApiRequest, Operation, OperationResult } from './operation.ts';
-import { optionsDocument } from './options.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
-import { REFRESH, refreshOf } from './pages/refresh.ts';
-import { searchedQuery } from './pages/search-redirect.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import {
@@ -32,7 +28,8 @@ import {
   type Services,
   timesSent,
 } from './services.ts';
-import { actionRoutesOf, targetOf, withActionsOf, type Target } from './action-target.ts';
+import { formatDate, parseDate } from '#hypermedia/date.ts';
+import { SEARCH, withWildcards } from '#hypermedia/html/search-form.ts';
 
 /**
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,
@@ -244,4 +241,66 @@ export function mountResource(
     },
   });
   refuseOtherMethods(app, { path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
+}
+
+// Reloads pages that wait for something, by the `Refresh` header: axe reports any delayed `<meta
+// http-equiv="refresh">`, although it can be stopped as WCAG 2.2.1 requires.
+
+/** The parameter; `0` stops reloading. Only pages know it. */
+const REFRESH = 'refresh';
+
+/** Returns whether the page has a form with fields: a reload would lose the input. */
+const hasInput = ({ actions = [] }: Document): boolean => actions.some(({ fields }) => fields.length > 0);
+
+type Refresh = NonNullable<View['refresh']>;
+
+/** Returns the refresh notice of a page and its header; undefined if the document waits for nothing. */
+export function refreshOf(
+  document: Document,
+  path: string,
+  query: URLSearchParams,
+): { refresh: Refresh; header: string | undefined } | undefined {
+  const { refreshSeconds: seconds } = document;
+  if (seconds === undefined || hasInput(document)) return undefined;
+  const isStopped = query.get(REFRESH) === '0';
+  const here = new URLSearchParams(query);
+  // The message of a completed action is not repeated.
+  here.delete(DONE);
+  here.delete(REFRESH);
+  const address = (parameters: URLSearchParams): string =>
+    parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
+  const again = address(here);
+  here.set(REFRESH, '0');
+  const refresh = { seconds, isStopped, href: isStopped ? again : address(here) };
+  return { refresh, header: isStopped ? undefined : `${seconds}; url=${again}` };
+}
+
+// Converts the query of a search form into the query that a program would send, and redirects the browser there. A
+// browser sends empty fields, which a filter reads as "not set", and times without a zone, which a filter reads as UTC.
+
+/** The format of `datetime-local`. */
+const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
+
+/** Fields of dates; a text that looks like a date stays as it is. */
+const DATED = /:(?:greaterthan|lessthan)$/;
+
+function inZone(name: string, value: string, timeZone: string): string {
+  if (!DATED.test(name) || !LOCAL.test(value)) return value;
+  try {
+    const at = parseDate(value, timeZone);
+    // The filter reports an invalid day, or the time without a zone.
+    return at === undefined ? value : formatDate(at, timeZone);
+  } catch {
+    return value;
+  }
+}
+
+/** Returns the query of the API; undefined if the query was not sent by a search form. */
+export function searchedQuery(query: URLSearchParams): URLSearchParams | undefined {
+  const timeZone = query.get(SEARCH);
+  if (timeZone === null) return undefined;
+  const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
+  return new URLSearchParams(
+    parameters.map(([name, value]) => withWildcards(name, inZone(name, value.trim(), timeZone))),
+  );
 }

@@ -14,8 +14,7 @@ import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';
 import { mountResource } from './resource.ts';
 import { watchRequests } from './request-metrics.ts';
-import type { Route } from './route.ts';
-import { rootOf } from './root.ts';
+import { rootOf, type Route } from './route.ts';
 import { reportProblem, timesSent, type Services } from './services.ts';
 
 // Limits responses that clients do not read: how long a connection may stall, and how many bytes all of them may have unsent.

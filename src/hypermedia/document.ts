@@ -11,10 +11,6 @@ export function isScalar(value: Value): value is Scalar {
   return typeof value !== 'object' || value === null || value instanceof ExactNumber;
 }
 
-export function isNumber(value: unknown): value is number | ExactNumber {
-  return typeof value === 'number' || value instanceof ExactNumber;
-}
-
 /** The meaning of a value, mainly for renderers of pages. */
 export type Kind =
   | 'text'

@@ -2,7 +2,7 @@
  * HTML templates that escape their values: `html` is the only way to create a `Markup`. Texts that people read are shown without the
  * effect of control characters, so that no name changes the text around it.
  */
-import { harmless } from '#core/legible.ts';
+import { harmless } from '#core/text.ts';
 
 const MARKUP = Symbol('markup');
 

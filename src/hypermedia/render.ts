@@ -3,8 +3,7 @@ import type { Document, Naming } from './document.ts';
 import { halComponents, halSchemas, renderHal } from './hal.ts';
 import { renderHtml } from './html/document-page.ts';
 import { referTo, type JsonSchema, type SchemaContext } from './document-schema.ts';
-import { sirenComponents } from './siren-schema.ts';
-import { renderSiren } from './siren.ts';
+import { renderSiren, sirenComponents } from './siren.ts';
 import type { View } from './view.ts';
 import { renderXml } from './xml.ts';
 

@@ -1,6 +1,16 @@
 /** Renders Siren (github.com/kevinswiber/siren). Builds a tree for `JSON.stringify`, for the reason in hal.ts. */
-import { type Document, type Embedded, type Link, type Naming, addressOfRelation } from './document.ts';
-import { sirenAction } from './siren-action.ts';
+import {
+  addressOfRelation,
+  type Action,
+  type Document,
+  type Embedded,
+  type Field,
+  type Kind,
+  type Link,
+  type Naming,
+  type Value,
+} from './document.ts';
+import { referTo, type JsonSchema } from './document-schema.ts';
 
 type Json = { [name: string]: unknown };
 
@@ -58,3 +68,141 @@ function entityOf(document: Document, relArray: RelArray, rel: readonly string[]
 export function renderSiren(document: Document, naming: Naming): string {
   return JSON.stringify(entityOf(document, createRelArray(naming), undefined));
 }
+
+// Actions and fields of a Siren entity.
+
+/** The nearest input type that Siren takes from HTML; it has no `textarea` and no `select`. */
+const INPUT_TYPES = {
+  text: 'text',
+  code: 'text',
+  json: 'text',
+  enumeration: 'text',
+  number: 'number',
+  count: 'number',
+  money: 'number',
+  progress: 'number',
+  trend: 'text',
+  boolean: 'radio',
+  date: 'datetime',
+  url: 'url',
+  secret: 'password',
+} as const satisfies Readonly<Record<Kind, string>>;
+
+type Choice = { title?: string; value: string };
+
+const yesOrNo: readonly Choice[] = [
+  { title: 'Yes', value: '1' },
+  { title: 'No', value: '0' },
+];
+
+/** Clears the value; last, so that clients do not take it for the default. */
+const none: Choice = { title: 'None', value: '' };
+
+/** Returns the choices; undefined if any value is possible. */
+function choicesOf({ kind, choices, isClearable }: Field): readonly Choice[] | undefined {
+  if (kind === 'boolean') return yesOrNo;
+  const all = choices?.map((value) => ({ value }));
+  return isClearable === true ? all?.concat(none) : all;
+}
+
+function textOf(value: Value): string {
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/**
+ * Returns the value of a field: a text, a number or a list of choices. Siren permits neither null nor objects nor
+ * booleans.
+ */
+function valueOf(field: Field): string | number | readonly Json[] | undefined {
+  const { value = null, isMultiple } = field;
+  const present: readonly Value[] = isMultiple && Array.isArray(value) ? (value as readonly Value[]) : [value];
+  const choices = choicesOf(field);
+  if (choices !== undefined) {
+    const selected = new Set(present.map(textOf));
+    return choices.map(({ title, value: own }) => ({ title, value: own, selected: selected.has(own) || undefined }));
+  }
+  if (value === null) return undefined;
+  if (isMultiple) return present.map((one) => ({ value: textOf(one), selected: true }));
+  return typeof value === 'number' ? value : textOf(value);
+}
+
+/** Siren cannot express required fields and multiple values, so they are in the class of the field. */
+const classOfField = ({ kind, isRequired, isMultiple }: Field): string[] => [
+  kind,
+  ...(isRequired ? ['required'] : []),
+  ...(isMultiple ? ['multiple'] : []),
+];
+
+function typeOf(field: Field): string {
+  if (choicesOf(field) === undefined) return INPUT_TYPES[field.kind];
+  return field.isMultiple ? 'checkbox' : 'radio';
+}
+
+/** `min` and `max` are HTML's; the length of a text cannot be expressed. JSON omits undefined members. */
+const fieldOf = (field: Field): Json => ({
+  name: field.name,
+  class: classOfField(field),
+  type: typeOf(field),
+  title: field.hint,
+  min: field.minimum,
+  max: field.maximum,
+  value: valueOf(field),
+});
+
+/**
+ * The type is JSON, because a form cannot distinguish numbers and lists from texts. Without fields there is no body and
+ * no type.
+ */
+function sirenAction({ name, title, method, href, fields }: Action): Json {
+  return {
+    name,
+    title,
+    method,
+    href,
+    ...(fields.length > 0 && { type: 'application/json', fields: fields.map(fieldOf) }),
+  };
+}
+
+// The JSON Schema of Siren entities, which have the same structure for every resource.
+
+const TEXT: JsonSchema = { type: 'string' };
+const TEXTS: JsonSchema = { type: 'array', items: TEXT };
+
+const arrayOf = (required: readonly string[], properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
+  type: 'array',
+  items: { type: 'object', required, properties },
+});
+
+const fields = arrayOf(['name', 'class', 'type'], {
+  name: TEXT,
+  class: TEXTS,
+  type: TEXT,
+  title: TEXT,
+  min: { type: 'number' },
+  max: { type: 'number' },
+  value: { description: 'A text, a number, or the choices with their value and whether it is selected.' },
+});
+
+export const sirenComponents: Readonly<Record<string, JsonSchema>> = {
+  siren_entity: {
+    type: 'object',
+    required: ['class', 'properties'],
+    properties: {
+      class: TEXTS,
+      rel: TEXTS,
+      title: TEXT,
+      properties: { type: 'object', additionalProperties: true },
+      entities: { type: 'array', items: referTo('siren_entity') },
+      links: arrayOf(['rel', 'href'], { rel: TEXTS, href: TEXT, title: TEXT, type: TEXT }),
+      actions: arrayOf(['name', 'title', 'method', 'href'], {
+        name: TEXT,
+        title: TEXT,
+        method: { type: 'string', enum: ['POST', 'PATCH', 'PUT', 'DELETE'] },
+        href: TEXT,
+        type: TEXT,
+        fields,
+      }),
+    },
+  },
+};

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { aggregate, countersOf } from './aggregate.ts';
+import { aggregate, countersOf } from './metrics-server.ts';
 
 async function metricsOf(value: number) {
   const registry = new Registry();

@@ -1,6 +1,6 @@
 /** The composition root of the request handlers: constructs the parts in the order in which they depend on each other. */
 import { createAccounts } from '#identity/accounts/account-handlers.ts';
-import { originOf } from '#identity/accounts/audit/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
@@ -17,7 +17,7 @@ import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';
 import { createHealthEndpoints } from '#http/health-endpoints.ts';
-import { rootOf } from '#http/root.ts';
+import { rootOf } from '#http/route.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/health.ts';
 import { shardOf } from '#core/ids.ts';
@@ -38,7 +38,7 @@ import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails, createInvitationPages } from '#identity/invitations/invitations.ts';
-import { createReceivedInvitations } from '#identity/invitations/received-invitations.ts';
+import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
 import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';

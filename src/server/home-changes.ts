@@ -5,8 +5,7 @@
 import type { Change } from '#changelog/changelog.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import { inAvailable, type EachDatabase } from '#shards/each.ts';
-import { HOME, type ShardMap } from '#shards/map.ts';
+import { HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
 import { copyStore, type CopyDeps } from '#stores/copy.ts';

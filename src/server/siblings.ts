@@ -2,7 +2,7 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { deserialize, serialize } from 'node:v8';
 import type { Health } from '#core/health.ts';
-import type { ProcessMetrics } from '#metrics/aggregate.ts';
+import type { ProcessMetrics } from '#metrics/metrics-server.ts';
 import type { LaneKey } from '#delivery/announce.ts';
 import type { CommittedDelivery } from '#delivery/worker.ts';
 import type { Taken } from '#http/rate-limit.ts';

@@ -1,7 +1,7 @@
 /** The parts of a process that use one database with stores. A process has one for each database of the map of shards. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
-import { keepPartitions } from '#db/partition-keeper.ts';
+import { keepPartitions } from '#db/partitions.ts';
 import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
 import { LiveStreams } from '#dashboard/live.ts';
 import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
@@ -11,8 +11,7 @@ import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
-import type { EachDatabase } from '#shards/each.ts';
-import { HOME } from '#shards/map.ts';
+import { HOME, type EachDatabase } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';

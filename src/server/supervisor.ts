@@ -10,8 +10,7 @@ import type { Health } from '#core/health.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { aggregate, countersOf, type ProcessMetrics } from '#metrics/aggregate.ts';
-import { serveMetrics } from '#metrics/metrics-server.ts';
+import { aggregate, countersOf, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { QUEUE_BYTES, type Answers, type ToSupervisor } from './siblings.ts';
 
 /** What the supervisor has opened once for all processes. */

@@ -17,8 +17,7 @@ import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { observeDatabase } from '#metrics/database.ts';
-import { aggregate, type ProcessMetrics } from '#metrics/aggregate.ts';
-import { serveMetrics } from '#metrics/metrics-server.ts';
+import { aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
 

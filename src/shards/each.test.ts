@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { openPool, type Queryable } from '#db/pool.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
-import { inAvailable, inEach } from './each.ts';
+import { inAvailable, inEach } from './map.ts';
 
 const ends = cleanups();
 const { sql } = await testDatabase(ends);

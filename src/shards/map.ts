@@ -1,5 +1,7 @@
 /** The map of shards: which database owns which of the 256 shards. The home database has the map. */
 import { SHARDS } from '#core/ids.ts';
+import type { Queryable } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
 
 /** The id of the home database in the map. */
 export const HOME = 0;
@@ -55,4 +57,31 @@ export function formatShards(shards: readonly number[]): string {
 /** Returns the shards of a range. */
 export function shardsIn({ first, last }: Range): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}
+
+// Reads of all databases that have stores.
+
+/** Returns all databases that have stores. */
+export type EachDatabase = () => readonly Queryable[];
+
+/** Runs a read in each database and returns the rows of all. */
+export async function inEach<Row>(
+  each: EachDatabase,
+  read: (sql: Queryable) => Promise<readonly Row[]>,
+): Promise<Row[]> {
+  const rows = await Promise.all(each().map((sql) => read(sql)));
+  return rows.flat();
+}
+
+/** The same for what is only shown: leaves out the databases that are not available, so that a page does not wait for all. */
+export async function inAvailable<Row>(
+  each: EachDatabase,
+  read: (sql: Queryable) => Promise<readonly Row[]>,
+): Promise<Row[]> {
+  return inEach(each, (sql) =>
+    read(sql).catch((error: unknown) => {
+      if (isUnavailable(error)) return [];
+      throw error;
+    }),
+  );
 }

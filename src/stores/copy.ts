@@ -1,8 +1,7 @@
 /** Copies a store of the home database to the database of its shard, with the changes that follow there. */
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import { lockCopy, readStoreRow, upsertCopy } from './copy-sql.ts';
-import { deleteStore, insertErased } from './store-erasure-sql.ts';
+import { deleteStore, insertErased, lockCopy, readStoreRow, upsertCopy } from './stores-sql.ts';
 
 type Store = { shard: number; storeId: number };
 

@@ -8,10 +8,9 @@ import { reachesAccount } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
-import { lockForErasure } from './store-erasure-sql.ts';
+import { findSandbox, lockDeveloper, lockForErasure, type StoreRow } from './stores-sql.ts';
 import { eraseStoreIn, type Eraser } from './store-erasure.ts';
 import { lockMember } from './members/members-sql.ts';
-import { findSandbox, lockDeveloper, type StoreRow } from './stores-sql.ts';
 
 const OFF = 'The operator of this service has switched sandbox stores off';
 const UNVERIFIED = {

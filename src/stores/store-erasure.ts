@@ -2,7 +2,7 @@
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
-import { deleteMembers, deleteStore, insertErased, lockForErasure } from './store-erasure-sql.ts';
+import { deleteMembers, deleteStore, insertErased, lockForErasure } from './stores-sql.ts';
 
 type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 

@@ -5,7 +5,7 @@ import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { creating } from '#http/creating.ts';
+import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';

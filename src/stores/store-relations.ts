@@ -3,9 +3,8 @@ import { listExample, type Chapter, type Example, type Relation } from '#http/re
 import type { Principal } from '#core/principal.ts';
 import { storeDocument, type PublishedCollection } from './store-document.ts';
 import { homeDocument } from './home.ts';
-import { invitationDocument } from './invitations/invitation.ts';
+import { invitationDocument, receivedDocument } from './invitations/invitation.ts';
 import type { InvitationRow } from './invitations/invitations-sql.ts';
-import { receivedDocument } from './invitations/received-invitation.ts';
 import { memberDocument } from './members/member.ts';
 import type { MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';

@@ -1,11 +1,12 @@
 /** SQL of stores and memberships. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import type { Role } from './members/member.ts';
 import { storeFields, type StoreDetails } from './store-fields.ts';
+import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 
 const fields = columnsOf(storeFields, 'store');
 
@@ -120,3 +121,113 @@ export async function listMemberships(sql: Queryable, userId: number): Promise<M
       cross join lateral (select name, sandbox_of, second_factor from store where shard = m.shard and id = m.store_id offset 0) as s
     where m.user_id = ${userId} order by m.store_id`;
 }
+
+// The copy of a store in the database of its shard. The columns are passed on by name, so a new column needs no change here.
+
+type Key = { shard: number; storeId: number };
+/** A row as JSON (`to_jsonb`). */
+type Row = Readonly<Record<string, unknown>>;
+
+/** Returns the row of a store in the home database; undefined if it was erased. */
+export async function readStoreRow(home: Queryable, { shard, storeId }: Key): Promise<Row | undefined> {
+  const [found] = await home<{ row: Row }[]>`
+    select to_jsonb(s) as row from store s where shard = ${shard} and id = ${storeId}`;
+  return found?.row;
+}
+
+/** What depends on the properties of a store in its database. */
+export type Copied = { domain: string; timeZone: string };
+
+/** Returns the properties of the copy, and locks it until the transaction ends; undefined if there is none. */
+export async function lockCopy(tx: Queryable, { shard, storeId }: Key): Promise<Copied | undefined> {
+  const [row] = await tx<Copied[]>`
+    select domain, time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId} for no key update`;
+  return row;
+}
+
+/** Inserts or replaces the copy, and returns its properties. */
+export async function upsertCopy(tx: Queryable, row: Row): Promise<Copied | undefined> {
+  const [copy] = await tx<Copied[]>`
+    insert into store select * from jsonb_populate_record(null::store, ${JSON.stringify(row)}::jsonb)
+    on conflict (shard, id) do update set
+      name = excluded.name, domain = excluded.domain, email = excluded.email, time_zone = excluded.time_zone,
+      subscription_events = excluded.subscription_events, second_factor = excluded.second_factor, sandbox_of = excluded.sandbox_of,
+      revision = excluded.revision, date_modified = excluded.date_modified
+    returning domain, time_zone as "timeZone"`;
+  return copy;
+}
+
+// SQL that erases a store.
+
+/**
+ * Locks the store until the transaction ends, so that nothing can be created in it. Returns its revision; undefined if it does
+ * not exist.
+ */
+export async function lockForErasure(sql: Queryable, shard: number, id: number): Promise<number | undefined> {
+  const [row] = await sql<{ revision: number }[]>`
+    select revision from store where shard = ${shard} and id = ${id} for update`;
+  return row?.revision;
+}
+
+export async function deleteMembers(sql: Queryable, shard: number, storeId: number): Promise<void> {
+  await sql`delete from membership where shard = ${shard} and store_id = ${storeId}`;
+}
+
+/** Records the erasure, so that purges delete the rows of the store in large tables. */
+export async function insertErased(
+  sql: Queryable,
+  store: { shard: number; storeId: number; now: Date },
+): Promise<void> {
+  await sql`insert into erased_store (shard, id, date_erased) values (${store.shard}, ${store.storeId}, ${store.now})`;
+}
+
+export async function deleteStore(sql: Queryable, shard: number, id: number): Promise<void> {
+  await sql`delete from store where shard = ${shard} and id = ${id}`;
+}
+
+// The records of erased stores, and expired invitations.
+
+/** A publish that read the store before its erasure may still write; no request takes longer than this. */
+const REQUEST_MAX_MS = 3_600_000;
+
+/** `tables` may contain rows of an erased store; their `order` are the index columns after `shard, store_id`. */
+export function createStorePurges({ sql, tables }: { sql: Sql; tables: readonly OrderedTable[] }): readonly Purge[] {
+  return purgesOf(sql, [
+    {
+      name: 'erased_stores',
+      by: (_, before, limit) => deleteEmptied(sql, tables, before, limit),
+      keptMs: REQUEST_MAX_MS,
+    },
+  ]);
+}
+
+export function createInvitationPurges({ sql }: { sql: Sql }): readonly Purge[] {
+  return purgesOf(sql, [{ name: 'invitations', deletes: 'invitation', key: 'ctid', expires: 'date_expires' }]);
+}
+
+/** Deletes the records of stores that were erased at `before` or earlier and have no rows left. */
+async function deleteEmptied(
+  sql: Queryable,
+  tables: readonly OrderedTable[],
+  before: Date,
+  limit: number,
+): Promise<number> {
+  const { count } = await sql`
+    delete from erased_store where (shard, id) in (
+      select e.shard, e.id from erased_store e
+      where e.date_erased <= ${before} and ${isEmptied(sql, tables)}
+      limit ${limit} for update skip locked
+    )`;
+  return count;
+}
+
+/**
+ * Uses scalar subqueries, which look up an index per store; with `not exists` the planner may read the large tables completely.
+ */
+const isEmptied = (sql: Queryable, tables: readonly OrderedTable[]) =>
+  tables.reduce(
+    (before, { deletes, order }) => sql`${before} and (
+      select 1 from ${sql(deletes)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
+    ) is null`,
+    sql`true`,
+  );

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import type { Tx } from '#db/pool.ts';
-import { doing } from '#http/creating.ts';
+import { doing } from '#http/idempotency.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';

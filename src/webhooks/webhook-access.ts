@@ -24,13 +24,12 @@ import {
   type Headers,
 } from '#core/request-secrets.ts';
 import { callingApp, type Principal, type SufficientScopes } from '#core/principal.ts';
-import { addressFault } from './address.ts';
+import { addressFault, withCurrentKeys } from './webhook.ts';
 import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery, Authenticate, OpenStream } from './pull/listener-operations.ts';
 import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
-import { withCurrentKeys } from './webhook.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './test-delivery.ts';
 

@@ -3,9 +3,8 @@ import { collectionOf } from '#catalog/catalog.ts';
 import { listQueryOf } from '#catalog/payload-filter.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
-import type { Lack } from './webhook-conditions-sql.ts';
+import type { Lack, WebhookRow } from './webhook-sql.ts';
 import { webhookFields, type WebhookState } from './webhook-fields.ts';
-import type { WebhookRow } from './webhook-sql.ts';
 
 /** Returns the state of a webhook. A condition that stops delivery takes precedence over failures. */
 export function stateOf(

@@ -42,9 +42,8 @@ import {
   withStoredSecrets,
 } from './webhook-access.ts';
 import { requireConsent } from './handshake.ts';
-import { adviceOfWebhook } from './health/advice.ts';
+import { adviceOfWebhook, statisticsOfWebhook } from './health/health-operations.ts';
 import { retryOf } from './retry.ts';
-import { statisticsOfWebhook } from './health/health-operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './webhook-audit.ts';
 import { keysAfterUpdate, withCurrentKeys, mergeInput, stopsDeliveries } from './webhook.ts';

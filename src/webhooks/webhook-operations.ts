@@ -1,7 +1,7 @@
 /** The collection of a store's webhooks (list, create), and the operations of the module. */
 import { zoneOf } from '#catalog/resource-access.ts';
 import type { Tx } from '#db/pool.ts';
-import { creating } from '#http/creating.ts';
+import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';

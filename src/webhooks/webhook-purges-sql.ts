@@ -1,7 +1,7 @@
 /** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { inEach, type EachDatabase } from '#shards/each.ts';
+import { inEach, type EachDatabase } from '#shards/map.ts';
 import { deleteDeclarations, listWithoutApp, moveAppKeys } from './app-access/declarations-sql.ts';
 
 /** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */

@@ -1,11 +1,10 @@
 /** The statements that read and write the table `webhook`. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { lacking, seenBy, type Lack, type SeenStore } from './webhook-conditions-sql.ts';
 import { webhookFields, type Settings } from './webhook-fields.ts';
 
 export type WebhookRow = RowOf<typeof webhookFields> & {
@@ -178,4 +177,29 @@ export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Pr
 export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> {
   const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
   return rows.length > 0;
+}
+
+// Parts of statements about webhooks: what an app sees of them, and what they lack. `app` is the app that calls, null for people and the platform.
+
+/** The condition that the caller sees the webhook `w`: an app sees no webhook that another app declares. */
+export function seenBy(sql: Queryable, app: number | null): Fragment {
+  return app === null ? sql`` : sql`and (not w.is_for_app or w.client = ${app})`;
+}
+
+/** The condition that the caller sees the deliveries of the webhook `w`, if it exists; the same as `seesHistory` of webhook-access.ts. */
+export function historySeenBy(sql: Queryable, app: number | null): Fragment {
+  return app === null
+    ? sql``
+    : sql`and (w.event_resource is distinct from 'app' or w.is_for_app and w.client = ${app})`;
+}
+
+/** A store, and the app that calls (null: none). */
+export type SeenStore = { shard: number; storeId: number; app: number | null };
+
+/** The setting without which a webhook is sent nothing. */
+export type Lack = 'events' | 'url';
+
+export function lacking(sql: Queryable) {
+  return sql`
+  case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
 }

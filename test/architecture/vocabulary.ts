@@ -34,7 +34,7 @@ const ALLOWED: readonly (readonly [word: RegExp, path: RegExp])[] = [
   [/^deaths$/, /-sql\.ts$|\/(?:quarantine|isolation-slot)\.test\.ts$/],
   [/^judge/, /^src\/delivery\/policy\//],
   // The Unix user.
-  [/^nobody$/, /^src\/db\/account\.ts$|^test\/faults\/embedded-folders\.test\.ts$/],
+  [/^nobody$/, /^src\/db\/data-folder\.ts$|^test\/faults\/embedded-folders\.test\.ts$/],
   // A note of a sample order, in the golden files.
   [/^door$/, /^test\/setup\/populated-app\.ts$/],
   // The list above.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/record/erase-responses-sql.ts';
+import { blankAnswers } from '#delivery/record/record-sql.ts';
 import { createErasurePurges } from '#events/erase/erasure.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from '../setup/app.ts';

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/record/erase-responses-sql.ts';
-import { type EventCaches, createErasurePurges } from '#events/erase/erasure.ts';
-import { eraseResource } from '#events/erase/erase-resource.ts';
+import { blankAnswers } from '#delivery/record/record-sql.ts';
+import { createErasurePurges, eraseResource, type EventCaches } from '#events/erase/erasure.ts';
 import { createLog } from '#core/log.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';

@@ -26,9 +26,9 @@ import { listEvents } from '#events/events-sql.ts';
 import { SAMPLE_ID } from '#events/publish/test-event.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
+import { type Owner } from '#webhooks/history/history-sql.ts';
 import { listAttempts } from '#webhooks/history/attempts-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from '#webhooks/history/deliveries-sql.ts';
-import type { Owner } from '#webhooks/history/history-sql.ts';
 import { amountOf } from '../setup/amount.ts';
 import { testDatabase } from '../setup/database.ts';
 

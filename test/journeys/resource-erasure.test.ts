@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { eraseResource } from '#events/erase/erase-resource.ts';
+import { eraseResource } from '#events/erase/erasure.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';

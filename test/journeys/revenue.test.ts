@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { internalProperties } from '#catalog/internal-types.ts';
-import { eraseResource } from '#events/erase/erase-resource.ts';
+import { eraseResource } from '#events/erase/erasure.ts';
 import { shardOf } from '#core/ids.ts';
 import { euros, snapshotsOf, startRevenue, type Snapshot } from '../setup/revenue.ts';
 

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
-import { LIMITS, SESSION } from '#db/session.ts';
+import { LIMITS, SESSION } from '#db/servers.ts';
 import { checkPooled } from '#db/usable.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';

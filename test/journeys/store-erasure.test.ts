@@ -5,7 +5,7 @@ import { createErasedStorePurges, TABLES_OF_STORES } from '#events/event-purges-
 import { listenForChanges } from '#delivery/announce.ts';
 import { shardOf } from '#core/ids.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { createStorePurges } from '#stores/store-purges-sql.ts';
+import { createStorePurges } from '#stores/stores-sql.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/grant-access.ts';

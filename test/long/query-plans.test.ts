@@ -18,9 +18,8 @@ import {
   listChanged,
   loadArrivals,
 } from '#delivery/queue/queue-sql.ts';
-import { loadTargets, loadEvents } from '#delivery/delivery-sql.ts';
+import { insertMarkers, loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
-import { insertMarkers } from '#delivery/quarantine-sql.ts';
 import { attemptsAt } from '#webhooks/history/history-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account-page.ts';
-import { describeAction, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { describeAction, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createUser } from '#identity/accounts/users.ts';

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle, type Bucket } from '#identity/accounts/throttle/throttle.ts';
+import { createThrottle, type Bucket } from '#identity/accounts/throttle.ts';
 import { verifyDelivery } from '#receiver';
 import { startReceiver } from '../setup/receiver.ts';
 import { startWithOwners, type Owner } from '../setup/owners.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addUser, createUser, prepareUser } from '#identity/accounts/users.ts';
-import { browserOf, describeAction } from '#identity/accounts/audit/audit.ts';
+import { browserOf, describeAction } from '#identity/accounts/audit.ts';
 import { transaction } from '#db/pool.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';

@@ -5,7 +5,7 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
 import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
-import { createStorePurges } from '#stores/store-purges-sql.ts';
+import { createStorePurges } from '#stores/stores-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();

@@ -1,8 +1,8 @@
 /** Invitations to a store: who can make, read and accept them, and what ends them. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
-import { createInvitationPurges } from '#stores/store-purges-sql.ts';
+import { createThrottle } from '#identity/accounts/throttle.ts';
+import { createInvitationPurges } from '#stores/stores-sql.ts';
 import { homeOf } from '../setup/suite-map.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';

@@ -1,7 +1,7 @@
 /** Which proxies are trusted to state the address of a request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
+import { createThrottle } from '#identity/accounts/throttle.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 /** Returns the address that the audit has for a failed sign-in with these headers. */

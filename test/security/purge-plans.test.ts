@@ -6,7 +6,7 @@ import { openPool } from '#db/pool.ts';
 import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
-import { createInvitationPurges } from '#stores/store-purges-sql.ts';
+import { createInvitationPurges } from '#stores/stores-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { testDatabase } from '../setup/database.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, asyncProperty, json, nat, oneof, string, tuple } from 'fast-check';
 import { TOTP, Secret } from 'otpauth';
-import { createLinks } from '#identity/accounts/password-reset.ts';
+import { createLinks } from '#identity/accounts/password-change.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { createAuthenticator } from '../setup/authenticator.ts';

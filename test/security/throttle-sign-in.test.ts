@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createAttempts, createDevices } from '#identity/accounts/attempts.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { LOW_COST, passwords } from '../setup/passwords.ts';
-import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
+import { createThrottle } from '#identity/accounts/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 

@@ -1,7 +1,7 @@
 /** The buckets that slow guessing: exact, shared by all processes, refilled by the given clock. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle, type Bucket } from '#identity/accounts/throttle/throttle.ts';
+import { createThrottle, type Bucket } from '#identity/accounts/throttle.ts';
 import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { TOTP, Secret } from 'otpauth';
-import { createLinks } from '#identity/accounts/password-reset.ts';
+import { createLinks } from '#identity/accounts/password-change.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { itemsOf } from '../setup/caller.ts';
 import { startWithPeople } from './api-callers.ts';

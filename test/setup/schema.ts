@@ -4,7 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeSchema } from '#db/describe-schema.ts';
+import { describeSchema } from '#db/migrate.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { globalSetup, globalTeardown } from './global.ts';
 

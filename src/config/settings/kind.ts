@@ -1,7 +1,9 @@
 /** The kinds of settings: each with its allowed values, its default and its parser. */
 import {
+  ConfigError,
   contactUri,
   databaseUrl,
+  databaseUrlFault,
   flag,
   forwardProxy,
   integer,
@@ -17,8 +19,8 @@ import {
   type Env,
   type ForwardProxy,
 } from '../env.ts';
-import { shardDatabases, type ShardRange } from '../shard-databases.ts';
-import { readOpenIdProviders, type OpenIdProvider } from '../openid-providers.ts';
+import { Type, type Static } from 'typebox';
+import { Compile } from 'typebox/schema';
 
 export type Setting<Value> = {
   /** The default, in Markdown; `–`: none. */
@@ -193,4 +195,150 @@ export function networkList(defaultText: string, meaning: string): Setting<strin
     meaning,
     read: networks,
   };
+}
+
+// The OpenID providers with which people sign in: a JSON array in one setting, because each has a secret and options of its own.
+
+const DOMAIN = '^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$';
+
+const Providers = Type.Array(
+  Type.Object(
+    {
+      /** In the text of the button and in addresses. */
+      name: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9-]{0,40}$' }),
+      issuer: Type.String({ minLength: 1, maxLength: 2_000 }),
+      client_id: Type.String({ minLength: 1, maxLength: 1_000 }),
+      client_secret: Type.String({ minLength: 1, maxLength: 1_000 }),
+      domains: Type.Optional(Type.Array(Type.String({ pattern: DOMAIN, maxLength: 253 }))),
+      creates_accounts: Type.Optional(Type.Boolean()),
+    },
+    { additionalProperties: false },
+  ),
+  { maxItems: 20 },
+);
+const compiled = Compile(Providers);
+
+export type OpenIdProvider = {
+  readonly name: string;
+  /** As the provider writes it, which is compared with its tokens. */
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Domains of the e-mail addresses that may be linked; empty: all. */
+  readonly domains: readonly string[];
+  /** Whether the first sign-in of an address in these domains creates an account. */
+  readonly createsAccounts: boolean;
+};
+
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+const PROVIDERS_EXAMPLE =
+  '[{"name": "Google", "issuer": "https://accounts.google.com", "client_id": "…", "client_secret": "…", "domains": ["example.com"]}]';
+
+/** Returns why an issuer cannot be used; http is only for a provider on the same computer. */
+function issuerFault(issuer: string): string | undefined {
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.has(url.hostname));
+  if (url !== undefined && isSafe && url.search === '' && url.hash === '' && url.username === '') return undefined;
+  return 'issuer must be an https address such as https://accounts.google.com';
+}
+
+/** Returns why the providers cannot be used together; undefined if they can. */
+function faultOf(providers: Static<typeof Providers>): string | undefined {
+  const [names, issuers] = [new Set<string>(), new Set<string>()];
+  for (const { name, issuer, domains = [], creates_accounts: creates } of providers) {
+    const fault = issuerFault(issuer);
+    if (fault !== undefined) return `${name}: ${fault}`;
+    if (creates === true && domains.length === 0)
+      return `${name}: list the domains of the addresses for which creates_accounts creates accounts`;
+    if (names.has(name.toLowerCase())) return `${name}: two providers have this name`;
+    // The identities of two clients at one issuer would be the same.
+    if (issuers.has(issuer)) return `${name}: another provider has the same issuer`;
+    names.add(name.toLowerCase());
+    issuers.add(issuer);
+  }
+  return undefined;
+}
+
+/** Messages do not quote the value: it contains secrets. */
+function readOpenIdProviders(env: Env, name: string): readonly OpenIdProvider[] {
+  const value = text(env, name);
+  if (value === undefined) return [];
+  const refuse = (why: string): never => {
+    throw new ConfigError(`${name}: ${why}`);
+  };
+  let providers: unknown;
+  try {
+    providers = JSON.parse(value);
+  } catch {
+    return refuse(`it is not JSON: write an array such as ${PROVIDERS_EXAMPLE}`);
+  }
+  if (!compiled.Check(providers)) {
+    const [, [error]] = compiled.Errors(providers);
+    return refuse(
+      `${error?.instancePath === '' ? 'it' : error?.instancePath} ${error?.message}: write an array such as ${PROVIDERS_EXAMPLE}`,
+    );
+  }
+  const fault = faultOf(providers);
+  if (fault !== undefined) return refuse(fault);
+  return providers.map((provider) =>
+    Object.freeze({
+      name: provider.name,
+      issuer: provider.issuer,
+      clientId: provider.client_id,
+      clientSecret: provider.client_secret,
+      domains: provider.domains ?? [],
+      createsAccounts: provider.creates_accounts === true,
+    }),
+  );
+}
+
+// Reads `SHARD_DATABASES`: the databases that own the shards.
+
+/** The shards `first` to `last` belong to the database at `url`. */
+export type ShardRange = { first: number; last: number; url: string };
+
+const LAST_SHARD = 255;
+const DATABASES_EXAMPLE = '0-127=postgres://one/halcyon 128-255=postgres://two/halcyon';
+
+const shown = ({ first, last }: Pick<ShardRange, 'first' | 'last'>): string =>
+  first === last ? String(first) : `${first}-${last}`;
+
+/** The message contains no address, because addresses have passwords. */
+function readRange(name: string, written: string): ShardRange {
+  const [, first = '', last = first, url = ''] =
+    /^(\d{1,3})(?:-(\d{1,3}))?=(postgres(?:ql)?:\/\/\S+)$/.exec(written) ?? [];
+  const range = { first: Number(first), last: Number(last), url };
+  if (/,[\d-]+=postgres/.test(url))
+    throw new ConfigError(`${name} has a comma between two ranges: write a space, as in "${DATABASES_EXAMPLE}"`);
+  const [start = ''] = /^[\d-]+=/.exec(written) ?? [];
+  const fault = databaseUrlFault(url);
+  if (first !== '' && fault !== undefined) throw new ConfigError(`${name} has the part "${start}…", which ${fault}`);
+  if (first !== '' && range.first <= range.last && range.last <= LAST_SHARD) return range;
+  throw new ConfigError(
+    `${name} has the part "${start}…", which is not <first>-<last>=postgres://… with shards from 0 to ${LAST_SHARD}: write it as in "${DATABASES_EXAMPLE}"`,
+  );
+}
+
+/** Returns the ranges in the order of their shards; undefined if the variable is not set. Throws a `ConfigError` for a gap or an overlap. */
+export function shardDatabases(env: Env, name: string): readonly ShardRange[] | undefined {
+  const parts = (env[name] ?? '').split(/\s+/).filter((part) => part !== '');
+  if (parts.length === 0) return undefined;
+  const ranges = parts.map((part) => readRange(name, part)).toSorted((a, b) => a.first - b.first);
+  let next = 0;
+  for (const range of ranges) {
+    if (range.first < next)
+      throw new ConfigError(
+        `${name} has two databases for the shards ${shown({ first: range.first, last: Math.min(next - 1, range.last) })}: assign each shard once`,
+      );
+    if (range.first > next)
+      throw new ConfigError(
+        `${name} has no database for the shards ${shown({ first: next, last: range.first - 1 })}: assign every shard from 0 to ${LAST_SHARD}`,
+      );
+    next = range.last + 1;
+  }
+  if (next <= LAST_SHARD)
+    throw new ConfigError(
+      `${name} has no database for the shards ${shown({ first: next, last: LAST_SHARD })}: assign every shard from 0 to ${LAST_SHARD}`,
+    );
+  return ranges;
 }

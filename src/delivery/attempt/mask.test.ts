@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { maskOf, masked } from './mask.ts';
+import { maskOf, masked } from './delivery-target.ts';
 
 const hex = (code: number, length: number): string => code.toString(16).padStart(length, '0');
 const percent = (character: string): string => [...Buffer.from(character)].map((byte) => `%${hex(byte, 2)}`).join('');

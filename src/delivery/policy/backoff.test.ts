@@ -9,7 +9,7 @@ import {
   restoreBreaker,
   toStored,
   type Breaker,
-} from './backoff.ts';
+} from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
-import { NO_BACKOFF } from './backoff.ts';
+import { HEALTHY, NO_BACKOFF, disableReason, healthAfter, requiresDisable, type Health } from './policy.ts';
 import { decide } from './entry.ts';
-import { HEALTHY, healthAfter, type Health, requiresDisable, disableReason } from './policy.ts';
 import type { RetryProfile } from '../attempt/delivery-target.ts';
 
 const SECOND = 1_000;

@@ -2,18 +2,22 @@
 import { unsentAttempt, type Attempt } from '../attempt/attempt.ts';
 import { isInternalError } from '../attempt/http/attempt-outcome.ts';
 import type { RetryProfile } from '../attempt/delivery-target.ts';
-import { backoffAfter, toStored, type Backoff, type Moment, type StoredBackoff } from './backoff.ts';
 import {
+  backoffAfter,
   effectOf,
   faultsAfter,
   healthAfter,
   nextStepAfter,
   pauseMsOf,
-  type Failures,
-  type Health,
   requiresDisable,
   requiresWarning,
+  toStored,
+  type Backoff,
   type DeactivationSettings,
+  type Failures,
+  type Health,
+  type Moment,
+  type StoredBackoff,
 } from './policy.ts';
 
 /** A pending delivery: a row of `delivery` without its shard. */

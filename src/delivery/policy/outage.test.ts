@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
-import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
-import { HEALTHY, effectOf, healthAfter, pauseMsOf, nextStepAfter, type Health, requiresDisable } from './policy.ts';
+import {
+  HEALTHY,
+  NO_BACKOFF,
+  backoffAfter,
+  effectOf,
+  healthAfter,
+  nextStepAfter,
+  pauseMsOf,
+  requiresDisable,
+  type Backoff,
+  type Health,
+} from './policy.ts';
 import type { RetryProfile } from '../attempt/delivery-target.ts';
 
 const SECOND = 1_000;

@@ -16,10 +16,9 @@ import type { OutcomeLabel } from '#core/outcome.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rowOf, unsentAttempt, type AttemptRow } from '../attempt/attempt.ts';
 import { bodyOf, Composer, type ComposerSettings } from '../attempt/attempt-request.ts';
-import { activeTarget, type ActiveTarget } from '../attempt/delivery-target.ts';
+import { activeTarget, type ActiveTarget, type Mask } from '../attempt/delivery-target.ts';
 import { kindOfStatus } from '../attempt/http/attempt-outcome.ts';
 import { textOf } from '../attempt/http/response.ts';
-import type { Mask } from '../attempt/mask.ts';
 import { loadEvents, loadTargets } from '../delivery-sql.ts';
 import {
   endEmpty,

@@ -9,8 +9,7 @@ import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Arrivals } from './arrivals.ts';
 import { Signal } from './dispatcher.ts';
-import type { Lane } from './lane.ts';
-import { Lanes } from './lanes.ts';
+import { Lanes, type Lane } from './lane.ts';
 import { loadArrivals } from './queue-sql.ts';
 
 const WEBHOOK = 1_000;

@@ -9,8 +9,7 @@ import type { Bodies } from '../attempt/bodies.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Fetcher } from './fetcher.ts';
-import type { Lane } from './lane.ts';
-import type { Lanes } from './lanes.ts';
+import type { Lane, Lanes } from './lane.ts';
 import type { LaneWork } from '../worker-links.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 

@@ -7,8 +7,7 @@ import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Discovery } from './discovery.ts';
-import type { Lane } from './lane.ts';
-import { Lanes } from './lanes.ts';
+import { Lanes, type Lane } from './lane.ts';
 import { fetchLanes, loadArrivals } from './queue-sql.ts';
 
 const SHARDS = [7, 8, 9];

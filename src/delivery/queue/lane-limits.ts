@@ -9,7 +9,7 @@
  * 9 % of its time. The statistics outlive the lane, so that its endpoint is not classified as new again.
  */
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
-import { CATCH_UP_MS, NO_BACKOFF, nextStartAfter, type Backoff } from '../policy/backoff.ts';
+import { CATCH_UP_MS, NO_BACKOFF, nextStartAfter, type Backoff } from '../policy/policy.ts';
 
 /**
  * `slow`: the last attempt was slow, one in flight exceeds its time budget, or stored health has failures and no

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
-import type { Lane } from './lane.ts';
-import { Lanes } from './lanes.ts';
+import { Lanes, type Lane } from './lane.ts';
 
 const limits = {
   laneQueue: 4,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Quota } from './slots.ts';
+import { Quota } from './run-queue.ts';
 
 test('pruning removes lanes that no longer wait, and the others keep their order', () => {
   const quota = new Quota<string, number>(10);

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import type { Lane } from './lane.ts';
-import { Lanes } from './lanes.ts';
-import { findPendingDisables, findStaleSettings } from './reconcile.ts';
+import { Lanes, type Lane } from './lane.ts';
+import { findPendingDisables, findStaleSettings } from './discovery.ts';
 import { loadTargets } from '../delivery-sql.ts';
 import { targetOf } from '../attempt/delivery-target.ts';
 

@@ -8,8 +8,7 @@ import { ended, deadLetter, type Entry, decide } from '../policy/entry.ts';
 import type { AttemptMetrics } from '../attempt-metrics.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
-import { momentOf } from '../policy/backoff.ts';
-import { HEALTHY, type DeactivationSettings } from '../policy/policy.ts';
+import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
 import type { Lane } from './lane.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 

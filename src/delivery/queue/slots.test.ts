@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { shareOf, Slots, type SlotUse } from './slots.ts';
+import { shareOf, Slots, type SlotUse } from './run-queue.ts';
 
 const limits = {
   slots: 20,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_BACKOFF } from '../policy/backoff.ts';
+import { NO_BACKOFF } from '../policy/policy.ts';
 import { StartConditions } from './lane-limits.ts';
 
 function conditionsWith(backoff: Partial<StartConditions['backoff']>): StartConditions {

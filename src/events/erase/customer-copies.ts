@@ -5,19 +5,19 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
-import { parseExact } from '#core/exact-number.ts';
-import { isNumber, type Value } from '#hypermedia/document.ts';
+import { isNumber, parseExact } from '#core/exact-number.ts';
+import { type Value } from '#hypermedia/document.ts';
 import type { EventCaches } from './erasure.ts';
-import { lockEvents } from './chain-sql.ts';
 import {
   deleteCopySearch,
-  saveSearchPosition,
   findCopySearch,
   insertErasedEvents,
+  lockEvents,
   pageOfEvents,
   pageOfResources,
   replaceEvent,
   replaceResource,
+  saveSearchPosition,
   type CopySearch,
 } from './erasure-sql.ts';
 

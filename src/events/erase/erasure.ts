@@ -1,21 +1,33 @@
 /** Erases the bodies of the events of a resource in batches, and the lifecycle steps that were derived from it. */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { insertErasedEvents, deleteErasedEvents, findErasedEvents } from './erasure-sql.ts';
 import {
-  findEventChain,
+  deleteErasedEvents,
+  deleteRemaining,
+  deleteResource,
   deleteSteps,
   emptyEvents,
-  deleteRemaining,
-  saveRemaining,
-  lockEvents,
-  lockAnyRemaining,
+  findErasedEvents,
+  findEventChain,
   findSteps,
+  insertErasedCustomer,
+  insertErasedEvents,
+  lockAnyRemaining,
+  lockEvents,
   lockRemaining,
-  type StoredRemaining,
+  lockResource,
+  saveRemaining,
   type Remaining,
-} from './chain-sql.ts';
+  type StoredRemaining,
+} from './erasure-sql.ts';
 import { searchCustomerCopies, type CopySearchDeps } from './customer-copies.ts';
+import type { ResourceKey } from '#catalog/catalog-sql.ts';
+import { type ApiRequest, guarded, type Operation } from '#http/operation.ts';
+import { notFound } from '#core/problem.ts';
+import { labelOf, collectionOf } from '#catalog/catalog.ts';
+import { resourceKeyOf } from '#catalog/resource-access.ts';
+import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 
 type EventNames = { shard: number; ids: readonly number[] };
 
@@ -57,7 +69,7 @@ async function deleteStepResources(
  * Erases at most `limit` events and steps, and the events by which those steps were sent again. Returns the erased ids and what
  * remains.
  */
-export async function eraseBatch(
+async function eraseBatch(
   tx: Queryable,
   remaining: Remaining,
   { caches, limit, now }: Batch & { caches: EventCaches },
@@ -78,14 +90,14 @@ export async function eraseBatch(
   return { ids, remaining: { ...remaining, ...next } };
 }
 
-export function isDone({ eventId, stepId }: Remaining): boolean {
+function isDone({ eventId, stepId }: Remaining): boolean {
   return eventId === null && stepId === null;
 }
 
 /**
  * Erases the next batch of one stored remainder, or of any that is not locked. Returns its size; undefined if nothing remains.
  */
-export async function eraseRemaining(
+async function eraseRemaining(
   { sql, caches }: ChainDeps,
   of: StoredRemaining | 'any',
   { limit, now }: Batch,
@@ -141,4 +153,63 @@ export function createErasurePurges(deps: CopySearchDeps & { blankAnswers: Clear
     { name: 'rows_searched_for_erased_customers', by: (_, now, limit) => searchCustomerCopies(deps, limit, now) },
     { name: 'answers_to_erased_events', by: eraseAnswers, keptMs: ATTEMPT_RECORDED_AFTER_MS },
   ]);
+}
+
+// Erases one resource: its latest version, the payloads of its events, and the steps that were derived from it.
+
+/** Events per transaction: publishes of the resource and snapshots of its store wait for the first of them. */
+const EVENTS_AT_ONCE = 2_000;
+
+/**
+ * Erases a resource; afterwards none of its data can be read or sent. This is one transaction, unless the resource has more
+ * than `EVENTS_AT_ONCE` events: then the resource and its newest events are erased first, and the others follow in batches,
+ * which a purge continues if this process ends.
+ *
+ * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. Throws
+ * a 404 if the resource does not exist.
+ */
+export async function eraseResource(
+  deps: ChainDeps,
+  key: ResourceKey,
+  { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
+): Promise<void> {
+  const { sql, caches } = deps;
+  const { shard, storeId } = key;
+  const batch = { limit: EVENTS_AT_ONCE, now };
+  const { ids, remaining } = await transaction(sql, async (tx) => {
+    // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
+    // that holds no lock while it waits.
+    const columns = { shard: [shard], storeId: [storeId] };
+    const [book] = key.type === 'subscription' ? await lockBooks(tx, columns, now) : [];
+    const latest = await lockResource(tx, key);
+    if (latest === undefined) throw notFound(labelOf(key.type));
+    unmodified(latest.version);
+    await deleteResource(tx, key, now);
+    if (book !== undefined) await endTerm(tx, key, book.day);
+    if (key.type === 'customer') await insertErasedCustomer(tx, key, now);
+    const all = { shard, storeId, eventId: latest.headId, stepId: latest.stepId };
+    const erased = await eraseBatch(tx, all, { caches, ...batch });
+    const stored = { ...erased.remaining, id: latest.headId };
+    if (!isDone(stored)) await saveRemaining(tx, stored, now);
+    return { ids: erased.ids, remaining: stored };
+  });
+  caches.forget({ shard, ids });
+  while (!isDone(remaining) && (await eraseRemaining(deps, remaining, batch)) !== undefined);
+}
+
+// The API operation that erases a resource; needs the scope `platform`.
+
+export function createErasure(deps: ChainDeps & Pick<Runtime, 'config'>): Operation {
+  return guarded({
+    title: 'Erase',
+    isConditional: true,
+    summary:
+      'Erases this resource, its versions and the payloads of its events, immediately and permanently; needs the scope platform',
+    access: 'platform',
+    handle: async (request) => {
+      const key = resourceKeyOf(request);
+      await eraseResource(deps, key, request);
+      return { status: 204, next: `${deps.config.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+    },
+  });
 }

@@ -10,11 +10,11 @@ import {
   isShort,
   SHORT_LENGTH_MAX,
   changesBetween,
-} from '#catalog/lifecycle/steps.ts';
+} from '#catalog/subscription-steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
-import { type Value, isNumber } from '#hypermedia/document.ts';
+import { type Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
-import { parseExact, type ExactNumber } from '#core/exact-number.ts';
+import { isNumber, parseExact, type ExactNumber } from '#core/exact-number.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { IdAllocator, PreviousVersions } from './publish-batch.ts';

@@ -1,5 +1,6 @@
 /** Validates a publish request; each fault names the invalid member, with its index in an array. */
-import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { isScalar, type Value } from '#hypermedia/document.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import {
   declarationOf,

@@ -5,7 +5,7 @@ import { eventsOf, labelOf, type ResourceType } from '#catalog/catalog.ts';
 import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';
 import type { Tx } from '#db/pool.ts';
-import { beginning } from '#http/creating.ts';
+import { beginning } from '#http/idempotency.ts';
 import type { Operation } from '#http/operation.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';

@@ -1,6 +1,6 @@
 /** SQL of the daily revenue snapshots: finding due books, closing days, and summing their terms. */
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { CLOSE_DELAY_MS, dayAt, dueAfter, nextDay } from '../store-days.ts';
+import { CLOSE_DELAY_MS, dayAt, nextDay, dueAfter } from '../store-days.ts';
 
 type StoreBook = { shard: number; storeId: number };
 /** A store with a due snapshot; `day` is the oldest day without one, such as `2026-11-21`. */

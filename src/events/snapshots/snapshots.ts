@@ -10,7 +10,7 @@ import type { Log } from '#core/log.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
-import { textOfMillionths } from '#catalog/revenue/decimal.ts';
+import { textOfMillionths } from '#core/exact-number.ts';
 import { Problem } from '#core/problem.ts';
 import type { InternalEventWriter } from '../publish/internal-event.ts';
 import {

@@ -3,6 +3,8 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Fault } from '#core/problem.ts';
 import { coerceMembers, isObject, propertiesOf } from './body.ts';
+import type { Operation } from '../operation.ts';
+import type { Method } from '../route.ts';
 
 type ValidationError = { keyword: string; instancePath: string; params: object; message: string };
 
@@ -166,4 +168,19 @@ export function createValidator(schema: TSchema): (value: unknown) => Checked {
     if (compiled.Check(value)) return { value, faults: [], sound: isObject(value) ? value : {} };
     return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)[1]), sound: {} };
   };
+}
+
+// Decides which requests may be sent without a body.
+
+/**
+ * Returns whether a POST may be sent without body and Content-Type: if its schema requires no member, an absent body
+ * equals `{}`.
+ */
+export function isBodyOptional(
+  method: Method,
+  { input, documentedInput }: Pick<Operation, 'input' | 'documentedInput'>,
+): boolean {
+  if (method !== 'POST' || input === undefined || documentedInput !== undefined) return false;
+  const { required = [] } = input as { required?: readonly string[] };
+  return required.length === 0;
 }

@@ -5,8 +5,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document, Field } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import { fieldsOf } from '../actions.ts';
-import { targetPath, documentAddress, type Target } from '../action-target.ts';
+import { documentAddress, fieldsOf, targetPath, type Target } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';

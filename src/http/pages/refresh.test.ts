@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Action, Document } from '#hypermedia/document.ts';
-import { refreshOf } from './refresh.ts';
+import { refreshOf } from '../resource.ts';
 
 const waiting: Document = { name: 'thing', links: [], embedded: [], properties: [], refreshSeconds: 3 };
 const at = (document: Document, query = '') => refreshOf(document, '/things/1', new URLSearchParams(query));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { searchedQuery } from './search-redirect.ts';
+import { searchedQuery } from '../resource.ts';
 
 function meant(query: string): string | undefined {
   const found = searchedQuery(new URLSearchParams(query));

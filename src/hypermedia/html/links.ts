@@ -1,7 +1,7 @@
 /** Renders links as paths with short titles. */
 import type { Document, Link, Naming } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { shortened } from '#core/legible.ts';
+import { shortened } from '#core/text.ts';
 import { labelOf, shortTitle } from './words.ts';
 
 const origins = new Map<string, string>();

@@ -1,5 +1,6 @@
 /** Formats amounts of money as usual for the currency, without changing the amount. */
-import { isNumber, type Value } from '../document.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { type Value } from '../document.ts';
 
 const formats = new Map<string, Intl.NumberFormat>();
 /** There are about 180 currencies, but publishers may send others. Creating a format costs 40 µs. */

@@ -1,9 +1,10 @@
 /** Renders the value of a property: in full beside its name, or short in a table cell. */
-import { isNumber, isScalar, type Kind, type Property, type Value } from '../document.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { isScalar, type Kind, type Property, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
-import { sparkline, trendOf, trendWithWords } from './chart/trend.ts';
-import { shortened } from '#core/legible.ts';
+import { sparkline, trendOf, trendWithWords } from './chart/chart-cards.ts';
+import { shortened } from '#core/text.ts';
 import { shownMoney } from './money.ts';
 import { codeBlock, plainText, shownJson } from './structured.ts';
 import { isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';

@@ -6,7 +6,7 @@ import { formatDate, parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { shownDateOf } from '../shown-date.ts';
-import { shortened } from '#core/legible.ts';
+import { shortened } from '#core/text.ts';
 import { hrefOf, linkTo } from './links.ts';
 import { isTrue } from './property-values.ts';
 import { labelOf, phraseOf } from './words.ts';

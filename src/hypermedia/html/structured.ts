@@ -1,7 +1,7 @@
 /** Renders values with several lines or parts: lists, objects, code, JSON. */
-import { harmless } from '#core/legible.ts';
-import { isBlank } from '#core/text.ts';
-import { isScalar, type Value, isNumber } from '../document.ts';
+import { harmless, isBlank } from '#core/text.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { isScalar, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { labelOf } from './words.ts';
 

@@ -2,14 +2,14 @@
  * All mails of accounts and invitations, and the notices about the security of an account: a new device, a new password, a
  * connected app, a client secret. A name that another person has chosen is shown by `shownName`.
  */
-import { shownName } from '#core/legible.ts';
+import { shownName } from '#core/text.ts';
 import { letter, type Mail } from '#mail/mail.ts';
-import { browserOf, knownBrowserOf, originOf, type Origin } from './audit/audit.ts';
+import { browserOf, knownBrowserOf, originOf, type Origin } from './audit.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { listSignIns } from './audit/audit-sql.ts';
+import { listSignIns } from './accounts-sql.ts';
 import type { Devices } from './attempts.ts';
-import { addressPrefix, type Throttle } from './throttle/throttle.ts';
+import { addressPrefix, type Throttle } from './throttle.ts';
 
 const hostOf = (authUrl: string): string => new URL(authUrl).host;
 

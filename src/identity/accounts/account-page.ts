@@ -5,20 +5,27 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
-import { countTries, latestAuditEntries, type AuditRow, type TriesRow } from './audit/audit-sql.ts';
+import {
+  countTries,
+  deleteOtherSessions,
+  deleteSessionById,
+  latestAuditEntries,
+  listBrowsers,
+  type AuditRow,
+  type BrowserRow,
+  type TriesRow,
+} from './accounts-sql.ts';
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { accountNav } from './page-kit.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
-import { browserOf, describeAction, originOf, recordAuditEntry } from './audit/audit.ts';
+import { browserOf, describeAction, originOf, recordAuditEntry } from './audit.ts';
 import { notFound } from '#core/problem.ts';
-import { deleteOtherSessions, deleteSessionById, listBrowsers, type BrowserRow } from './accounts-sql.ts';
 
 const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;

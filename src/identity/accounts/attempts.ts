@@ -8,10 +8,10 @@ import type { RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Sql } from '#db/pool.ts';
 import { readEmail } from '#core/email.ts';
-import { originOf, recordAuditEntry } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit.ts';
 import type { Passwords } from './passwords.ts';
 import { findUserByEmail, type Credentials } from './accounts-sql.ts';
-import { addressPrefix, type Bucket, type Throttle } from './throttle/throttle.ts';
+import { addressPrefix, type Bucket, type Throttle } from './throttle.ts';
 
 const NONCE_BYTES = 16;
 const LIFETIME_SECONDS = 365 * 86_400;

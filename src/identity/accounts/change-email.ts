@@ -7,14 +7,13 @@
 import { PostgresError } from '#db/connection.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
-import { originOf, recordAuditEntry, type Action } from './audit/audit.ts';
+import { originOf, recordAuditEntry, type Action } from './audit.ts';
 import {
   consumePendingChange,
   deleteChangesFrom,
@@ -47,7 +46,7 @@ import {
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
-import { addressPrefix } from './throttle/throttle.ts';
+import { addressPrefix } from './throttle.ts';
 
 const CONFIRM_FORM = ['confirm email'] as const;
 type PendingLink = { hash: Buffer; token: string; change: EmailChange };

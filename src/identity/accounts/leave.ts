@@ -1,8 +1,7 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
@@ -10,7 +9,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { findUser, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
 import type { UserErasure } from './user-erasure.ts';
-import { originOf, recordAuditEntry } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit.ts';
 import { listEmailChanges } from './links-sql.ts';
 import { findFactors } from './factors/factors-sql.ts';
 import { erasedMail } from './account-mails.ts';

@@ -5,13 +5,12 @@
  * `askForLink` is the flow of the form that asks for an address, `followLink` that of the page to which a link leads.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { rootOf } from '#http/root.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { tooManyAnswer } from './page-kit.ts';
-import type { Bucket, Throttle } from './throttle/throttle.ts';
+import type { Bucket, Throttle } from './throttle.ts';
 
 /** The prefix lets a secret scanner, or a reader of a log, identify a leaked secret. */
 const PREFIXES = {

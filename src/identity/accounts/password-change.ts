@@ -1,34 +1,43 @@
 /** Changes the password of a signed-in user (/account/password), and what every new password of an account ends. */
 import { inPerson, type Actor } from '#changelog/changelog.ts';
-import { transaction, type Queryable } from '#db/pool.ts';
-import { redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawRequest } from '#http/route.ts';
+import { transaction, type Queryable, type Tx } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf, type RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { deleteSessionsOf, lockUser, updatePassword, type Credentials } from './accounts-sql.ts';
-import { originOf, recordAuditEntry, type Origin } from './audit/audit.ts';
-import { findFactors } from './factors/factors-sql.ts';
+import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials, updatePassword } from './accounts-sql.ts';
+import { originOf, recordAuditEntry, type AuditEntry, type Origin } from './audit.ts';
+import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
-import { deleteResetsOf } from './links-sql.ts';
+import { consumeReset, deleteOlderResets, deleteResetsOf, findReset, insertReset } from './links-sql.ts';
 import {
+  WRONG_PASSWORD,
   accountNav,
   alertOf,
   cardPage,
   choice,
   currentPasswordField,
+  emailField,
   formPage,
   newPasswordField,
+  noticePage,
   postForm,
   tooManyAnswer,
-  usernameField,
-  WRONG_PASSWORD,
   type FormFault,
   type FormHandlers,
+  usernameField,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { passwordFault } from './users.ts';
+import { addUser, passwordFault } from './users.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { lockForErasure } from './users-sql.ts';
+import type { Devices } from './attempts.ts';
+import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
+import { resetMail } from './account-mails.ts';
+import type { SignInPages } from './sign-in.ts';
+import { addressPrefix, type Bucket } from './throttle.ts';
+import type { UserErasure } from './user-erasure.ts';
 
 /** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
 export type EndGrants = (
@@ -67,7 +76,7 @@ export async function replacePassword(
 }
 
 /** Renders the fields of a new password for an account with connected apps. */
-export function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor: boolean }): Markup {
+function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor: boolean }): Markup {
   return html`${newPasswordField('New password', view.fault, view)}
   ${choice({
     name: 'end_grants',
@@ -133,6 +142,225 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
       if (cookie === undefined) return again(422, { fault: WRONG_PASSWORD });
       securityMails?.passwordChanged(request, user);
       const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];
+      return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
+    },
+  });
+}
+
+// A new password by a mailed link: /forgot-password asks for the address, /reset-password uses the link.
+
+/** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */
+const LINKS_MAX = 3;
+
+export type Links = {
+  lifetimeMinutes: number;
+  /** Issues a link and deletes the user's older links except two; undefined if the user does not exist or is disabled. */
+  issue: (userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+  /** Does the same in the caller's transaction. */
+  issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+};
+
+export function createLinks({ sql, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>): Links {
+  const { passwordResetMinutes: lifetimeMinutes } = accounts;
+  const issueIn: Links['issueIn'] = async (tx, userId, by) => {
+    const user = await lockUser(tx, userId);
+    if (user === undefined || user.isDisabled) return undefined;
+    const { token, hash } = newLinkToken('passwordReset');
+    const expires = new Date(by.now.getTime() + lifetimeMinutes * 60_000);
+    await deleteOlderResets(tx, { userId, kept: LINKS_MAX - 1 });
+    await insertReset(tx, { hash, userId, now: by.now, expires });
+    await recordAuditEntry(tx, { ...by, action: 'password_reset_requested', userId });
+    return `${authUrl}/reset-password?token=${token}`;
+  };
+  return {
+    lifetimeMinutes,
+    issueIn,
+    issue: (userId, by) => transaction(sql, (tx) => issueIn(tx, userId, by)),
+  };
+}
+
+const FORGOT = 'Forgot your password?';
+const NO_ADDRESS: FormFault = { field: 'email', message: 'Enter the e-mail address you sign in with.' };
+
+function forgotPages(root: string, { lifetimeMinutes }: Links) {
+  const link = { href: `${root}/sign-in`, label: 'Back to sign-in' };
+  return {
+    form: (email: string, fault?: FormFault): string =>
+      cardPage(
+        FORGOT,
+        html`${alertOf(fault)}
+          <p>We will mail you a link for choosing a new one.</p>
+          ${postForm({ action: `${root}/forgot-password`, fields: emailField(email, fault), submit: 'Send the link' })}
+          <p><a href="${link.href}">${link.label}</a></p>`,
+      ),
+    sent: (email: string): string =>
+      noticePage({
+        title: 'Check your inbox',
+        good: html`If <strong>${email}</strong> has an account here, a mail has been sent to it.`,
+        message: html`The link is valid for ${lifetimeMinutes} minutes and can be used once. If no mail arrives, check
+        your spam folder, and whether you signed up with another address.`,
+        link,
+      }),
+    noMail: (): string =>
+      noticePage({
+        title: FORGOT,
+        message: 'This service does not send mail. Ask its operator for a reset link.',
+        link,
+      }),
+  };
+}
+
+/** Returns the mail for an address, and its limits: those of a browser that has signed in to the account are its own. */
+async function resetMailTo(
+  { sql, config: { authUrl } }: Pick<Runtime, 'sql' | 'config'>,
+  { devices, links, mailer }: { devices: Devices; links: Links; mailer: Mailer },
+  request: RawRequest,
+  email: string,
+) {
+  const { lifetimeMinutes } = links;
+  const user = await findUserByEmail(sql, email);
+  const device = devices.recognize(request, { email, passwordHash: user?.passwordHash ?? '' });
+  const ofMailbox: readonly Bucket[] =
+    device === undefined
+      ? [
+          { limit: 'mail to account', subject: email },
+          { limit: 'mails to account a day', subject: email },
+        ]
+      : [{ limit: 'mails by device', subject: device }];
+  const network: Bucket = { limit: 'mail from address', subject: addressPrefix(request.address) };
+  const send = async (): Promise<void> => {
+    if (user === undefined) return;
+    const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
+    if (link !== undefined) mailer.send(resetMail({ to: user.email, link, lifetimeMinutes, authUrl }));
+  };
+  return { buckets: [network, ...ofMailbox], send } satisfies LinkMail;
+}
+
+export function createForgot(runtime: Runtime, { throttle, factors: { devices } }: People, links: Links): FormHandlers {
+  const { mailer } = runtime;
+  const pages = forgotPages(rootOf(runtime.config.authUrl), links);
+  return {
+    show: async () => htmlAnswer(200, mailer === undefined ? pages.noMail() : pages.form('')),
+    submit: async (request) => {
+      if (mailer === undefined) return htmlAnswer(200, pages.noMail());
+      return askForLink(runtime, throttle, request, {
+        typed: request.form.get('email') ?? '',
+        refuse: (typed) => htmlAnswer(422, pages.form(typed, NO_ADDRESS)),
+        mailTo: (email) => resetMailTo(runtime, { devices, links, mailer }, request, email),
+        advice: html`<p>
+          Check your inbox and your spam folder: the links in the latest three mails are each valid for
+          ${links.lifetimeMinutes} minutes.
+        </p>`,
+        sent: (email) => htmlAnswer(200, pages.sent(email)),
+        failure: 'password reset link failed',
+      });
+    },
+  };
+}
+
+type ResetDeps = { pages: Pick<SignInPages, 'secondStep'>; endGrants: EndGrants; erasure: UserErasure };
+
+type Choice = { userId: number; isEmailVerified: boolean; hash: Buffer; passwordHash: string };
+
+/** The cookie of the new session, or the second factors that the person has to use first. */
+type Redeemed = { userId: number } & ({ session: string } | { factors: Factors });
+
+/**
+ * Consumes the link and replaces the password; undefined if the link has been used in the meantime. The link proves that a person
+ * reads the mail of the account, not that they have its second factor; if the address was not verified before, they get a new account.
+ */
+const redeem = (
+  { sql }: Pick<Runtime, 'sql'>,
+  { sessions }: People,
+  deps: ResetDeps,
+  request: RawRequest,
+  chosen: Choice,
+): Promise<Redeemed | undefined> =>
+  transaction(sql, async (tx) => {
+    const { userId, hash, passwordHash } = chosen;
+    const { now } = request;
+    // Before the weaker lock: two transactions that both hold it could not erase the user.
+    if (!chosen.isEmailVerified) await lockForErasure(tx, userId);
+    const user = await lockUser(tx, userId);
+    if (user === undefined || user.isDisabled || !(await consumeReset(tx, hash, now))) return undefined;
+    if (!user.isEmailVerified) {
+      const { email } = user;
+      await sessions.end(tx, request);
+      await deps.erasure.eraseUnverified(tx, email, request);
+      const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
+      return { userId: id, session: await sessions.start(tx, id, request) };
+    }
+    const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
+    await replacePassword(tx, {
+      action: 'password_reset',
+      userId,
+      passwordHash,
+      endGrants,
+      actor: inPerson(userId),
+      origin: originOf(request),
+      now,
+    });
+    // Another user may be signed in in this browser.
+    await sessions.end(tx, request);
+    const factors = await findFactors(tx, userId);
+    if (hasSecondFactor(factors)) return { userId, factors };
+    return { userId, session: await sessions.start(tx, userId, request) };
+  });
+
+type ResetLink = Omit<Choice, 'passwordHash'> & { email: string; token: string; hasSecondFactor: boolean };
+
+function resetPage(root: string, { email, token, hasSecondFactor: keepsFactor }: ResetLink, fault?: FormFault): string {
+  const fields = html`${usernameField(email)} ${newPasswordFields({ fault, hasSecondFactor: keepsFactor })}`;
+  return cardPage(
+    'Choose a new password',
+    html`${alertOf(fault)}
+      <p>For <strong>${email}</strong>. All browsers are signed out.</p>
+      ${postForm({ action: `${root}/reset-password`, hidden: { token }, fields, submit: 'Save and sign in' })}`,
+  );
+}
+
+export function createReset(runtime: Runtime, people: People, deps: ResetDeps): FormHandlers {
+  const { sql } = runtime;
+  const root = rootOf(runtime.config.authUrl);
+  const invalid = () =>
+    htmlAnswer(
+      410,
+      noticePage({
+        title: 'Link not valid',
+        alert: 'The link was already used, has expired, or was replaced by newer ones.',
+        link: { href: `${root}/forgot-password`, label: 'Request another link' },
+      }),
+    );
+  return followLink<ResetLink>({
+    invalid,
+    find: async (token, now) => {
+      const hash = hashOfLinkToken('passwordReset', token);
+      const found = hash === undefined ? undefined : await findReset(sql, hash, now);
+      if (hash === undefined || found === undefined) return undefined;
+      const keepsFactor = found.isEmailVerified && hasSecondFactor(await findFactors(sql, found.userId));
+      return { ...found, hash, token: token ?? '', hasSecondFactor: keepsFactor };
+    },
+    show: (link) => htmlAnswer(200, resetPage(root, link)),
+    submit: async (request, link) => {
+      const password = request.form.get('password') ?? '';
+      const fault = await passwordFault({ ...link, password });
+      if (fault !== undefined) {
+        const message = `The new ${fault.message}.`;
+        return htmlAnswer(422, resetPage(root, link, { field: 'password', message }));
+      }
+      const { email } = link;
+      const passwordHash = await people.passwords.hash(password);
+      const redeemed = await redeem(runtime, people, deps, request, { ...link, passwordHash });
+      if (redeemed === undefined) return invalid();
+      const user = { id: redeemed.userId, email };
+      people.securityMails?.passwordChanged(request, user);
+      if ('factors' in redeemed)
+        return deps.pages.secondStep(
+          request,
+          { ...user, passwordHash, isDisabled: false, isEmailVerified: true },
+          redeemed.factors,
+        );
+      const cookies = [redeemed.session, ...people.factors.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   });

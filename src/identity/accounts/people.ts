@@ -1,7 +1,7 @@
 /** What verifies people and their browsers: the parts that all pages of people use. */
 import { passkeyScriptElements } from '#hypermedia/scripts.ts';
 import type { Markup } from '#hypermedia/markup.ts';
-import { rootOf } from '#http/root.ts';
+import { rootOf } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { createSecurityMails, type SecurityMails } from './account-mails.ts';
 import { createAttempts, createDevices, type Attempts, type Devices } from './attempts.ts';
@@ -12,7 +12,7 @@ import { signInAdvice } from './page-kit.ts';
 import { createPasswords, type PasswordCost, type Passwords } from './passwords.ts';
 import { createSessions, type Sessions } from './sessions.ts';
 import { createSignedIn, forVerified, type SignedIn } from './signed-in.ts';
-import { createThrottle, type Throttle } from './throttle/throttle.ts';
+import { createThrottle, type Throttle } from './throttle.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
 export type SecondFactors = {

@@ -4,7 +4,7 @@ import { stringifySetCookie } from 'cookie';
 import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { originOf } from './audit/audit.ts';
+import { originOf } from './audit.ts';
 import { deleteSession, deleteSessionsOf, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
 const ID_BYTES = 32;

@@ -5,11 +5,10 @@
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { originOf, recordAuditEntry } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit.ts';
 import { findCredentials, insertIdentity, lockPassword, touchIdentity, type Credentials } from './accounts-sql.ts';
 import {
   IDENTITY_FIELD,
@@ -22,7 +21,7 @@ import { factorChangedMail } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { returnPath } from './signed-in.ts';
 import type { People } from './people.ts';
-import { addressPrefix } from './throttle/throttle.ts';
+import { addressPrefix } from './throttle.ts';
 import { emailInput, tooManyAnswer } from './page-kit.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { verificationForm } from './factors/step-up.ts';

@@ -4,14 +4,13 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findUserByEmail } from './accounts-sql.ts';
-import { originOf, recordAuditEntry } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit.ts';
 import { consumeSignUp, deleteSignUps, findSignUp, insertSignUp } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
 import { existingAccountMail, signUpMail } from './account-mails.ts';
@@ -29,7 +28,7 @@ import {
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
-import { addressPrefix } from './throttle/throttle.ts';
+import { addressPrefix } from './throttle.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from './users.ts';
 

@@ -8,7 +8,7 @@ import { transaction, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { originOf, recordAuditEntry, type AuditEntry } from './audit/audit.ts';
+import { originOf, recordAuditEntry, type AuditEntry } from './audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
 import type { RawRequest } from '#http/route.ts';
 import { lockUnverified } from './accounts-sql.ts';

@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/text.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { recordAuditEntry, type AuditEntry } from './audit/audit.ts';
+import { recordAuditEntry, type AuditEntry } from './audit.ts';
 import { guessableFault, PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './accounts-sql.ts';
 

@@ -1,6 +1,6 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
-import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { askForLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
 import {
@@ -21,7 +21,7 @@ import {
   type SignUpLink,
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
-import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import type { UserErasure } from '#identity/accounts/user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
@@ -33,8 +33,7 @@ import { findMember } from '#stores/members/members-sql.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import { isInPerson } from '#core/principal.ts';

@@ -3,7 +3,7 @@ import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
-import type { EachDatabase } from '#shards/each.ts';
+import type { EachDatabase } from '#shards/map.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import type { AppWebhooks } from './clients/app-webhook.ts';

@@ -1,6 +1,6 @@
 /** Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived. */
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
-import { createLookup } from '#db/reads.ts';
+import { createLookup } from '#db/connections.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';

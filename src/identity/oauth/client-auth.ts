@@ -2,7 +2,7 @@
  * Authenticates clients at protocol endpoints (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, by
  * Basic authentication or in the body; a public client, which has no secret, by its client_id.
  */
-import { addressPrefix, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { addressPrefix, type Throttle } from '#identity/accounts/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './oauth-errors.ts';

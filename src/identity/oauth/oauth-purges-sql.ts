@@ -1,5 +1,5 @@
 /** The expired rows of the authorization server: how long they are kept, and the statements that delete more than one table's. */
-import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { HALCYON } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';

@@ -1,5 +1,5 @@
 /** POST /revoke (RFC 7009): a client revokes one of its tokens. */
-import { originOf, recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';

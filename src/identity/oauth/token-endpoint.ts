@@ -2,7 +2,7 @@
  * POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. The first statement of each grant type
  * requires an authenticated client.
  */
-import { originOf, type Origin } from '#identity/accounts/audit/audit.ts';
+import { originOf, type Origin } from '#identity/accounts/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';

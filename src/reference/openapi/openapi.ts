@@ -1,9 +1,8 @@
 /** OpenAPI 3.1 description of the API, generated from routes, schemas and examples. */
-import { rootOf } from '#http/root.ts';
+import { METHODS, rootOf, type Resource, type Route } from '#http/route.ts';
 import { rootElement } from '#hypermedia/render.ts';
-import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
-import { isBodyOptional } from '#http/bodies/optional.ts';
+import { isBodyOptional } from '#http/bodies/validate.ts';
 import type { Endpoint } from '#http/relation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
 import { selectionOf } from '#hypermedia/document-schema.ts';

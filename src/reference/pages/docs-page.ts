@@ -2,7 +2,7 @@
 import type { Chapter } from '#http/relation.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { homeOf } from '#http/root.ts';
+import { homeOf } from '#http/route.ts';
 import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { formats } from '#hypermedia/render.ts';
 import { templateOf, type RelationDocs } from '../relation-docs.ts';

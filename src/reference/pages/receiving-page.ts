@@ -1,5 +1,5 @@
 /** How to receive webhooks, as a page: verification, retries, order, duplicates, key rotation, encryption. */
-import { rootOf } from '#http/root.ts';
+import { rootOf } from '#http/route.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';

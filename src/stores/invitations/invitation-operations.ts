@@ -4,7 +4,7 @@
  */
 import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
-import { creating } from '#http/creating.ts';
+import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';

@@ -2,10 +2,10 @@
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type PartOf } from '#http/field-table.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import { viewType, type Document } from '#hypermedia/document.ts';
+import { type Document, viewType } from '#hypermedia/document.ts';
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers, memberFields, type Role } from '../members/member.ts';
-import type { InvitationRow } from './invitations-sql.ts';
+import type { InvitationRow, ReceivedInvitation } from './invitations-sql.ts';
 import { createHash, randomBytes } from 'node:crypto';
 
 /** The role of an invitation that names none: the one with fewer rights. */
@@ -104,4 +104,46 @@ export function newToken(): { token: string; hash: Buffer } {
 export function hashOfToken(token: string): Buffer | undefined {
   const isToken = token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length));
   return isToken ? hash(token) : undefined;
+}
+
+// An invitation as its person reads it: its properties, and the Document.
+
+export const receivedFields = {
+  id: { kind: 'number' },
+  store_id: { kind: 'number' },
+  store_name: { kind: 'text', from: 'sql' },
+  role: { kind: 'enumeration', choices: memberFields.role.choices },
+  date_created: { kind: 'date' },
+  date_expires: { kind: 'date' },
+} as const satisfies Fields;
+
+export const RECEIVED_PROPERTIES = comparisonsOf(receivedFields);
+const describeReceived = propertiesOf(receivedFields);
+
+export function addressOfReceived(userId: number, baseUrl: string): string {
+  return `${baseUrl}/users/${userId}/invitations`;
+}
+
+/** Returns the Document of an invitation for its person, who has no access to the store yet. */
+export function receivedDocument(
+  invitation: ReceivedInvitation,
+  { userId, baseUrl }: { userId: number; baseUrl: string },
+): Document {
+  const { id, storeName, dateCreated } = invitation;
+  const list = addressOfReceived(userId, baseUrl);
+  const self = `${list}/${id}`;
+  return {
+    name: 'received_invitation',
+    title: storeName,
+    // An invitation never changes.
+    version: dateCreated.getTime(),
+    links: [
+      { rel: 'self', href: self, title: 'This invitation' },
+      { rel: 'invitations', href: list, title: 'Your invitations', crumb: 'Invitations' },
+      { rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'Your account' },
+      { rel: 'accept', href: `${self}/accept`, title: 'Join the store' },
+    ],
+    embedded: [],
+    properties: describeReceived(invitation, 'UTC', {}),
+  };
 }

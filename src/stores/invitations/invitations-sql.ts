@@ -5,8 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import type { Role } from '../members/member.ts';
-import { invitationFields } from './invitation.ts';
-import { receivedFields } from './received-invitation.ts';
+import { invitationFields, receivedFields } from './invitation.ts';
 
 const fields = columnsOf(invitationFields, 'i');
 const receivedColumns = columnsOf(receivedFields, 'i');

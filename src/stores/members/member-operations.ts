@@ -4,7 +4,7 @@
  */
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import { creating } from '#http/creating.ts';
+import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';

@@ -5,14 +5,36 @@
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
-import type { InternalEventWriter } from '#events/publish/internal-event.ts';
+import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
-import { listWithAccess, lockAccess, type Reach, type Scope } from './app-access-sql.ts';
-import { countStopped, disable, lockActive, resumeStopped, type WebhookRef } from './app-webhooks-sql.ts';
-import { announceAccess, announceWebhooks, pagesOf, readReach } from './announce-access.ts';
+import {
+  findDeclaring,
+  listAppsOf,
+  listInstalled,
+  listScopes,
+  listStoresOf,
+  listWithAccess,
+  lockAccess,
+  type DeclaringApp,
+  type Reach,
+  type Scope,
+} from './app-access-sql.ts';
+import {
+  countStopped,
+  disable,
+  insertMissing,
+  lockActive,
+  lockForApps,
+  resumeStopped,
+  type LockedForApp,
+  type Page,
+  type WebhookRef,
+  updateScopes,
+} from './app-webhooks-sql.ts';
+import { formatDate } from '#hypermedia/date.ts';
 
 const ENDED =
   'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
@@ -115,4 +137,139 @@ export function createAppAccess({
     resumeWebhooks: async (tx, target, now) =>
       recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
   };
+}
+
+// The events of apps that declare a webhook: `app/installed`, `app/scopes_changed` and `app/uninstalled`, in the transaction that
+// gives, changes or ends the access. The webhook of the app in the store has the scope that was sent last, and its lock makes each
+// change one event: grants of several users for the same store, or for the account, count together.
+
+/** Stores per statement: an app that is deleted may be installed in 100,000. */
+const STORES_PER_PAGE = 2_000;
+
+/** The scopes of an app in a store before and after a change; null if it was or is not installed. */
+type ScopeChange = WebhookRef & { client: number; before: string | null; after: string | null };
+
+type Deps = { accounts: Accounts; writeInternalEvents: InternalEventWriter; announce: WebhookDeps['announce'] };
+
+/** Yields the pages of webhooks that a statement locks, in the order of their keys. */
+async function* pagesOf<Row extends Page['after']>(lock: (page: Page) => Promise<Row[]>): AsyncGenerator<Row[]> {
+  for (let after: Page['after'] = { shard: -1, id: 0 }; ;) {
+    const page = await lock({ after, limit: STORES_PER_PAGE });
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield page;
+    if (page.length < STORES_PER_PAGE) return;
+    after = last;
+  }
+}
+
+/** Makes workers reload the webhooks when the transaction commits. */
+export async function announceWebhooks(
+  tx: Queryable,
+  announce: WebhookDeps['announce'],
+  webhooks: readonly Pick<WebhookRef, 'shard' | 'id'>[],
+): Promise<void> {
+  for (const [shard, ofShard] of Map.groupBy(webhooks, (webhook) => webhook.shard))
+    await announce(
+      tx,
+      shard,
+      ofShard.map(({ id }) => id),
+    );
+}
+
+function actionOf({ before, after }: Pick<ScopeChange, 'before' | 'after'>) {
+  if (before === null) return 'installed';
+  return after === null ? 'uninstalled' : 'scopes_changed';
+}
+
+const eventOf = (change: ScopeChange, clientId: string, user: number | null, now: Date): InternalEvent => ({
+  storeId: change.storeId,
+  type: 'app',
+  action: actionOf(change),
+  resource: ({ id, timeZone }) => ({
+    id,
+    client_id: clientId,
+    store_id: change.storeId,
+    scope: change.after,
+    previous_scope: change.before,
+    user,
+    date_created: formatDate(now, timeZone),
+  }),
+});
+
+/** Inserts the webhooks of the apps that are missing in stores of the scope. */
+async function insertMissingWebhooks(
+  tx: Queryable,
+  accounts: Queryable,
+  apps: readonly DeclaringApp[],
+  scope: Scope,
+  now: Date,
+) {
+  const installed = Map.groupBy(await listInstalled(accounts, apps, scope), ({ client }) => client);
+  for (const app of apps) {
+    const installs = installed.get(app.client) ?? [];
+    for (let from = 0; from < installs.length; from += STORES_PER_PAGE)
+      await insertMissing(tx, app, installs.slice(from, from + STORES_PER_PAGE), now);
+  }
+}
+
+/** Returns the stores of the scope; undefined for all. */
+async function storesOf(accounts: Queryable, { userId, storeId }: Scope): Promise<readonly number[] | undefined> {
+  if (storeId != null) return [storeId];
+  return userId === undefined ? undefined : listStoresOf(accounts, userId);
+}
+
+/** Returns the apps and stores of a scope. Call it before the grants and memberships that it names are deleted. */
+async function readReach(accounts: Queryable, scope: Scope): Promise<Reach> {
+  return { apps: await listAppsOf(accounts, scope), stores: await storesOf(accounts, scope) };
+}
+
+/**
+ * Returns the changes of locked webhooks. The scopes are read after the webhooks are locked, so they include grants that other
+ * transactions have committed under the lock.
+ */
+async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
+  const scopes = await listScopes(accounts, locked);
+  return locked.flatMap(({ scope: before, ...webhook }, index) => {
+    const after = scopes[index];
+    // As null, a missing scope would be sent as the end of the access.
+    if (after === undefined) throw new Error(`No scope was read for webhook ${webhook.id}`);
+    return before === after ? [] : [{ ...webhook, before, after }];
+  });
+}
+
+/**
+ * Writes an event for each change of an app's scope in a store of the scope, and makes the webhooks that are missing. `isSilent`:
+ * without events, for an app that declares its webhook after it was installed.
+ */
+export async function announceAccess(
+  tx: Queryable,
+  { accounts: accountsOf, writeInternalEvents, announce }: Deps,
+  scope: Scope & { isSilent?: boolean; reach?: Reach | undefined },
+  now: Date,
+): Promise<void> {
+  const accounts = accountsOf.of(tx);
+  const apps = await findDeclaring(accounts, scope, scope.reach?.apps);
+  if (apps.length === 0) return;
+  const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
+  const clientIdOf = (client: number): string => {
+    const clientId = clientIds.get(client);
+    if (clientId === undefined) throw new Error(`App ${client} declares no webhook`);
+    return clientId;
+  };
+  await insertMissingWebhooks(tx, accounts, apps, scope, now);
+  const stores = scope.reach === undefined ? await storesOf(accounts, scope) : scope.reach.stores;
+  const lock = (page: Page) => lockForApps(tx, apps, stores, page);
+  for await (const locked of pagesOf(lock)) {
+    const changes = await changesOf(accounts, locked);
+    if (changes.length === 0) continue;
+    await updateScopes(tx, changes, now);
+    await announceWebhooks(tx, announce, changes);
+    if (scope.isSilent !== true)
+      await writeInternalEvents(
+        tx,
+        changes.map((one) => eventOf(one, clientIdOf(one.client), scope.userId ?? null, now)),
+        now,
+      );
+  }
 }

@@ -7,10 +7,10 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt } from '#core/keys.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
-import { addressFault } from '../address.ts';
+import { addressFault } from '../webhook.ts';
 import { consentFaults, type HandshakeDeps } from '../handshake.ts';
 import { URL_LENGTH_MAX } from '../webhook-fields.ts';
-import { announceAccess, announceWebhooks } from './announce-access.ts';
+import { announceAccess, announceWebhooks } from './app-access.ts';
 import { deleteForApp, raiseRevisions, updateUrls } from './app-webhooks-sql.ts';
 import {
   countDeclarationsOfOtherKey,

@@ -22,9 +22,18 @@ import {
 } from '../webhook-document.ts';
 import type { WebhookState } from '../webhook-fields.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
-import { reasonOf } from '../history/reason.ts';
-import { DEFAULT_PERIOD, p50, p95, successRate, type Failure, type Figures, type Period } from './figures.ts';
-import type { Health, Healths } from './read.ts';
+import { reasonOf } from '../history/history-documents.ts';
+import {
+  DEFAULT_PERIOD,
+  p50,
+  p95,
+  successRate,
+  type Failure,
+  type Figures,
+  type Health,
+  type Healths,
+  type Period,
+} from './figures.ts';
 
 type Shown = { baseUrl: string; now: Date };
 

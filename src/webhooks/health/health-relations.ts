@@ -3,9 +3,8 @@ import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { emptyHistogram } from '#core/histogram.ts';
 import { healthDocument, overviewDocument } from './health-document.ts';
-import { figuresOf } from './figures.ts';
+import { figuresOf, type Health } from './figures.ts';
 import type { HealthRow, HourRow } from './health-sql.ts';
-import type { Health } from './read.ts';
 
 const now = new Date('2026-11-20T16:05:03Z');
 

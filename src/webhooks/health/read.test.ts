@@ -5,9 +5,8 @@ import { openPool } from '#db/pool.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { overviewDocument } from './health-document.ts';
-import { PERIODS, type Period } from './figures.ts';
+import { PERIODS, readHealths, type Period } from './figures.ts';
 import { listHealths } from './health-sql.ts';
-import { readHealths } from './read.ts';
 
 const WEBHOOKS = 100;
 const now = new Date('2026-07-01T10:20:00Z');

@@ -3,8 +3,13 @@ import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } fr
 import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } from '#events/dated-events-sql.ts';
-import { findEventsOfResource } from '#events/resource-events-sql.ts';
+import {
+  findEventsOfDates,
+  findEventsOfResource,
+  type DatedEvents,
+  type IdRange,
+  withTypeAndAction,
+} from '#events/events-sql.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';

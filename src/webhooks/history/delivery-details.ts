@@ -30,10 +30,11 @@ import {
   addressOfDelivery,
   attemptDocument,
   deliveryDocument,
-  viewOfDelivery,
+  reasonOf,
   type DeliveryView,
+  type Reason,
+  viewOfDelivery,
 } from './history-documents.ts';
-import { reasonOf, type Reason } from './reason.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import {
   differenceOf,

@@ -3,7 +3,7 @@ import { addressOfEvent } from '#events/event-document.ts';
 import { boolean, code, number, text, url, type Document } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
-import { wasSent } from './reason.ts';
+import { wasSent } from './history-documents.ts';
 
 /** A request made by the code that sends deliveries. `headers`: each name is followed by its value. */
 export type Previewed =

@@ -8,7 +8,7 @@ import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
-import { reasonOf, reasonOfDelivery, type Reason } from './reason.ts';
+import type { OutcomeLabel } from '#core/outcome.ts';
 
 /**
  * The comparison type of each property of a delivery in filters and orders. `response_body` is that of the last attempt; only attempts
@@ -176,4 +176,168 @@ export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUr
       date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
     ],
   };
+}
+
+// Explanations of failed attempts for the owner of the endpoint: the cause and how to fix it.
+
+/** `what` happened is the beginning of `text`, which adds the cause or what to do. */
+export type Reason = { what: string; text: string };
+
+const reason = (what: string, advice: string): Reason => ({ what, text: `${what}. ${advice}` });
+
+const withDetail = (what: string, detail: string): Reason => ({ what, text: `${what}: ${detail}` });
+
+const answeredWith = (status: number, detail: string): Reason => withDetail(`Your endpoint answered ${status}`, detail);
+
+/** The explanation of a status other than 2xx. */
+const BY_STATUS: Readonly<Record<number, string>> = {
+  400: 'it cannot read the request. Check that it accepts JSON, and verifies the raw body before parsing it.',
+  401: 'check that it verifies with the current encryption_key, and that no proxy in front of it requires a password.',
+  403: 'check that no firewall or bot protection rejects our requests, and that it verifies with the current key.',
+  404: 'the path does not exist. Check the path in the url of the webhook.',
+  405: 'it must accept POST at this url.',
+  408: 'it waited too long for the request. Check the proxies in front of it.',
+  413: 'the body is too large. Raise its limit, or select less data by the query of the webhook.',
+  415: 'it does not accept this Content-Type. Make it accept the one of the request.',
+  422: 'it does not accept the content of the body. Its response may say why.',
+  429: 'it receives too many requests. Set rate_per_second of the webhook.',
+  502: 'the proxy in front of your server cannot reach it. Check that the server is running.',
+  503: 'it is overloaded or temporarily down. Check that it is running.',
+  504: 'your server does not answer the proxy in front of it in time. Answer 2xx first, and do slow work afterwards.',
+};
+
+function refusedReason(status: number): Reason {
+  const known = BY_STATUS[status];
+  if (known !== undefined) return answeredWith(status, known);
+  if (status >= 300 && status < 400)
+    return answeredWith(status, 'redirects are not followed. Set the url of the webhook to the target.');
+  if (status >= 400 && status < 500) return answeredWith(status, 'it rejects the request. Its response may say why.');
+  if (status >= 500 && status < 600)
+    return answeredWith(status, 'an error occurred in it. Check its log at the time of the attempt.');
+  return answeredWith(status, 'only a 2xx status confirms the event.');
+}
+
+type Outcome = {
+  /** At least part of the request was sent. */
+  isSent: boolean;
+  /** Null if nothing is wrong; a function if the reason depends on the response status. */
+  reason: Reason | null | ((code: number) => Reason);
+};
+
+const OUTCOMES: Readonly<Record<OutcomeLabel, Outcome>> = {
+  delivered: { isSent: true, reason: null },
+  refused: { isSent: true, reason: refusedReason },
+  gone: {
+    isSent: true,
+    reason: reason(
+      'Your endpoint answered 410, which means that it is permanently gone and disables the webhook',
+      'Make it answer 2xx, and enable the webhook again.',
+    ),
+  },
+  'timed_out:connect': {
+    isSent: false,
+    reason: reason(
+      'The connection timed out',
+      'Check the host and the port of the url, and that your firewall allows our connections.',
+    ),
+  },
+  'timed_out:tls': {
+    isSent: false,
+    reason: reason('The TLS handshake timed out', 'Check that your server speaks https at the port of the url.'),
+  },
+  'timed_out:send': {
+    isSent: true,
+    reason: reason('Your endpoint did not read the request in time', 'Make it read the whole body.'),
+  },
+  'timed_out:answer': {
+    isSent: true,
+    reason: reason('Your endpoint did not answer in time', 'Answer 2xx first, and do slow work afterwards.'),
+  },
+  'timed_out:body': {
+    isSent: true,
+    reason: reason(
+      'Your endpoint did not complete its response in time',
+      'A status is enough: make it end the response.',
+    ),
+  },
+  'unreachable:dns': {
+    isSent: false,
+    reason: reason('The host of the url does not exist', 'Check its spelling and its DNS records.'),
+  },
+  'unreachable:connect': {
+    isSent: false,
+    reason: reason(
+      'The connection to your endpoint failed',
+      'Check that your server is running and listens on the port of the url.',
+    ),
+  },
+  'unreachable:tls': {
+    isSent: false,
+    reason: reason(
+      'The TLS handshake failed',
+      'Check that the certificate is for this host, has not expired, and is sent with its chain.',
+    ),
+  },
+  'unreachable:reset': {
+    isSent: true,
+    reason: reason(
+      'The connection was closed before your endpoint answered',
+      'Check whether your server or a proxy in front of it stopped or closed the connection.',
+    ),
+  },
+  malformed: {
+    isSent: true,
+    reason: reason(
+      'The response is not HTTP/1.1',
+      'Check that the url belongs to a web server, and whether it must be https.',
+    ),
+  },
+  too_large: {
+    isSent: true,
+    reason: reason('The headers of the response are too long', 'Make your endpoint send fewer: none is required.'),
+  },
+  blocked: {
+    isSent: false,
+    reason: reason(
+      'Deliveries to the address of this url are not allowed',
+      'Choose a public address, or contact the operator of this service.',
+    ),
+  },
+  internal: {
+    isSent: false,
+    reason: reason(
+      'The failure was on our side',
+      'Send it again; if that fails too, contact the operator of this service.',
+    ),
+  },
+};
+
+/** The outcomes offered as filter values. */
+export const OUTCOME_LABELS: readonly string[] = Object.keys(OUTCOMES);
+
+const outcomeOf = (outcome: string | null) =>
+  outcome !== null && Object.hasOwn(OUTCOMES, outcome) ? OUTCOMES[outcome as OutcomeLabel] : undefined;
+
+/** The result of an attempt; null if there was none. */
+export type AttemptResult = { outcome: string | null; responseCode: number | null };
+
+/** Returns why the attempt failed and how to fix it; null if it did not fail or the outcome is unknown. */
+export function reasonOf({ outcome, responseCode }: AttemptResult): Reason | null {
+  const found = outcomeOf(outcome)?.reason ?? null;
+  return typeof found === 'function' ? (responseCode === null ? null : found(responseCode)) : found;
+}
+
+/** Returns whether part of the request may have reached the endpoint. */
+export function wasSent({ outcome }: Pick<AttemptResult, 'outcome'>): boolean {
+  return outcomeOf(outcome)?.isSent ?? false;
+}
+
+const NEVER_SENT = withDetail(
+  'It was never sent',
+  'before the first attempt the webhook was disabled, lost its url, the event was erased, or no listener answered.',
+);
+
+/** Returns why a delivery has not arrived: the reason of its last attempt. */
+export function reasonOfDelivery(delivery: AttemptResult & { status: string; attempts: number }): Reason | null {
+  return delivery.status === 'failed' && delivery.attempts === 0 ? NEVER_SENT : reasonOf(delivery);
 }

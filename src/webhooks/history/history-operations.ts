@@ -1,42 +1,49 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
 import { allEvents } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
-import type { Operation, ApiRequest } from '#http/operation.ts';
-import type { Document } from '#hypermedia/document.ts';
+import type { ApiRequest, Operation } from '#http/operation.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import {
-  READ_SCOPES,
-  seesHistory,
-  webhookOf,
-  type WebhookDeps,
   CHANGE_SCOPES,
+  READ_SCOPES,
+  appOf,
   keyOf,
+  seesHistory,
   sendingWebhookOf,
+  type WebhookDeps,
+  webhookOf,
 } from '../webhook-access.ts';
-import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
+import { addressOfStore, addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import { type WebhookRow, lockWebhook } from '../webhook-sql.ts';
 import {
-  attemptDocument,
-  deliveryDocument,
   DELIVERY_STATES,
   LOG_PROPERTIES,
+  OUTCOME_LABELS,
   STATUS_PROPERTIES,
   addressOfDelivery,
+  attemptDocument,
+  deliveryDocument,
 } from './history-documents.ts';
-import { listAttempts } from './attempts-sql.ts';
-import { listDeliveries } from './deliveries-sql.ts';
-import type { Owner, DeliveryRow } from './history-sql.ts';
-import { OUTCOME_LABELS } from './reason.ts';
+import { type DeliveryRow, type Owner } from './history-sql.ts';
+import { listAttempts, listDeliveriesOfEvent, readOwners } from './attempts-sql.ts';
+import { listDeliveries, listDeliveriesOfStore } from './deliveries-sql.ts';
 import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
 import { Type } from 'typebox';
 import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { findPending, insertResend } from '#events/replay/replay-sql.ts';
-import { beginning } from '#http/creating.ts';
+import { beginning } from '#http/idempotency.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
+import { zoneOf } from '#catalog/resource-access.ts';
+import { addressOfEvent, addressOfEvents } from '#events/event-document.ts';
+import { eventOf } from '#events/operations.ts';
+import type { Search } from '#db/search.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { storeOfAddress } from '#core/principal.ts';
 
 type History = {
   rel: 'statuses' | 'logs';
@@ -174,6 +181,85 @@ function createResend({ sql, config: { baseUrl }, onResent }: WebhookDeps): Oper
         document: deliveryDocument(row, webhook, baseUrl),
         location: addressOfDelivery(row.id, webhook, baseUrl),
         made: async () => onResent(made),
+      };
+    },
+  });
+}
+
+// The deliveries of one event, and those of a store, to all webhooks: "what happened to this order?" without knowing the webhook.
+
+type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
+
+const eventLinks = (eventId: number, storeId: number, baseUrl: string): Link[] => [
+  { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+  { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
+  {
+    rel: 'event',
+    href: addressOfEvent({ id: eventId }, baseUrl, storeId),
+    title: 'The event',
+    crumb: `Event ${eventId}`,
+  },
+];
+
+export function createEventStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
+  return listing({
+    summary: 'The deliveries of this event to all webhooks, newest first, paged',
+    scopes: READ_SCOPES,
+    title: 'The deliveries of this event',
+    rel: 'statuses',
+    properties: STATUS_PROPERTIES,
+    zone: (request) => zoneOf(sql, request),
+    searchedBy: { status: DELIVERY_STATES },
+    handle: async (request) => {
+      const { shard, storeId } = storeOfAddress(request);
+      const { id: eventId } = await eventOf(sql, request, storeId);
+      const key = { shard, storeId, eventId, app: appOf(request.principal) };
+      const found = await search(storeId, request.listing, (tx) => listDeliveriesOfEvent(tx, key, request.listing));
+      if (found === undefined) throw notFound('event');
+      const { timeZone, total, rows } = found;
+      const back = addressOfEvent({ id: eventId }, baseUrl, storeId);
+      const items = rows.map((row) =>
+        deliveryDocument(row, { id: row.webhookId, storeId, timeZone, isGone: row.isWebhookGone }, baseUrl),
+      );
+      return { path: `${back}/statuses`, items, total, timeZone, links: eventLinks(eventId, storeId, baseUrl) };
+    },
+  });
+}
+
+export function createStoreStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
+  return listing({
+    summary: 'The deliveries of this store to all its webhooks, newest first, paged',
+    scopes: READ_SCOPES,
+    title: 'The deliveries of this store',
+    rel: 'statuses',
+    properties: STATUS_PROPERTIES,
+    zone: (request) => zoneOf(sql, request),
+    searchedBy: {
+      status: DELIVERY_STATES,
+      event: allEvents(),
+      resource_id: null,
+      webhook_id: null,
+      response_code: null,
+      response_body: 'contains',
+      date_created: null,
+    },
+    handle: async (request) => {
+      const store = storeOfAddress(request);
+      const { storeId } = store;
+      const found = await readOwners(sql, { ...store, app: appOf(request.principal) });
+      if (found === undefined) throw notFound('store');
+      const { timeZone, owners } = found;
+      const { rows, total } = await search(storeId, request.listing, (tx) =>
+        listDeliveriesOfStore(tx, store, owners, request.listing),
+      );
+      const address = addressOfStore(storeId, baseUrl);
+      return {
+        path: `${address}/statuses`,
+        items: rows.map((row) => deliveryDocument(row, { id: row.webhookId, storeId, timeZone }, baseUrl)),
+        total,
+        timeZone,
+        of: { storeId, webhookId: null },
+        links: [{ rel: 'store', href: address, title: 'The store', crumb: 'Store' }],
       };
     },
   });

@@ -2,7 +2,7 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Filter, Order } from '#core/listing.ts';
-import type { AttemptResult } from './reason.ts';
+import type { AttemptResult } from './history-documents.ts';
 
 /**
  * The webhook whose history is read, as its row was read: the row proves the store. Pending deliveries of an older `epoch` have

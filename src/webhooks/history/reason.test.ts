@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OUTCOME_LABELS, reasonOf, reasonOfDelivery } from './reason.ts';
+import { OUTCOME_LABELS, reasonOf, reasonOfDelivery } from './history-documents.ts';
 
 const refused = (responseCode: number): string => reasonOf({ outcome: 'refused', responseCode })?.text ?? '';
 

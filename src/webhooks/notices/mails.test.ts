@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertGolden } from '../../../test/setup/golden.ts';
-import { reasonOf } from '../history/reason.ts';
+import { reasonOf } from '../history/history-documents.ts';
 import { developerMail, keyMail, noticeMail, type NoticeKind } from './mails.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 

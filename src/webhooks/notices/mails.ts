@@ -4,11 +4,11 @@
  */
 import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
-import { shownName } from '#core/legible.ts';
+import { shownName } from '#core/text.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
-import { reasonOf } from '../history/reason.ts';
-import type { App } from './developer-sql.ts';
+import { reasonOf } from '../history/history-documents.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
+import type { App } from './developer-sql.ts';
 
 /** `warning`: halfway to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
 export type NoticeKind = 'warning' | 'failures' | 'gone';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
-import type { Notice } from './notices.ts';
-import { createNoticeLimits, type NoticeLimits } from './pace.ts';
+import { createNoticeLimits, type Notice, type NoticeLimits } from './notices.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
 const noticed: NotifiedWebhook = {

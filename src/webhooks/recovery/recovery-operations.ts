@@ -6,7 +6,7 @@ import type { Tx } from '#db/pool.ts';
 import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recoveries-sql.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
-import { beginning } from '#http/creating.ts';
+import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';

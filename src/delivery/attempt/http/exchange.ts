@@ -1,7 +1,7 @@
 /** One request, mostly a POST, and its response: an overall deadline, bounded reads, no redirects, no decompression. */
 import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
-import type { Mask } from '../mask.ts';
+import type { Mask } from '../delivery-target.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';
 import type { Connection, OutgoingRequest, Connections } from './endpoint-connections.ts';
 import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './attempt-outcome.ts';

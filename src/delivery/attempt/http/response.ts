@@ -1,6 +1,6 @@
 /** Reads the response of an exchange within limits: the received bytes, interim responses, and the part that is stored. */
 import type { Socket } from 'node:net';
-import { masked, type Mask } from '../mask.ts';
+import { masked, type Mask } from '../delivery-target.ts';
 import { AnswerTooLong, HeadTooLarge, outcomeOfReply, type Outcome, type Reply } from './attempt-outcome.ts';
 
 const LF = 0x0a;

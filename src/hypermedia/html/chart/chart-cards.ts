@@ -1,7 +1,8 @@
 /** Renders the charts of a page side by side. */
 import type { Charts, Curve, Bars, Lines, Measured } from '../../chart.ts';
+import type { Property, Value } from '../../document.ts';
 import { html, type Markup } from '../../markup.ts';
-import { inSentence } from '../words.ts';
+import { inSentence, labelOf } from '../words.ts';
 import {
   figure,
   heightOf,
@@ -105,11 +106,7 @@ function barsFigure({ title, summary, hours, good, bad }: Bars, id: string): Mar
  * Returns a line through the middle of each hour with gaps for missing values. A value between two gaps is a dash as
  * wide as its hour, because a dot would be invisible.
  */
-export function brokenLine(
-  values: readonly (number | null)[],
-  shareOf: (value: number) => number,
-  width: number,
-): string {
+function brokenLine(values: readonly (number | null)[], shareOf: (value: number) => number, width: number): string {
   const slot = width / values.length;
   return values
     .map((value, n) => {
@@ -230,4 +227,60 @@ export function chartsOf({ curves = [], bars = [], lines = [], note }: Charts = 
   if (figures.length === 0) return remark;
   return html`<div class="charts">${figures.map((draw, n) => draw(`chart-${n + 1}`))}</div>
     ${remark}`;
+}
+
+// Sparklines: a trend as a line of text height, with a text alternative.
+
+const TREND_WIDTH = 240;
+
+/** Returns the numbers of a trend; undefined for other values. */
+export function trendOf(value: Value): readonly (number | null)[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const items = value as readonly Value[];
+  return items.every((item) => item === null || typeof item === 'number') ? items : undefined;
+}
+
+/** Returns `Between 40 % (14:00) and 100 % (09:00), latest 97 %`. */
+export function trendWords(
+  values: readonly (number | null)[],
+  { unit, labels }: Pick<Property, 'unit' | 'labels'>,
+): string {
+  const known = values.flatMap((value, n) => (value === null ? [] : [{ value, label: labels?.[n] }]));
+  const [first, last] = [known[0], known.at(-1)];
+  if (first === undefined || last === undefined) return 'No data yet';
+  const shown = (value: number) => (unit === undefined ? `${value}` : `${value} ${unit}`);
+  const at = ({ value, label }: typeof first) => (label === undefined ? shown(value) : `${shown(value)} (${label})`);
+  const low = known.reduce((least, item) => (item.value < least.value ? item : least));
+  const high = known.reduce((most, item) => (item.value > most.value ? item : most));
+  if (low.value === high.value) return `${shown(low.value)} (constant)`;
+  return `Between ${at(low)} and ${at(high)}, latest ${shown(last.value)}`;
+}
+
+/** Returns the scale: percentages are relative to 100, other values to the maximum. */
+const shareOfTrend = (values: readonly (number | null)[], unit: string | undefined): ((value: number) => number) =>
+  unit === '%' ? (value) => value / 100 : scaleOf(values.filter((value) => value !== null)).shareOf;
+
+/** Renders the line; the summary is its text alternative and tooltip. */
+export function sparkline(property: Property, values: readonly (number | null)[]): Markup {
+  const words = trendWords(values, property);
+  if (values.every((value) => value === null)) return html`<span class="soft">${words}</span>`;
+  const line = brokenLine(values, shareOfTrend(values, property.unit), TREND_WIDTH);
+  return html`<svg
+    class="trend"
+    role="img"
+    aria-label="${labelOf(property.name)}: ${words}"
+    viewBox="0 0 ${TREND_WIDTH} ${HEIGHT}"
+    preserveAspectRatio="none"
+  >
+    <title>${words}</title>
+    <path class="across" d="M0 ${HEIGHT}H${TREND_WIDTH}" />
+    <path class="curve" d="${line}" />
+  </svg>`;
+}
+
+/** Renders the line with the summary beside it. */
+export function trendWithWords(property: Property, values: readonly (number | null)[]): Markup {
+  return values.every((value) => value === null)
+    ? sparkline(property, values)
+    : html`${sparkline(property, values)} <span class="soft" aria-hidden="true">${trendWords(values, property)}</span>`;
 }

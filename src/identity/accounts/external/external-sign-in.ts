@@ -4,8 +4,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Keys } from '#core/keys.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Proofs, ProvidedPerson, Provider } from './providers.ts';
 import { transaction, type Sql } from '#db/pool.ts';
@@ -19,14 +18,14 @@ import {
   insertIdentity,
   type Credentials,
 } from '../accounts-sql.ts';
-import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import { originOf, recordAuditEntry } from '../audit.ts';
 import { consumeChallenge, findFactors } from '../factors/factors-sql.ts';
 import { hasSecondFactor } from '../factors/second-factor.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Passwords } from '../passwords.ts';
 import type { People } from '../people.ts';
 import type { SignInPages } from '../sign-in.ts';
-import { addressPrefix } from '../throttle/throttle.ts';
+import { addressPrefix } from '../throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
 import type { UserErasure } from '../user-erasure.ts';
 import { addUser } from '../users.ts';

@@ -1,14 +1,13 @@
 /** The pages and forms of sign-in settings: GET /account/security and what is below it. Every change needs a recent verification. */
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
 import { deleteIdentity, hasPassword, listIdentities, lockUser } from '../accounts-sql.ts';
-import { originOf, recordAuditEntry, type Action } from '../audit/audit.ts';
+import { originOf, recordAuditEntry, type Action } from '../audit.ts';
 import type { Session } from '../sessions.ts';
 import type { OpenIdProvider } from '../external/providers.ts';
 import type { People } from '../people.ts';

@@ -6,13 +6,12 @@
 import type { Sealer } from '#db/seal.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findCredentials, verifySession } from '../accounts-sql.ts';
-import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import { originOf, recordAuditEntry } from '../audit.ts';
 import { accountNav, postForm, tooManyAnswer, usernameField } from '../page-kit.ts';
 import type { People, SecondFactors } from '../people.ts';
 import { returnPath } from '../signed-in.ts';

@@ -1,5 +1,5 @@
 /** Records the user's decision: an approval as grant, code and audit entry; a denial as audit entry. */
-import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';

@@ -6,11 +6,10 @@ import type { People } from '#identity/accounts/people.ts';
 import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/signed-tokens.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import type { Throttle } from '#identity/accounts/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
@@ -24,9 +23,8 @@ import {
   type ConsentRequest,
   type Received,
 } from './authorization-request.ts';
-import { consentPage } from './consent-page.ts';
+import { consentPage, refusalPage } from './consent-page.ts';
 import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
-import { refusalPage } from './refusal-page.ts';
 
 type ConsentEffects = RevocationEffects & StoppedWebhooks;
 

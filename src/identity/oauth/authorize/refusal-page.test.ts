@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { differenceToNearest } from './refusal-page.ts';
+import { differenceToNearest } from './consent-page.ts';
 
 const REGISTERED = 'https://app.example.com/cb?keep=1';
 

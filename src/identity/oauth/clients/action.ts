@@ -1,5 +1,5 @@
 /** Records actions on clients in the audit, with the user or program that performed them. */
-import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit.ts';
 import { inPerson, OPERATOR, type Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 

@@ -5,7 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import { clients, type Client } from './clients-sql.ts';
 import type { CLIENT_PROPERTIES, INSTALL_PROPERTIES } from './client-document.ts';
 import type { Permission } from '#core/principal.ts';
-import { inAvailable, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countInStores } from '../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
 

@@ -1,7 +1,7 @@
 /** Validates the details and the kind of a client, with all faults at once. Pure. */
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
-import { isLegible, isName } from '#core/legible.ts';
+import { isLegible, isName } from '#core/text.ts';
 import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
 import { userScopes } from '../scope.ts';
 

@@ -2,11 +2,11 @@
  * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
  * the platform creates and deletes them.
  */
-import { originOf } from '#identity/accounts/audit/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isSet } from '#http/inputs.ts';
-import { creating } from '#http/creating.ts';
+import { creating } from '#http/idempotency.ts';
 import { listing, type Listed } from '#http/list-operation.ts';
 import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
@@ -18,7 +18,7 @@ import type { AppsDeps } from '../apps.ts';
 import { removeClient } from './client-change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import type { EachDatabase } from '#shards/each.ts';
+import type { EachDatabase } from '#shards/map.ts';
 import { callerOf, type ClientActor } from './action.ts';
 import { findClient, findOwnClient, type Client } from './clients-sql.ts';
 import {
@@ -30,7 +30,7 @@ import {
   installDocument,
 } from './client-document.ts';
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
-import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-input.ts';
+import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-form.ts';
 
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 

@@ -2,7 +2,7 @@
  * Creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line.
  */
 import { randomBytes } from 'node:crypto';
-import type { Origin } from '#identity/accounts/audit/audit.ts';
+import type { Origin } from '#identity/accounts/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { AppWebhooks } from './app-webhook.ts';

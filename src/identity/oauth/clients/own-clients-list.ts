@@ -7,13 +7,26 @@ import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
-import { appsPage, pathOf } from './client-form.ts';
+import {
+  EMPTY_FORM,
+  LABELS,
+  appsPage,
+  changeOf,
+  confidentialFields,
+  detailFields,
+  listedField,
+  pathOf,
+  readFormValues,
+  refusedAlert,
+  scopeFields,
+  type FormValues,
+  withDeclared,
+} from './client-form.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import { redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler } from '#http/route.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import { shardOf } from '#core/ids.ts';
@@ -21,7 +34,12 @@ import { addressOfStore } from '#stores/store-document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';
-import { postForm } from '#identity/accounts/page-kit.ts';
+import { choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
+import { Problem, type Fault } from '#core/problem.ts';
+import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
+import type { AppWebhooks } from './app-webhook.ts';
+import { secretPage } from './own-client-page.ts';
 
 const entry = (root: string, client: Client): Markup =>
   html`<div class="who">
@@ -105,4 +123,107 @@ export function createSandboxForm(runtime: Runtime, { verified }: People, effect
       return redirectAnswer(pathOfStore(store.id, runtime.config.baseUrl));
     },
   );
+}
+
+// Creates an app of a user: GET /account/clients/new, POST /account/clients.
+
+type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
+
+const kindFields = (values: FormValues) =>
+  html`<fieldset>
+    <legend>Where does it run?</legend>
+    ${choice({
+      name: 'kind',
+      value: 'confidential',
+      isRadio: true,
+      isChecked: !values.isPublic,
+      label: 'On your own server',
+      hint: 'The app gets a client secret, which it can keep there.',
+    })}
+    ${choice({
+      name: 'kind',
+      value: 'public',
+      isRadio: true,
+      isChecked: values.isPublic,
+      label: "On users' devices, or in their browsers",
+      hint: 'The app gets no secret. PKCE is required, and refresh tokens rotate.',
+    })}
+  </fieldset>`;
+
+const newPage = (root: string, { clientId, nonce, values, faults, alert }: View): string =>
+  appsPage(
+    root,
+    'New app',
+    html`<div class="card">
+      <h1>New app</h1>
+      ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
+      ${postForm({
+        action: `${root}/account/clients`,
+        hidden: { nonce, client_id: clientId },
+        fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)}
+        ${confidentialFields(values)} ${listedField(values)}`,
+        submit: 'Create the app',
+        cancel: { href: `${root}/account/clients` },
+      })}
+    </div>`,
+  );
+
+async function make(sql: Sql, client: NewClient, isPublic: boolean): Promise<string | null> {
+  if (!isPublic) return (await createClient(sql, client)).client_secret;
+  await createPublicClient(sql, client);
+  return null;
+}
+
+/**
+ * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
+ * and the second response redirects to its page, which explains how to get a new secret.
+ */
+export function createNewClient(runtime: Runtime, people: People, appWebhooks: AppWebhooks): FormHandlers {
+  const { sql, config } = runtime;
+  const { authUrl, oauth } = config;
+  const { verified } = people;
+  const root = rootOf(authUrl);
+  const nonceOf = (session: Session, clientId: string) => verified.nonce(session, ['new client', clientId]);
+
+  const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
+    const clientId = request.form.get('client_id') ?? '';
+    const values = readFormValues(request.form);
+    const settings = changeOf(values);
+    const { webhookUrl } = settings;
+    const client: NewClient = {
+      ...withDeclared(settings, appWebhooks.declare),
+      clientId,
+      trusted: false,
+      owner: { userId: session.userId, clientsPerUser: oauth.clientsPerUser },
+      isVerified: false,
+      origin: originOf(request),
+      now: request.now,
+    };
+    const view = { clientId, nonce: nonceOf(session, clientId), values };
+    const ownFaults = [
+      ...newClientFaults(client, values.isPublic, LABELS),
+      ...(await appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
+    ];
+    const asking = () => appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, LABELS.webhook_url);
+    const faults = ownFaults.length > 0 ? ownFaults : await asking();
+    if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
+    try {
+      const secret = await make(sql, client, values.isPublic);
+      return htmlAnswer(200, secretPage({ root, title: 'App created', clientId, secret }));
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      const made = values.isPublic ? 'made-public' : 'made';
+      if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(`${pathOf(root, clientId)}?done=${made}`);
+      return htmlAnswer(409, newPage(root, { ...view, faults: [], alert: error.message }));
+    }
+  };
+
+  return {
+    show: verified.page(async (_request, session) => {
+      const clientId = newClientId();
+      const view = { clientId, nonce: nonceOf(session, clientId), values: EMPTY_FORM, faults: [] };
+      return htmlAnswer(200, newPage(root, view));
+    }),
+    submit: verified.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
+  };
 }

@@ -4,14 +4,13 @@ import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { addressOfInstalls } from './client-document.ts';
 import { listClientsOf, usageOf, type Client } from './clients-sql.ts';
 import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webhooks-of-apps-sql.ts';
-import { inAvailable, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { AppsDeps } from '../apps.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
 import { listAccessible } from './client-lists-sql.ts';
@@ -31,8 +30,7 @@ import {
 } from './client-form.ts';
 import { replaceWebhookKey, type AppWebhooks, type KeyChange } from './app-webhook.ts';
 import { removeLogo, setLogo } from './logo.ts';
-import { createNewClient } from './new-client.ts';
-import { createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
+import { createNewClient, createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
 
 type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
 const SEARCH_LENGTH_MAX = 100;

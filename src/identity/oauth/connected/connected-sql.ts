@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
-import { inAvailable, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
 import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Listing } from '#core/listing.ts';

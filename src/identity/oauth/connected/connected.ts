@@ -1,15 +1,14 @@
 /** Revokes the grants of users. There is no cache of tokens, so a revocation takes effect with the next request. */
-import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
-import type { RawHandler, RawRequest } from '#http/route.ts';
+import { rootOf, type RawHandler, type RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import type { EachDatabase } from '#shards/each.ts';
+import type { EachDatabase } from '#shards/map.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { permissionTexts, scopeNames, scopeOfGrants } from '../scope.ts';

@@ -17,7 +17,7 @@ import {
   type ConnectedApp,
   type GrantFilter,
 } from './connected-sql.ts';
-import { originOf } from '#identity/accounts/audit/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';

@@ -1,5 +1,5 @@
 /** Registration of clients by programs: POST /register (RFC 7591), its management (RFC 7592), and the tokens that allow it. */
-import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { createToken, hashToken, looksLike } from '../oauth-tokens.ts';
 import {
@@ -10,7 +10,7 @@ import {
 } from '../oauth-sql.ts';
 import { isFresh } from '#identity/accounts/factors/step-up.ts';
 import type { People } from '#identity/accounts/people.ts';
-import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';

@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { insertAuditEntry } from './audit-sql.ts';
+import { insertAuditEntry } from './accounts-sql.ts';
 
 /** All audited actions, in the past tense. */
 export type Action =

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Sql } from '#db/pool.ts';
-import { fullAt, giveBack, takeOne, type KeyedBucket } from '../accounts-sql.ts';
+import { fullAt, giveBack, takeOne, type KeyedBucket } from './accounts-sql.ts';
 import { isIPv4, isIPv6 } from 'node:net';
 
 type Limit = { tries: number; refillSeconds: number };

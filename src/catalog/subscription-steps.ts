@@ -3,8 +3,9 @@
  * below contains the rules; docs/subscriptions.md shows them with examples.
  */
 import { parseDate } from '#hypermedia/date.ts';
-import { isNumber, type Value, isScalar } from '#hypermedia/document.ts';
-import { embeddedUnder, isObject, type JsonObject } from '../resource-document.ts';
+import { isNumber } from '#core/exact-number.ts';
+import { type Value, isScalar } from '#hypermedia/document.ts';
+import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 
 // Reads the facts of a subscription's lifecycle from its representation, which is open JSON: values of an unexpected type are
 // ignored, and nothing throws.

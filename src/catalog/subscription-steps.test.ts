@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Value } from '#hypermedia/document.ts';
-import { anyName, valueWith } from '../../../test/setup/any-document.ts';
-import { type Subscription, stepsBetween, STEPS } from './steps.ts';
+import { anyName, valueWith } from '../../test/setup/any-document.ts';
+import { type Subscription, stepsBetween, STEPS } from './subscription-steps.ts';
 
 const running: Subscription = {
   id: 8120,
