@@ -1,7 +1,7 @@
 /** The overview of a store: whether its webhooks deliver, those that need attention with what to do, and the charts of a period. */
 import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
+import { chartsOf } from '#hypermedia/html/charts.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';

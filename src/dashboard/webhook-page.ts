@@ -1,7 +1,7 @@
 /** The page of a webhook: its state and numbers, the actions of its document where their buttons are, and its settings. */
 import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming, Property } from '#hypermedia/document.ts';
-import { chartsOf } from '#hypermedia/html/chart/chart-cards.ts';
+import { chartsOf } from '#hypermedia/html/charts.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/document-page.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Principal } from '#core/principal.ts';
 import { until } from '../../test/setup/until.ts';
-import { createRateLimit, type Taken } from './rate-limit.ts';
+import { createRateLimit, type Taken } from './caller.ts';
 
 const settings = { requestsPerSecond: 10, burstRequests: 20 };
 const grant = (grantId: number): Principal => ({

@@ -7,9 +7,9 @@ import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm, refuseEncoding } from './bodies/body.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
+import { sendDocument, viewOf } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
-import { sendDocument, viewOf } from './reply.ts';
 import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
 import {
   addressOf,

@@ -10,11 +10,11 @@ import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/v
 import { isDecodable } from './bodies/utf8.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCaller, type Caller } from './caller.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
+import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import type { ApiRequest, Operation, OperationResult } from './operation.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
-import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import {
   addressOf,

@@ -10,12 +10,11 @@ import { storedCaller } from './caller.ts';
 import { corsHeaders } from './cors.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
-import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';
+import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
-import { watchRequests } from './request-metrics.ts';
+import { reportProblem, timesSent, type Services, watchRequests } from './services.ts';
 import { rootOf, type Route } from './route.ts';
-import { reportProblem, timesSent, type Services } from './services.ts';
 
 // Limits responses that clients do not read: how long a connection may stall, and how many bytes all of them may have unsent.
 

@@ -4,8 +4,8 @@
  */
 import { Type } from 'typebox';
 import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
-import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
+import { errorDocument } from '#http/errors.ts';
 import { open, type Operation } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import { homeOf, type ProblemAnswer, type RawHandler, type Route } from '#http/route.ts';

@@ -5,7 +5,7 @@ import type { Health } from '#core/health.ts';
 import type { ProcessMetrics } from '#metrics/metrics-server.ts';
 import type { LaneKey } from '#delivery/announce.ts';
 import type { CommittedDelivery } from '#delivery/worker.ts';
-import type { Taken } from '#http/rate-limit.ts';
+import type { Taken } from '#http/caller.ts';
 import type { Opened, ToProcess } from './supervisor.ts';
 
 /** What the supervisor asks each process. */

@@ -12,7 +12,7 @@ import {
   createRecoveryMetrics,
   type RecoveryMetrics,
 } from '#events/event-metrics.ts';
-import { createRequestMetrics, type RequestMetrics } from '#http/request-metrics.ts';
+import { createRequestMetrics, type RequestMetrics } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';

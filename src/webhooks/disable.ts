@@ -2,8 +2,7 @@
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
 import { lockWebhook, updateWebhook } from './webhook-sql.ts';
-import { recordAutoDisable } from './webhook-audit.ts';
-import { withCurrentKeys } from './webhook.ts';
+import { recordAutoDisable, withCurrentKeys } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
 
 /** Returns false if the webhook is already disabled, deleted, or was disabled and enabled again since `epoch`. */

@@ -24,8 +24,7 @@ import {
 } from './webhook-access.ts';
 import { addressOfWebhook, versionOf } from './webhook-document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { recordWebhook } from './webhook-audit.ts';
-import { checkCanRotate, finishRotation, withCurrentKeys, type Keys } from './webhook.ts';
+import { checkCanRotate, finishRotation, recordWebhook, type Keys, withCurrentKeys } from './webhook.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const NEW_KEY_BYTES = 32;

@@ -45,8 +45,7 @@ import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook, statisticsOfWebhook } from './health/health-operations.ts';
 import { retryOf } from './retry.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { recordWebhook } from './webhook-audit.ts';
-import { keysAfterUpdate, withCurrentKeys, mergeInput, stopsDeliveries } from './webhook.ts';
+import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries, withCurrentKeys } from './webhook.ts';
 
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;

@@ -48,10 +48,9 @@ import {
   lockStore,
   nextNumber,
 } from './webhook-sql.ts';
-import { recordWebhook } from './webhook-audit.ts';
+import { mergeInput, recordWebhook } from './webhook.ts';
 import { createRotateKey } from './rotate-key.ts';
 import { createTest } from './test-delivery.ts';
-import { mergeInput } from './webhook.ts';
 
 const createList = (deps: WebhookDeps): Operation =>
   listing({

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { formValue } from '#hypermedia/form-value.ts';
+import { formValue } from '#hypermedia/html/form.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { naming, STORED_KEY, webhook } from '../setup/documents.ts';

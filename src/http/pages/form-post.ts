@@ -3,7 +3,7 @@
  * session. The result is the body that a program would send, for the same operation.
  */
 import type { Action } from '#hypermedia/document.ts';
-import { formValue } from '#hypermedia/form-value.ts';
+import { formValue } from '#hypermedia/html/form.ts';
 import { Problem } from '#core/problem.ts';
 import { parseForm, withoutIndex } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';

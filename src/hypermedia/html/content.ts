@@ -4,9 +4,8 @@ import { html, type Markup } from '../markup.ts';
 import { exactDateOf } from '../shown-date.ts';
 import { linkRow } from './links.ts';
 import { table, type RowDetails } from './table.ts';
-import { cellValue, isUnset, shownValue, fitsCell, isState, kindOf } from './property-values.ts';
+import { cellValue, fitsCell, isState, isUnset, kindOf, plainText, shownCode, shownValue } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
-import { plainText, shownCode } from './structured.ts';
 
 // Renders documents in chronological order, each in full.
 

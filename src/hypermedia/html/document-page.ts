@@ -4,18 +4,15 @@
  */
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { sentence } from './field.ts';
-import { scriptElements } from '../scripts.ts';
-import { shell } from '../shell.ts';
+import { actionForms, refusedAlert, sentence } from './form.ts';
+import { scriptElements, shell } from '../shell.ts';
 import type { View } from '../view.ts';
-import { chartsOf } from './chart/chart-cards.ts';
+import { chartsOf } from './charts.ts';
 import { collectionOf, collectionPage, type Collection } from './pager.ts';
 import { part, propertyList } from './content.ts';
-import { actionForms, refusedAlert } from './form.ts';
 import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
 import { narrowerSearch } from './search-form.ts';
-import { plainText } from './structured.ts';
-import { badge, isState, isTrue, stateBadge } from './property-values.ts';
+import { badge, isState, isTrue, plainText, stateBadge } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
 
 function textOf({ properties }: Document, name: string): string | undefined {

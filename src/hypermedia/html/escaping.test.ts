@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Action, Document, Field, Kind, Property, Value } from '../document.ts';
 import { html, render } from '../markup.ts';
-import { scriptElements } from '../scripts.ts';
+import { scriptElements } from '../shell.ts';
 import type { View } from '../view.ts';
 import { renderHtml } from './document-page.ts';
 import { anyText } from '../../../test/setup/any-text.ts';

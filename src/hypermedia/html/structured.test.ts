@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Value } from '../document.ts';
 import { render } from '../markup.ts';
-import { flatTable } from './structured.ts';
+import { flatTable } from './property-values.ts';
 
 /** The text of each cell, numbers with a `#` before it; undefined if there is no table. */
 function cellsOf(list: readonly Value[], label = 'Rows'): string[][] | undefined {

@@ -1,5 +1,5 @@
 /** What verifies people and their browsers: the parts that all pages of people use. */
-import { passkeyScriptElements } from '#hypermedia/scripts.ts';
+import { passkeyScriptElements } from '#hypermedia/shell.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { rootOf } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';

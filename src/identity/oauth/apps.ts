@@ -5,7 +5,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { RevocationEffects } from './grant-changes.ts';
-import type { Bearer } from './bearer.ts';
+import type { Bearer } from './oauth-tokens.ts';
 import type { AppWebhooks } from './clients/app-webhook.ts';
 import { createClientOperations } from './clients/clients-api.ts';
 import { createLogo } from './clients/logo.ts';

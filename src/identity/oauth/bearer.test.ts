@@ -1,7 +1,7 @@
 /** Tokens that are used while the home database is not available. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withKnownTokens } from './bearer.ts';
+import { withKnownTokens } from './oauth-tokens.ts';
 
 type Row = NonNullable<Awaited<ReturnType<Parameters<typeof withKnownTokens>[0]>>>;
 const row = (grantId: number) => ({ grantId }) as Row;

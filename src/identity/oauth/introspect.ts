@@ -5,12 +5,11 @@ import { bearerTokenOf } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { isInEffect, type Bearer } from './bearer.ts';
+import { hashToken, isInEffect, looksLike, type Bearer } from './oauth-tokens.ts';
 import { requireOneMethod, type AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import { readForm, type Form } from './protocol-parameters.ts';
 import { findAuthenticatedClient, findIntrospected, type IntrospectedRow } from './oauth-sql.ts';
-import { hashToken, looksLike } from './oauth-tokens.ts';
 import { scopeText } from './scope.ts';
 
 type Deps = { authenticate: AuthenticateClient; bearer: Bearer };

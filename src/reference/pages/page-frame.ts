@@ -2,8 +2,7 @@
 import { rootOf } from '#http/route.ts';
 import { type Naming, isRegistered, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { scriptElements } from '#hypermedia/scripts.ts';
-import { shell } from '#hypermedia/shell.ts';
+import { scriptElements, shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
 type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;

@@ -7,8 +7,7 @@ import { transaction, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import { deleteWebhook, lockWebhook } from '../webhook-sql.ts';
-import { recordUnattended } from '../webhook-audit.ts';
-import { withCurrentKeys } from '../webhook.ts';
+import { recordUnattended, withCurrentKeys } from '../webhook.ts';
 import { lastListened, listUnattended } from './listeners-sql.ts';
 
 export type UnattendedDeps = {

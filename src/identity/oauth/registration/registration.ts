@@ -1,7 +1,7 @@
 /** Registration of clients by programs: POST /register (RFC 7591), its management (RFC 7592), and the tokens that allow it. */
 import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { createToken, hashToken, looksLike } from '../oauth-tokens.ts';
+import { createToken, hashToken, looksLike, type Bearer } from '../oauth-tokens.ts';
 import {
   deleteRegistrationToken,
   findAuthenticatedClient,
@@ -16,7 +16,6 @@ import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/own-pages.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import type { Bearer } from '../bearer.ts';
 import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';

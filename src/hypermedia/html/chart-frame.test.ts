@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { scaleOf } from './frame.ts';
+import { scaleOf } from './charts.ts';
 
 const table: readonly (readonly [what: string, values: readonly number[], ticks: readonly number[]])[] = [
   ['nothing', [], [0, 1]],

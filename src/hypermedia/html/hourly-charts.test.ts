@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { render } from '../../markup.ts';
-import { chartsOf } from './chart-cards.ts';
+import { render } from '../markup.ts';
+import { chartsOf } from './charts.ts';
 
 function drawn(charts: Parameters<typeof chartsOf>[0]): string {
   const page = chartsOf(charts);

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { render } from '../../markup.ts';
-import { chartsOf } from './chart-cards.ts';
-import { dayNumberOf, dayOfNumber } from './frame.ts';
+import { render } from '../markup.ts';
+import { chartsOf, dayNumberOf, dayOfNumber } from './charts.ts';
 
 function drawn(values: readonly number[], currency = 'EUR'): string {
   const points = values.map((value, n) => ({ day: dayOfNumber(dayNumberOf('2027-03-01') + n), value }));

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Document, Property } from '../../document.ts';
-import { renderHal } from '../../hal.ts';
-import { renderHtml } from '../document-page.ts';
-import { trendWords } from './chart-cards.ts';
+import type { Document, Property } from '../document.ts';
+import { renderHal } from '../hal.ts';
+import { renderHtml } from './document-page.ts';
+import { trendWords } from './charts.ts';
 
 const labels = ['10:00', '11:00', '12:00', '13:00'];
 const table: readonly (readonly [what: string, values: (number | null)[], unit: string | undefined, words: RegExp])[] =
