@@ -32,30 +32,6 @@ const HOUR_MS = 3_600_000;
 /** Returns the associated data of an app's sealed key, which deliveries of its webhooks are signed with. */
 const appKeyBinding = (client: number): string => `app_webhook:${client}`;
 
-export type AppWebhooks = {
-  /** Returns the faults of a url that an app declares. */
-  faultsOf: (url: string | null, label?: string) => Promise<Fault[]>;
-  /**
-   * Asks the endpoint of a new url, if the operator requires it, and returns the fault of one that does not allow deliveries; throws a 429
-   * or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
-   */
-  consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
-  /**
-   * Declares the webhook of an app (`client` is the internal id), changes its url, or removes it (null). Stores with the app get its
-   * webhook without an event. Call it in the transaction that changes the app, whose row is locked.
-   */
-  declare: (tx: Queryable, client: number, url: string | null, now: Date) => Promise<void>;
-  /** Returns the keys of an app's webhook; null if it declares none. `current` is null if it cannot be decrypted. */
-  keysOf: (
-    sql: Queryable,
-    client: number,
-    now: Date,
-  ) => Promise<{ current: string | null; next: string | null; rotationEndsAt: Date | null } | null>;
-  /** Replaces the key, and makes workers reload the webhooks of the app when the transaction commits. */
-  replaceKey: (tx: Queryable, client: number, change: KeyChange, now: Date) => Promise<void>;
-  keyOverlapHours: number;
-};
-
 type KeyChange = 'begin' | 'finish' | 'at_once';
 
 type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'guard'> &
@@ -101,7 +77,8 @@ function keysAfter(stored: SealedKeys, change: KeyChange, { create, endsAt, now 
 
 type NewKey = { create: () => Buffer; endsAt: Date; now: Date };
 
-export function createAppWebhooks(deps: Deps): AppWebhooks {
+/** Returns what clients need to declare a webhook: `AppWebhooks` of identity/oauth, which describes the members. */
+export function createAppWebhooks(deps: Deps) {
   const { sealer, announce, guard } = deps;
   const { keyOverlapHours } = deps.config.webhooks;
   const open = (sealed: Buffer | null, client: number): string | null => {
@@ -114,16 +91,16 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
   };
   return {
     keyOverlapHours,
-    faultsOf: async (url, label = 'webhook_url') => {
+    faultsOf: async (url: string | null, label = 'webhook_url'): Promise<Fault[]> => {
       if (url === null) return [];
       const reason = syntaxFault(url);
       if (reason !== undefined) return [invalidUrl(label, reason)];
       const forbidden = await guard.checkUrl(url);
       return forbidden === null ? [] : [{ ...invalidUrl(`${label}:`, forbidden), code: 'forbidden_address' }];
     },
-    consentFaults: (url, asker, label = 'webhook_url') =>
+    consentFaults: (url: string | null, asker: string, label = 'webhook_url'): Promise<Fault[]> =>
       consentFaults(deps, url, asker, { field: 'webhook_url', label }),
-    declare: async (tx, client, url, now) => {
+    declare: async (tx: Queryable, client: number, url: string | null, now: Date): Promise<void> => {
       deps.onDeclared?.();
       if (url === null) {
         await deleteDeclarations(tx, [client]);
@@ -135,14 +112,14 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
       await announceWebhooks(tx, announce, await updateUrls(tx, client, url, now));
       await announceAccess(tx, deps, { client, isSilent: true }, now);
     },
-    keysOf: async (sql, client, now) => {
+    keysOf: async (sql: Queryable, client: number, now: Date) => {
       const keys = await findKeys(sql, client);
       if (keys === undefined) return null;
       const { current, next } = keysAt(keys, now);
       const rotationEndsAt = next === null ? null : keys.rotationEndsAt;
       return { current: open(current, client), next: open(next, client), rotationEndsAt };
     },
-    replaceKey: async (tx, client, change, now) => {
+    replaceKey: async (tx: Queryable, client: number, change: KeyChange, now: Date): Promise<void> => {
       const stored = await lockKeys(tx, client);
       if (stored === undefined) throw notFound('webhook of the app');
       const endsAt = new Date(now.getTime() + keyOverlapHours * HOUR_MS);

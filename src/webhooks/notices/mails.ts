@@ -3,7 +3,7 @@
  * because those may be credentials.
  */
 import { formatDate } from '#hypermedia/date.ts';
-import type { Mail } from '#mail/mail.ts';
+import { letter, type Mail } from '#mail/mail.ts';
 import { shownName } from '#core/text.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
 import { reasonOf } from '../history/history-documents.ts';
@@ -71,18 +71,19 @@ export type MailContext = {
   deactivateAfterSeconds: Readonly<Record<NotifiedWebhook['retryProfile'], number>>;
 };
 
+const notice = (to: string, subject: string, paragraphs: readonly string[]): Mail => ({
+  ...letter(to, subject, paragraphs),
+  isNotice: true,
+});
+
+const stateOf = (about: NoticeKind): string => (about === 'warning' ? 'is failing' : 'was disabled');
+
 export function noticeMail(webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail {
-  return {
-    to: webhook.email,
-    subject: `Your webhook "${shownName(webhook.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
-    text: `${[
-      'Hello,',
-      ...bodyOf(webhook, about, context),
-      'The webhook and its attempts:',
-      addressOfWebhook(webhook.id, context.baseUrl),
-    ].join('\n\n')}\n`,
-    isNotice: true,
-  };
+  return notice(webhook.email, `Your webhook "${shownName(webhook.name)}" ${stateOf(about)}`, [
+    ...bodyOf(webhook, about, context),
+    'The webhook and its attempts:',
+    addressOfWebhook(webhook.id, context.baseUrl),
+  ]);
 }
 
 /** Returns the verified address of the app's developer; undefined if there is none, or if it is the address of the store. */
@@ -97,17 +98,11 @@ export function developerMail(webhook: NotifiedWebhook, about: NoticeKind, conte
   const developer = developerOf(webhook);
   if (developer === undefined) return undefined;
   const { to, app } = developer;
-  return {
-    to,
-    subject: `A webhook of your app "${shownName(app.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
-    text: `${[
-      'Hello,',
-      ...bodyOf(webhook, about, context),
-      `Your app created this webhook (${id}). Other webhooks of the app may have the same problem; you get at most one such mail an hour. All its webhooks:`,
-      `${context.authUrl}/account/clients/${app.clientId}`,
-    ].join('\n\n')}\n`,
-    isNotice: true,
-  };
+  return notice(to, `A webhook of your app "${shownName(app.name)}" ${stateOf(about)}`, [
+    ...bodyOf(webhook, about, context),
+    `Your app created this webhook (${id}). Other webhooks of the app may have the same problem; you get at most one such mail an hour. All its webhooks:`,
+    `${context.authUrl}/account/clients/${app.clientId}`,
+  ]);
 }
 
 /** Returns the mail to the developer of the app about a key that the store has replaced; undefined as above. */
@@ -124,16 +119,10 @@ export function keyMail(
     rotationEndsAt !== null && rotationEndsAt > now
       ? `Its deliveries are signed with both keys until ${shownTime(rotationEndsAt, timeZone)}, and then only with the new one. Give your app the new key before: it is next_encryption_key of the webhook in the API.`
       : 'Its deliveries are signed only with the new key. Give your app this key: it is encryption_key of the webhook in the API.';
-  return {
-    to,
-    subject: `The key of a webhook of your app "${shownName(app.name)}" was replaced`,
-    text: `${[
-      'Hello,',
-      `the store has replaced the key of ${label}, which your app created.`,
-      what,
-      'The webhook:',
-      addressOfWebhook(id, baseUrl),
-    ].join('\n\n')}\n`,
-    isNotice: true,
-  };
+  return notice(to, `The key of a webhook of your app "${shownName(app.name)}" was replaced`, [
+    `the store has replaced the key of ${label}, which your app created.`,
+    what,
+    'The webhook:',
+    addressOfWebhook(id, baseUrl),
+  ]);
 }
