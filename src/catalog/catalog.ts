@@ -269,3 +269,24 @@ const NO_RELATIONS: Relations = {};
 export function isMany(rel: string): boolean {
   return /[^s]s$/.test(rel);
 }
+
+/** Action of sample events, to which webhooks cannot subscribe. */
+const TEST = 'test';
+const TEST_PREFIX = `${TEST}:`;
+
+/**
+ * Returns the stored action of a sample event. A sample that is sent as `created` is stored as `test:created`, so that lists of
+ * events and recoveries exclude it.
+ */
+export function testAction(action: string | null): string {
+  return action === null ? TEST : TEST_PREFIX + action;
+}
+
+export function isTest(action: string | null): boolean {
+  return action === TEST || action?.startsWith(TEST_PREFIX) === true;
+}
+
+/** Returns the action under which an event is sent. */
+export function sentAction(action: string): string {
+  return action.startsWith(TEST_PREFIX) ? action.slice(TEST_PREFIX.length) : action;
+}

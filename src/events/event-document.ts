@@ -3,7 +3,7 @@ import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { PublishedEvent } from './publish/publish.ts';
-import { isTest } from '#catalog/sample.ts';
+import { isTest } from '#catalog/catalog.ts';
 
 /** Properties of an event that lists can filter and order by, with the type of comparison. */
 export const EVENT_PROPERTIES = {

@@ -3,9 +3,8 @@
  * that are sent, and headers.
  */
 import { createHmac } from 'node:crypto';
-import { isInternal, type ResourceType } from '#catalog/catalog.ts';
+import { isInternal, type ResourceType, isTest, sentAction } from '#catalog/catalog.ts';
 import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
-import { isTest, sentAction } from '#catalog/sample.ts';
 import type { Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/keys.ts';

@@ -1,7 +1,7 @@
 /** Makes sample events for test deliveries: `<resource>/test`, with generated data that is marked as a sample. */
-import { declarationOf, isInternal, type ResourceType } from '#catalog/catalog.ts';
+import { declarationOf, isInternal, type ResourceType, testAction } from '#catalog/catalog.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
-import { sampleResource, testAction } from '#catalog/sample.ts';
+import { sampleResource } from '#catalog/sample.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';

@@ -10,7 +10,7 @@ import {
   precedingOf,
   storeChangedAt,
 } from './history-sql.ts';
-import { isTest } from '#catalog/sample.ts';
+import { isTest } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { number, text, viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';

@@ -1,7 +1,7 @@
 /** The Documents of deliveries and attempts. */
 import { addressOf, nameOf } from '#catalog/resource-document.ts';
 import { addressOfEvent } from '#events/event-document.ts';
-import { isTest } from '#catalog/sample.ts';
+import { isTest } from '#catalog/catalog.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, viewType, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';

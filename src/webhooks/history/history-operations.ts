@@ -1,5 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
-import { allEvents } from '#catalog/catalog.ts';
+import { allEvents, isTest } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
@@ -30,7 +30,6 @@ import { listAttempts, listDeliveriesOfEvent, readOwners } from './attempts-sql.
 import { listDeliveries, listDeliveriesOfStore } from './deliveries-sql.ts';
 import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
 import { Type } from 'typebox';
-import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { findPending, insertResend } from '#events/replay/replay-sql.ts';
