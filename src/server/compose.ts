@@ -26,7 +26,7 @@ import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
-import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device/device-flow.ts';
+import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import {
   exportedApps,
   exportedGrants,

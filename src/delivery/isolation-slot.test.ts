@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { IsolationSlot } from '../quarantine.ts';
+import { IsolationSlot } from './quarantine.ts';
 
 /** How many of a hundred deliveries with this crash count are admitted at once. */
 function admitted(crashCount: number): number {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { revenueCharts } from '../resource-operations.ts';
+import { revenueCharts } from './resource-operations.ts';
 
 type Amounts = Record<string, { mrr: number; active_count: number }>;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseExact } from '#core/exact-number.ts';
-import type { JsonObject } from '../resource-document.ts';
-import { differencesBetween, changesBetween } from '../subscription-steps.ts';
+import type { JsonObject } from './resource-document.ts';
+import { differencesBetween, changesBetween } from './subscription-steps.ts';
 
 const changeOf = (before: JsonObject, after: JsonObject) =>
   changesBetween(before, after, { differing: differencesBetween(before, after, 'UTC'), timeZone: 'UTC' });
