@@ -54,6 +54,8 @@ const changes: [what: string, fields: Field[], sent: [string, string][], body: R
     [['key', ' a b\t\n']],
     { key: 'a b' },
   ],
+  ['a text of blanks', [field('name', 'text', '  ')], [['name', '  ']], {}],
+  ['a text of blanks that is cleared', [field('name', 'text', '  ')], [['name', '']], { name: '' }],
   ['blanks around a stored text', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
   [
     'the same boxes',

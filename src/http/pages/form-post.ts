@@ -93,10 +93,12 @@ export function bodyOf({ method, values }: FormPost, { fields }: Pick<Action, 'f
       const isChanged = method === 'POST' ? several.length > 0 : several.join('\n') !== present.join('\n');
       if (isChanged) body[field.name] = several;
     } else if (submitted !== undefined) {
-      const text = (submitted[0] ?? '').trim();
+      const [typed = ''] = submitted;
+      const [text, stored] = [typed.trim(), withPlainEnds(present[0] ?? '')];
       const keepsValue = text === '' && (method === 'POST' || field.kind === 'secret');
-      if (!keepsValue && (method === 'POST' || text !== withPlainEnds(present[0] ?? '').trim()))
-        body[field.name] = text;
+      // A program may have stored blanks, which a person can clear.
+      const isSame = typed === stored || (text === stored.trim() && (typed === '') === (stored === ''));
+      if (!keepsValue && (method === 'POST' || !isSame)) body[field.name] = text;
     }
   }
   // Fields that the form does not have are rejected by the schema.
