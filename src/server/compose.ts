@@ -25,7 +25,7 @@ import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
 import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
-import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
+import { createClientAuthentication } from '#identity/oauth/protocol-requests.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import {
   exportedApps,

@@ -6,9 +6,8 @@ import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { hashToken, isInEffect, looksLike, type Bearer } from './oauth-tokens.ts';
-import { requireOneMethod, type AuthenticateClient } from './client-auth.ts';
+import { readForm, requireOneMethod, type AuthenticateClient, type Form } from './protocol-requests.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
-import { readForm, type Form } from './protocol-parameters.ts';
 import { findAuthenticatedClient, findIntrospected, type IntrospectedRow } from './oauth-sql.ts';
 import { scopeText } from './scope.ts';
 

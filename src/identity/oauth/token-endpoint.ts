@@ -8,9 +8,15 @@ import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { RevocationEffects } from './grant-changes.ts';
-import type { AuthenticateClient, FindAuthenticated } from './client-auth.ts';
+import {
+  areOwnResources,
+  readForm,
+  type AuthenticateClient,
+  type FindAuthenticated,
+  type Form,
+  verifierFits,
+} from './protocol-requests.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
-import { areOwnResources, readForm, verifierFits, type Form } from './protocol-parameters.ts';
 import {
   hashToken,
   idleUntil,

@@ -47,9 +47,9 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > a public client redeems a code with its verifier, and never one without a challenge',
       'test/security/authorize.test.ts > a public client must send a challenge',
       'test/journeys/oauth-errors.test.ts > /authorize with ${what} redirects to the client with the error',
-      'src/identity/oauth/protocol-parameters.test.ts > the example of RFC 7636 verifies',
-      'src/identity/oauth/protocol-parameters.test.ts > a wrong, missing, malformed or unexpected verifier does not verify',
-      'src/identity/oauth/protocol-parameters.test.ts > a challenge requires S256, and a method requires a challenge',
+      'src/identity/oauth/protocol-requests.test.ts > the example of RFC 7636 verifies',
+      'src/identity/oauth/protocol-requests.test.ts > a wrong, missing, malformed or unexpected verifier does not verify',
+      'src/identity/oauth/protocol-requests.test.ts > a challenge requires S256, and a method requires a challenge',
     ],
     guards: 'code',
     mutations: [

@@ -5,7 +5,7 @@
 import type { Runtime } from '#runtime/runtime.ts';
 import { isClientId } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../oauth-errors.ts';
-import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-parameters.ts';
+import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-requests.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
 import { mayAskFor, readScope, type RequestedScope } from '../scope.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isValidChallenge, verifierFits } from './protocol-parameters.ts';
+import { isValidChallenge, verifierFits } from './protocol-requests.ts';
 
 /** RFC 7636, appendix B. */
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
