@@ -6,7 +6,7 @@ import { scriptElements } from '#hypermedia/scripts.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
-type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;
+export type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;
 
 /** Returns the path of a reference page: a relative link, so that the reader stays on the same host. */
 export function pathOf(path: string, { baseUrl }: Naming): string {
@@ -48,12 +48,12 @@ export function listed(parts: readonly Markup[]): Markup {
 type Cell = Markup | string;
 
 /** Renders a table that scrolls by itself on a phone. `label` must be unique in the page. */
-const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[]): Markup =>
+const tableOf = (label: string, heads: readonly Cell[], rows: readonly Markup[]): Markup =>
   html`<section class="table" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>
-          ${heads.map((head) => html`<th scope="col">${head}</th>`)}
+          ${heads.map((head) => (head === '' ? html`<td></td>` : html`<th scope="col">${head}</th>`))}
         </tr>
       </thead>
       <tbody>
@@ -69,7 +69,7 @@ const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[
 
 const cellOf = (cell: Cell): Markup => html`<td>${cell}</td>`;
 
-export function table(label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup {
+export function table(label: string, heads: readonly Cell[], rows: readonly (readonly Cell[])[]): Markup {
   return tableOf(
     label,
     heads,
@@ -80,7 +80,7 @@ export function table(label: string, heads: readonly string[], rows: readonly (r
 /** Renders a table whose rows begin with a name, which does not wrap. */
 export function namedTable(
   label: string,
-  heads: readonly string[],
+  heads: readonly Cell[],
   rows: readonly (readonly [name: string, ...cells: Cell[]])[],
 ): Markup {
   return tableOf(
