@@ -41,7 +41,7 @@ export function withValues(text: string, setting: Setting): string {
 }
 
 /** `{auth_url}`, and examples of it: the authorization server can have another host than the API. */
-const OF_AUTH = /\{auth_url\}|http:\/\/localhost:8080(?=\/(?:authorize|token|sign-in|account|device)\b)/g;
+const OF_AUTH = /\{auth_url\}|http:\/\/localhost:8080(?=\/(?:authorize|sign-in|account|device)\b)/g;
 
 /** Replaces the default names by those of this server. */
 function withNames(text: string, { naming, authUrl, versionHeader, webhookHeaderPrefix: prefix }: Setting): string {
