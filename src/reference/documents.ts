@@ -84,7 +84,7 @@ export function slugOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** Returns the path of a document of `/docs`; undefined for links to other files. */
+/** Returns the path of a document of `/docs`; undefined for links to other files, which the server does not have. */
 function pathOfLink(href: string, { naming }: Setting): string | undefined {
   const [, name = '', anchor = ''] = /^(?:([\w-]+)\.md)?(#.*)?$/.exec(href) ?? [];
   if (name === '') return anchor === '' ? undefined : anchor;
@@ -110,14 +110,16 @@ function rendererOf({ setting, hasRelation, parts }: Context): RendererObject {
     },
     html: ({ text }) => render(parts[/^<!-- ([a-z]+) -->/.exec(text)?.[1] ?? ''] ?? html``),
     image: ({ text }) => render(html`${text}`),
-    link({ href, tokens }) {
-      const content = constant(this.parser.parseInline(tokens));
+    link({ href, tokens, text }) {
+      const [, file = ''] = /^([\w-]+)\.md$/.exec(text) ?? [];
+      const content = documentNames.includes(file) ? html`${titleOf(file)}` : constant(this.parser.parseInline(tokens));
       const to = /^https?:/.test(href) ? href : pathOfLink(href, setting);
       return render(to === undefined ? content : html`<a href="${to}">${content}</a>`);
     },
     table({ header, rows }) {
       tables += 1;
-      const cell = ({ tokens }: Tokens.TableCell): Markup => constant(this.parser.parseInline(tokens));
+      const cell = ({ tokens }: Tokens.TableCell): Markup | '' =>
+        tokens.length === 0 ? '' : constant(this.parser.parseInline(tokens));
       return render(
         table(
           `Table ${tables}`,
