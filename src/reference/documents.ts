@@ -49,6 +49,7 @@ function withNames(text: string, { naming, authUrl, versionHeader, webhookHeader
     .replaceAll(OF_AUTH, () => authUrl)
     .replaceAll(/http:\/\/localhost:8080|\{base_url\}/g, () => naming.baseUrl)
     .replaceAll('SERVICE-API-VERSION', () => versionHeader)
+    .replaceAll("'Service'", () => `'${prefix}'`)
     .replaceAll(/\bService-(?=[A-Z`])/g, () => `${prefix}-`)
     .replaceAll(/\bservice-(?=webhook|store)/g, () => `${prefix.toLowerCase()}-`)
     .replaceAll(/\bsvc\b/g, () => naming.relationPrefix);
