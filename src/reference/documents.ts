@@ -178,17 +178,13 @@ function read(name: string): string {
   return known;
 }
 
-/** The document of `/docs`. What it links to, outside of what is only for readers of the repository, is served. */
+/** The document of `/docs`. The server has the documents in docs/ to which it links. */
 export const INDEX = 'README';
 
 /** Reads the files when the module is loaded, so that a server whose files are incomplete does not start. */
 export const documentNames: readonly string[] = [
   ...new Set(
-    mapMarked(
-      read(INDEX),
-      (text) => text,
-      ({ name, own }) => (name === 'repository' ? '' : own),
-    )
+    read(INDEX)
       .matchAll(/\]\(([\w-]+)\.md/g)
       .map(([, name = '']) => name),
   ),

@@ -88,8 +88,8 @@ test('a page has a heading for each of its document, and a list of its sections'
     assert.ok(targets.includes(`#${anchor}`), anchor);
 });
 
-test('documents for people who change Halcyon, and other files, are not pages', async () => {
-  for (const name of ['design', 'README', 'constructor', '..%2Fpackage', 'verify'])
+test('other files are not pages', async () => {
+  for (const name of ['measurements', 'README', 'constructor', '..%2Fpackage', 'verify'])
     assert.equal((await read(`/docs/${name}`)).status, 404, name);
 });
 
