@@ -109,7 +109,9 @@ function rendererOf({ setting, hasRelation, parts }: Context): RendererObject {
       const content = this.parser.parseInline(tokens);
       return depth === 3 ? `<h3 id="${slugOf(plain(text))}">${content}</h3>` : `<h${depth}>${content}</h${depth}>`;
     },
-    html: ({ text }) => render(parts[/^<!-- ([a-z]+) -->/.exec(text)?.[1] ?? ''] ?? html``),
+    // Comments are not shown; other markup is text.
+    html: ({ text }) =>
+      render(text.startsWith('<!--') ? (parts[/^<!-- ([a-z]+) /.exec(text)?.[1] ?? ''] ?? html``) : html`${text}`),
     image: ({ text }) => render(html`${text}`),
     link({ href, tokens, text }) {
       const [, file = ''] = /^([\w-]+)\.md$/.exec(text) ?? [];
