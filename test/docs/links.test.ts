@@ -66,7 +66,7 @@ const isThere = (name: string): boolean => present.some((path) => path === name 
 
 for (const path of [
   'ARCHITECTURE.md',
-  'docs/delivery-states.md',
+  'src/delivery/README.md',
   'docs/scaling.md',
   'docs/security.md',
   'docs/measurements/deliveries.md',
