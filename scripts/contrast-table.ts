@@ -1,10 +1,10 @@
-/** Writes the contrasts of the colours of hypermedia/style.ts into docs/design.md: `node scripts/contrast-table.ts`. */
+/** Writes the contrasts of the colours of hypermedia/style.ts into src/hypermedia/README.md: `node scripts/contrast-table.ts`. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { contrastOf, TEXT_CONTRAST } from '#config/brand.ts';
 import { style } from '#hypermedia/style.ts';
 
-export const DESIGN_PAGE = join(import.meta.dirname, '../docs/design.md');
+export const DESIGN_PAGE = join(import.meta.dirname, '../src/hypermedia/README.md');
 const MARKS = /(?<=<!-- contrasts\b[^>]*-->\n).*?(?=<!-- end of contrasts -->)/s;
 
 /** The least contrast of the borders of fields (WCAG 2.2, 1.4.11). */
@@ -71,7 +71,7 @@ function table(): string {
 /** The page with the table as it has to be; everything else as it is. */
 export function withContrasts(page: string): string {
   if (!MARKS.test(page))
-    throw new Error('docs/design.md has lost its marks <!-- contrasts --> <!-- end of contrasts -->');
+    throw new Error('src/hypermedia/README.md has lost its marks <!-- contrasts --> <!-- end of contrasts -->');
   return page.replace(MARKS, table);
 }
 

@@ -184,7 +184,7 @@ export function readConfig(env: Env, cwd: string) {
     throw new ConfigError('Set DATABASE_URL beside SHARD_DATABASES: the home database, which has the map of shards');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
-  // PostgreSQL needs a core: beside it on two, one process takes 35 % less CPU time per delivered event than two (docs/scaling.md).
+  // PostgreSQL needs a core: beside it on two, one process takes 35 % less CPU time per delivered event than two (docs/measurements/servers.md).
   const cores = availableParallelism() - (isOnThisMachine(set.DATABASE_DIRECT_URL ?? url, env) ? 1 : 0);
   const processes = set.PROCESSES ?? Math.min(AUTO_PROCESSES_MAX, Math.max(1, cores));
   return Object.freeze({

@@ -2,7 +2,8 @@
 import { homeOf } from '#http/route.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { json, text, type Document, type Field, type Link, type Naming, type Value } from '#hypermedia/document.ts';
-import { renderExamples } from './examples.ts';
+import { formats } from '#hypermedia/render.ts';
+import { documentNames, titleOf } from './documents.ts';
 import { comparableOf, type MethodDoc, type RelationDoc, type RelationDocs } from './relation-docs.ts';
 
 const addressOfRelation = (rel: string, { baseUrl }: Naming): string => `${baseUrl}/rels/${rel}`;
@@ -55,6 +56,39 @@ const linkTo = ({ rel, title }: RelationDoc, naming: Naming): Link => ({
   title: `${rel}: ${title}`,
 });
 
+type RenderedExample = { mediaType: string; text: string };
+
+function indented(source: string): string {
+  try {
+    return JSON.stringify(JSON.parse(source), null, 2);
+  } catch {
+    return indentedMarkup(source);
+  }
+}
+
+/** Indents markup: one line per element, two blanks per level. */
+function indentedMarkup(source: string): string {
+  let depth = 0;
+  return source
+    .replaceAll(/>\s*</g, '>\n<')
+    .split('\n')
+    .map((line) => {
+      if (line.startsWith('</')) depth -= 1;
+      const indentedLine = '  '.repeat(Math.max(0, depth)) + line;
+      const opens = /^<[^/?!]/.test(line) && !line.endsWith('/>') && !line.includes('</');
+      if (opens) depth += 1;
+      return indentedLine;
+    })
+    .join('\n');
+}
+
+/** Returns the example in each format for programs, indented. */
+export function renderExamples(document: Document, naming: Naming): RenderedExample[] {
+  return formats
+    .filter(({ isPage }) => isPage !== true)
+    .map(({ mediaTypes: [mediaType], render }) => ({ mediaType, text: indented(render(document, naming)) }));
+}
+
 const referenceLinks = (naming: Naming): Link[] => [
   { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
   { rel: 'docs', href: `${naming.baseUrl}/docs`, title: 'Documentation of this API', type: 'text/html' },
@@ -94,6 +128,15 @@ export function relationsDocument({ byRel }: RelationDocs, naming: Naming): Docu
   };
 }
 
+/** Pages whose Documents are about more than their title. */
+const OWN: ReadonlySet<string> = new Set(['receiving', 'events']);
+
+const pageLink = (rel: string, name: string, { baseUrl }: Naming): Link => ({
+  rel,
+  href: `${baseUrl}/docs/${name}`,
+  title: titleOf(name),
+});
+
 /** Returns the Document of `/docs`, for programs. */
 export function docsDocument(naming: Naming): Document {
   return {
@@ -111,8 +154,20 @@ export function docsDocument(naming: Naming): Document {
         title: 'The whole API as OpenAPI 3.1',
         type: 'application/json',
       },
+      ...documentNames.flatMap((name) => (OWN.has(name) ? [] : [pageLink('docs_page', name, naming)])),
     ],
     embedded: [],
     properties: [],
+  };
+}
+
+/** Returns the Document of a page of the documentation, for programs: they need no more than its title. */
+export function docsPageDocument(name: string, naming: Naming): Document {
+  return {
+    name: 'docs_page',
+    title: titleOf(name),
+    links: [pageLink('self', name, naming), ...referenceLinks(naming)],
+    embedded: [],
+    properties: [text('title', titleOf(name))],
   };
 }

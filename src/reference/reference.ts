@@ -1,6 +1,6 @@
 /**
- * The reference of the API: relations, getting started and OpenAPI, generated from the chapters of the modules and the
- * route table.
+ * The reference of the API: the documents of docs/, and relations, event types and OpenAPI, generated from the chapters of the
+ * modules and the route table.
  */
 import { Type } from 'typebox';
 import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
@@ -9,22 +9,27 @@ import { errorDocument } from '#http/errors.ts';
 import { open, type Operation } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import { homeOf, type ProblemAnswer, type RawHandler, type Route } from '#http/route.ts';
+import { constant, render } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { isInPerson, type Principal } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { healthEndpoints } from '#http/health-endpoints.ts';
 import { optionsDocument } from '#http/cors.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { docsDocument, relationDocument, relationsDocument } from './reference-document.ts';
-import { eventTypeDocument, eventTypesDocument, eventTypeSummary } from './event-types-document.ts';
+import { docsDocument, docsPageDocument, relationDocument, relationsDocument } from './reference-document.ts';
+import { documentNames, INDEX, renderDocument, type Page } from './documents.ts';
+import {
+  eventCatalogue,
+  eventTypeDocument,
+  eventTypePage,
+  eventTypesDocument,
+  eventTypeSummary,
+} from './event-catalogue.ts';
 import { describeRelations, type RelationDocs, type MethodDoc, type RelationDoc } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
-import { docsPage } from './pages/docs-page.ts';
-import { eventsPage } from './pages/events-page.ts';
-import { indexPage } from './pages/index-page.ts';
-import { receivingPage, TESTABLE_MAX, type Testable } from './pages/receiving-page.ts';
-import { relationPage } from './pages/relation-page.ts';
-import { receivingDocument } from './receiving.ts';
+import { frame, type CurrentPage } from './page-frame.ts';
+import { addressList, indexPage, relationPage } from './relation-pages.ts';
+import { programsPart, receivingDocument, TEST_PLACE, testPart, TESTABLE_MAX, type Testable } from './receiving.ts';
 import type { Setting } from './setting.ts';
 
 // Documentation of errors and OPTIONS, and of the reference itself.
@@ -156,9 +161,16 @@ const referenceRelations = (routes: readonly Route[], setting: Setting): Relatio
     rel: 'docs',
     title: 'Documentation',
     about:
-      'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
+      'Getting started, all guides and all addresses, for people; for programs links to them, to all relations and to the OpenAPI description.',
     paths: ['/docs'],
     example: docsDocument,
+  },
+  {
+    rel: 'docs_page',
+    title: 'A page of the documentation',
+    about: 'One subject, for people, with the names and settings of this server. Programs get its title.',
+    paths: ['/docs/:page'],
+    example: (naming) => docsPageDocument('oauth', naming),
   },
   ...webhookRelations(setting),
   {
@@ -207,6 +219,7 @@ export function referenceChapter(routes: readonly Route[], setting: Setting): Ch
 
 export type Reference = {
   docs: Operation;
+  docsPage: Operation;
   receiving: Operation;
   /** The packages that /docs/receiving names. */
   packageFile: RawHandler;
@@ -238,11 +251,36 @@ function lazy<T>(make: () => T): () => T {
   return () => (computed ??= { value: make() }).value;
 }
 
-/** Creates the operations of the documentation of webhooks. */
-function webhookReference({
-  setting,
-  testableOf,
-}: Pick<ReferenceDeps, 'setting' | 'testableOf'>): Pick<Reference, 'receiving' | 'eventTypes' | 'eventType'> {
+/** Returns a function that returns a page, and renders its document at the first request. */
+function documentPages(
+  setting: Setting,
+  relationDocs: () => RelationDocs,
+): (name: string, at?: CurrentPage) => (view: View) => string {
+  const rendered = new Map<string, Page>();
+  const { naming, eventTypes } = setting;
+  const context = lazy(() => ({
+    setting,
+    hasRelation: (rel: string) => relationDocs().byRel.has(rel),
+    parts: {
+      addresses: addressList(relationDocs(), naming),
+      catalogue: eventCatalogue(eventTypes, naming),
+      programs: programsPart(setting),
+      // Each reader has other webhooks.
+      test: constant(TEST_PLACE),
+    },
+  }));
+  return (name, at) => (view) => {
+    const page = rendered.get(name) ?? renderDocument(name, context());
+    rendered.set(name, page);
+    return frame({ title: page.title, at, naming, view, main: page.content });
+  };
+}
+
+/** Creates the operations whose pages are documents, and that of an event type. */
+function documentOperations(
+  { setting, testableOf }: Pick<ReferenceDeps, 'setting' | 'testableOf'>,
+  show: ReturnType<typeof documentPages>,
+): Pick<Reference, 'docs' | 'docsPage' | 'receiving' | 'eventTypes' | 'eventType'> {
   const { naming, eventTypes } = setting;
   /** Programs do not see the page. */
   const testableBy = async (principal: Principal | null): Promise<readonly Testable[]> =>
@@ -251,11 +289,24 @@ function webhookReference({
       : // One more, so that the page says that there are others.
         testableOf(principal.stores, TESTABLE_MAX + 1);
   return {
+    docs: open({
+      summary: 'Getting started, and all addresses',
+      handle: async () => ({ status: 200, document: docsDocument(naming), page: show(INDEX, 'docs') }),
+    }),
+    docsPage: open({
+      summary: 'One subject of the documentation',
+      handle: async ({ params }) => {
+        const { page: name = '' } = params;
+        if (!documentNames.includes(name)) throw notFound('page');
+        return { status: 200, document: docsPageDocument(name, naming), page: show(name) };
+      },
+    }),
     receiving: open({
       summary: 'How to verify deliveries, and when they are repeated',
       handle: async ({ principal }) => {
         const testable = await testableBy(principal);
-        const page = (view: View): string => receivingPage(setting, view, testable);
+        const page = (view: View): string =>
+          show('receiving', 'receiving')(view).replace(TEST_PLACE, () => render(testPart(setting, view, testable)));
         return { status: 200, document: receivingDocument(setting), page };
       },
     }),
@@ -264,7 +315,7 @@ function webhookReference({
       handle: async () => ({
         status: 200,
         document: eventTypesDocument(eventTypes, naming),
-        page: (view) => eventsPage(eventTypes, setting, view),
+        page: show('events', 'events'),
       }),
     }),
     eventType: open({
@@ -273,7 +324,7 @@ function webhookReference({
         const { resource_type: type, action } = params;
         const eventType = eventTypes.find(({ event }) => event === `${type}/${action}`);
         if (eventType === undefined) throw notFound('event type');
-        const page = (view: View): string => eventsPage([eventType], setting, view);
+        const page = (view: View): string => eventTypePage(eventType, naming, view);
         return { status: 200, document: eventTypeDocument(eventType, naming), page };
       },
     }),
@@ -291,15 +342,7 @@ export function createReference({ setting, packageFile, chapters, testableOf, ro
     return { body, etag: etagOf({}, 'application/json', body), gzipped: lazy(() => compress(Buffer.from(body))) };
   });
   return {
-    docs: open({
-      summary: 'Getting started, and all addresses',
-      handle: async () => ({
-        status: 200,
-        document: docsDocument(naming),
-        page: (view) => docsPage(relationDocs(), setting, view),
-      }),
-    }),
-    ...webhookReference({ setting, testableOf }),
+    ...documentOperations({ setting, testableOf }, documentPages(setting, relationDocs)),
     packageFile,
     relations: open({
       summary: 'All link relations',

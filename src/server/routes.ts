@@ -65,10 +65,22 @@ export type Handlers = Accounts &
 
 /** Routes of the documentation. */
 const referenceRoutes = (
-  { docs, receiving, packageFile, eventTypes, eventType, relations, relation, openApi, answerProblem }: Reference,
+  {
+    docs,
+    docsPage,
+    receiving,
+    packageFile,
+    eventTypes,
+    eventType,
+    relations,
+    relation,
+    openApi,
+    answerProblem,
+  }: Reference,
   api: string,
 ): Route[] => [
   resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
+  resource(`${api}/docs/:page`, { GET: docsPage }, { isDocumentation: true }),
   resource(`${api}/docs/receiving`, { GET: receiving }, { isDocumentation: true }),
   page(`${api}/docs/packages/:file`, { GET: packageFile }),
   resource(`${api}/docs/events`, { GET: eventTypes }, { isDocumentation: true }),

@@ -1,6 +1,6 @@
 /**
  * Tasks of a store owner in the store of the demo, each with its number of steps: a change that makes a task longer fails here.
- * docs/dashboard.md has the numbers. The tasks follow one another, as in the life of a store.
+ * docs/measurements/dashboard.md has the numbers. The tasks follow one another, as in the life of a store.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

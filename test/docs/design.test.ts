@@ -1,4 +1,4 @@
-/** docs/design.md: its contrasts are those of the style sheet, and all of them are high enough. */
+/** src/hypermedia/README.md: its contrasts are those of the style sheet, and all of them are high enough. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -64,7 +64,13 @@ test('every page of docs/ can be reached from the README', () => {
 const PATH = /^[\w-][\w./-]*(?:\.(?:ts|mjs|sql|md|patch|json|yml|yaml|service)|\/)$/;
 const isThere = (name: string): boolean => present.some((path) => path === name || path.endsWith(`/${name}`));
 
-for (const path of ['ARCHITECTURE.md', 'docs/delivery-states.md', 'docs/scaling.md', 'docs/security.md']) {
+for (const path of [
+  'ARCHITECTURE.md',
+  'src/delivery/README.md',
+  'docs/scaling.md',
+  'docs/security.md',
+  'docs/measurements/deliveries.md',
+]) {
   test(`every file and folder that ${path} names exists`, () => {
     const names = pages.get(path)?.names.filter((name) => PATH.test(name)) ?? [];
     assert.ok(names.length > 0, `${path} names files`);

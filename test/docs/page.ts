@@ -1,6 +1,7 @@
 /** What a Markdown page links to, names, and shows as commands. Not a renderer: the pages use only what is parsed here. */
 import { globSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { slugOf } from '#reference/documents.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
@@ -30,18 +31,10 @@ const INDENTED = /(?<=\n\n)(?: {4}.*\n+)+/g;
 const LINK = /\[(?:[^[\]]|\[[^[\]]*\])*\]\((?<target>[^()\s]+)\)/g;
 const TICKED = /`(?<name>[^`\n]+)`/g;
 
-/** As GitHub builds them: https://github.com/Flet/github-slugger has the rules. */
-const slug = (heading: string): string =>
-  heading
-    .trim()
-    .toLowerCase()
-    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-    .replaceAll(' ', '-');
-
 function anchorsOf(prose: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, heading = ''] of prose.matchAll(/^#{1,6} (.+)$/gm)) {
-    const base = slug(heading.replaceAll(LINK, (link) => link.slice(1, link.indexOf(']('))));
+    const base = slugOf(heading.replaceAll(LINK, (link) => link.slice(1, link.indexOf(']('))));
     let anchor = base;
     for (let again = 1; anchors.has(anchor); again += 1) anchor = `${base}-${again}`;
     anchors.add(anchor);

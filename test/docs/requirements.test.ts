@@ -1,4 +1,4 @@
-/** docs/security-requirements.md has every requirement of its chapters once, and names only files and tests that exist. */
+/** test/security/requirements.md has every requirement of its chapters once, and names only files and tests that exist. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { splitTestName, titlesIn } from '../setup/test-titles.ts';
 import { filesOfProject, readPage, ROOT } from './page.ts';
 
-const PATH = 'docs/security-requirements.md';
+const PATH = 'test/security/requirements.md';
 const text = readFileSync(join(ROOT, PATH), 'utf8');
 const { names } = readPage(PATH, text);
 const files = filesOfProject();

@@ -171,7 +171,7 @@ test('the image has all files, and starts an existing command', async (t) => {
   const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', '--version'], { cwd: folder });
   assert.equal(stdout.trim(), VERSION);
   // Reads files of docs/ that the server shows.
-  await promisify(execFile)(process.execPath, ['-e', "await import('./src/reference/receiving.ts')"], { cwd: folder });
+  await promisify(execFile)(process.execPath, ['-e', "await import('./src/reference/reference.ts')"], { cwd: folder });
 });
 
 const UNITS = ['halcyon.service', 'halcyon-worker@.service'];

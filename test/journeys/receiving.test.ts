@@ -79,6 +79,7 @@ test('the page has the names and values of this server', () => {
   for (const name of ['Webhook-Event', 'Webhook-Signature', 'Webhook-Signature-Next', 'Store-ID'])
     assert.ok(page.includes(`${PREFIX}-${name}`), name);
   assert.doesNotMatch(page, /Service-/);
+  assert.ok(page.includes(`headerPrefix: &#39;${PREFIX}&#39;`), 'the example verifies deliveries of this server');
   assert.equal(receiving.header_prefix, PREFIX);
   assert.equal(receiving.timeout_seconds, 12);
   assert.match(page, /within 12 s\b/);

@@ -27,6 +27,7 @@ const RESOURCE = ['store_read', 'transaction:read'];
 const MATRIX: Readonly<Record<string, Row>> = {
   'GET /': 'open',
   'GET /docs': 'open',
+  'GET /docs/:page': 'open',
   'GET /docs/receiving': 'open',
   'GET /docs/events': 'open',
   'GET /docs/events/:resource_type/:action': 'open',

@@ -160,7 +160,7 @@ test("the types of an operator's own bodies compile, and guarantee what the sche
 });
 
 test('the first receiver of the documents accepts a genuine delivery, once, and reports what is wrong with others', async () => {
-  const pages = [join(PACKAGE, 'README.md'), join(PACKAGE, '../../docs/webhooks.md')];
+  const pages = [join(PACKAGE, 'README.md'), join(PACKAGE, '../../docs/receiving.md')];
   const [code, shown] = await Promise.all(
     pages.map(async (page) => /```js\n(.*?)```/s.exec(await readFile(page, 'utf8'))?.[1] ?? ''),
   );

@@ -60,6 +60,7 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     id: '1',
     relation: 'items',
     rel: 'webhooks',
+    page: 'oauth',
     resource_type: 'transaction',
     action: 'created',
     file: 'none.js',

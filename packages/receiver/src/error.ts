@@ -1,4 +1,4 @@
-/** Why a delivery was refused. `docs/webhooks.md` says what to do about each. */
+/** Why a delivery was refused. `docs/receiving.md` says what to do about each. */
 export type WebhookErrorCode =
   /** No key was given: your side has to be set up. */
   | 'no_key'

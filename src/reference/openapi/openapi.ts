@@ -17,8 +17,8 @@ import {
   plainSchema,
   requestBody,
   type Json,
+  queryParameters,
 } from './input.ts';
-import { queryParameters } from './query.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
 
 // Integers for compilers of clients, which write a 32-bit type unless the schema has a format.

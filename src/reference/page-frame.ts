@@ -5,7 +5,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { scriptElements, shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
-type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;
+export type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;
 
 /** Returns the path of a reference page: a relative link, so that the reader stays on the same host. */
 export function pathOf(path: string, { baseUrl }: Naming): string {
@@ -46,49 +46,36 @@ export function listed(parts: readonly Markup[]): Markup {
 
 type Cell = Markup | string;
 
+const dataCell = (cell: Cell): Markup => html`<td>${cell}</td>`;
+const nameCell = (cell: Cell): Markup => html`<th scope="row">${cell}</th>`;
+
 /** Renders a table that scrolls by itself on a phone. `label` must be unique in the page. */
-const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[]): Markup =>
-  html`<section class="table" tabindex="0" aria-label="${label}">
+export function table(
+  label: string,
+  heads: readonly Cell[],
+  rows: readonly (readonly Cell[])[],
+  firstCell: (cell: Cell) => Markup = dataCell,
+): Markup {
+  return html`<section class="table" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>
-          ${heads.map((head) => html`<th scope="col">${head}</th>`)}
+          ${heads.map((head) => (head === '' ? dataCell(head) : html`<th scope="col">${head}</th>`))}
         </tr>
       </thead>
       <tbody>
         ${rows.map(
-          (row) =>
+          (cells) =>
             html`<tr>
-              ${row}
+              ${cells.map((cell, at) => (at === 0 ? firstCell(cell) : dataCell(cell)))}
             </tr>`,
         )}
       </tbody>
     </table>
   </section>`;
-
-const cellOf = (cell: Cell): Markup => html`<td>${cell}</td>`;
-
-export function table(label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup {
-  return tableOf(
-    label,
-    heads,
-    rows.map((cells) => html`${cells.map(cellOf)}`),
-  );
 }
 
 /** Renders a table whose rows begin with a name, which does not wrap. */
-export function namedTable(
-  label: string,
-  heads: readonly string[],
-  rows: readonly (readonly [name: string, ...cells: Cell[]])[],
-): Markup {
-  return tableOf(
-    label,
-    heads,
-    rows.map(
-      ([name, ...cells]) =>
-        html`<th scope="row">${name}</th>
-          ${cells.map(cellOf)}`,
-    ),
-  );
+export function namedTable(label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup {
+  return table(label, heads, rows, nameCell);
 }

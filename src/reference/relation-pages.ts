@@ -1,12 +1,19 @@
-/** The page of a relation: meaning, methods, representation and examples. */
+/** The pages of relations: all of them, one with its methods and examples, and the list of addresses on `/docs`. */
 import { fieldsOf } from '#http/actions.ts';
-import type { Endpoint } from '#http/relation.ts';
+import type { Chapter, Endpoint } from '#http/relation.ts';
 import { type Document, type Field, type Naming, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { renderExamples } from '../examples.ts';
-import { comparableOf, type MethodDoc, type RelationDoc, type AddressDoc } from '../relation-docs.ts';
-import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from '../reference-words.ts';
+import { renderExamples } from './reference-document.ts';
+import {
+  comparableOf,
+  templateOf,
+  type AddressDoc,
+  type MethodDoc,
+  type RelationDoc,
+  type RelationDocs,
+} from './relation-docs.ts';
+import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from './reference-words.ts';
 import { frame, listed, namedTable, relationLink, table } from './page-frame.ts';
 
 function meaningOf(field: Field): Markup {
@@ -137,4 +144,71 @@ export function relationPage(relationDoc: RelationDoc, naming: Naming, view: Vie
       ${example !== undefined && contentCard(example, methodDocs, naming)}
       ${example !== undefined && exampleCard(example, naming)}`,
   });
+}
+
+export function indexPage({ chapters }: RelationDocs, naming: Naming, view: View): string {
+  return frame({
+    title: 'All relations',
+    at: 'rels',
+    naming,
+    view,
+    main: html`<div class="card">
+        <h1>All relations</h1>
+        <p>
+          The relation of a link describes its target. <code>${nameOf('store', naming)}</code> in a representation is
+          documented at <code>${naming.baseUrl}/rels/store</code>: follow links by relation, without building addresses.
+        </p>
+      </div>
+      ${chapters.map(
+        ({ title, about, relations }) =>
+          html`<section class="card">
+            <h2>${title}</h2>
+            <p>${about}</p>
+            ${table(
+              title,
+              ['Relation', 'Meaning'],
+              relations.map((relation) => [relationLink(relation.rel, naming), relation.title]),
+            )}
+          </section>`,
+      )}`,
+  });
+}
+
+/** An address with the relation that leads to it, if any. */
+type AddressRow = { path: string; methods: string; title: string; rel: string | undefined };
+
+const addressRows = ({ relations, endpoints = [] }: Chapter, { byRel }: RelationDocs, naming: Naming): AddressRow[] => [
+  ...relations.flatMap(({ rel, title }) =>
+    (byRel.get(rel)?.addressDocs ?? []).map(({ path, methodDocs }): AddressRow => {
+      const methods = methodDocs.map(({ method }) => method).join(', ');
+      return { path: templateOf(path), methods, title, rel };
+    }),
+  ),
+  ...endpoints.map(({ address, method, title, rel }): AddressRow => {
+    return { path: address.replace(naming.baseUrl, ''), methods: method, title, rel };
+  }),
+];
+
+/** Returns the relations of an address, with a title if it is only one. */
+function relationsCell(addresses: readonly AddressRow[], naming: Naming): Markup {
+  const links = listed(addresses.flatMap(({ rel }) => (rel === undefined ? [] : [relationLink(rel, naming)])));
+  const [only, ...others] = addresses;
+  return others.length > 0 ? links : html`${only?.title}<br />${links}`;
+}
+
+function chapterPart(chapter: Chapter, relationDocs: RelationDocs, naming: Naming): Markup {
+  const byPath = Map.groupBy(addressRows(chapter, relationDocs, naming), ({ path }) => path);
+  const rows = [...byPath].map(([path, addresses]) => [
+    relationsCell(addresses, naming),
+    addresses[0]?.methods ?? '',
+    html`<code>${path}</code>`,
+  ]);
+  return html`<h3>${chapter.title}</h3>
+    <p>${chapter.about}</p>
+    ${rows.length > 0 && table(chapter.title, ['Relation', 'Methods', 'Address'], rows)}`;
+}
+
+/** Returns all addresses, by chapter. */
+export function addressList(relationDocs: RelationDocs, naming: Naming): Markup {
+  return html`${relationDocs.chapters.map((chapter) => chapterPart(chapter, relationDocs, naming))}`;
 }
