@@ -1,7 +1,7 @@
 /**
  * Isolates deliveries that crash their worker (native code, memory, an endless loop). In a shard whose owners crash repeatedly
  * each delivery is marked in the table before it is sent; a take-over counts a crash for each marked delivery (`takeShards`).
- * Those run in the isolation slot and are finally dead-lettered; see docs/delivery-states.md.
+ * Those run in the isolation slot and are finally dead-lettered; see delivery/README.md.
  *
  * Counting each attempt when it starts, as other queues do, would need none of this, but a write of some 31 µs for every delivery; and a
  * crash would charge up to 1,023 harmless neighbours with an attempt, of which a profile may have few.

@@ -1,5 +1,5 @@
 /**
- * The pending deliveries that a lane has in memory, and whether the table has more (docs/delivery-states.md has the two rules
+ * The pending deliveries that a lane has in memory, and whether the table has more (delivery/README.md has the two rules
  * that keep a fetch from sending twice and from losing deliveries). Does no I/O.
  */
 import type { Pending } from '../policy/entry.ts';
