@@ -10,7 +10,7 @@ import { isReserved } from '#catalog/own/events-file.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
-import { TABLE_CHECKS } from '../../src/cli/doctor/database-checks.ts';
+import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
 import { printed, runCommand, runProcess, startProcess } from '../setup/command.ts';

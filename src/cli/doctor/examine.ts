@@ -6,8 +6,7 @@ import { declareFile } from '#catalog/own/events-file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
-import { runChecks, type Check, type Database, type Finding } from './check.ts';
-import { migrationsCheck, SERVER_CHECKS, SESSIONS, TABLE_CHECKS } from './database-checks.ts';
+import { fail, runChecks, warn, type Check, type Database, type Finding } from './check.ts';
 import { DISK, FOLDER, NAMES, NETWORK_CHECKS, NODE } from './machine-checks.ts';
 import {
   HOME_CHECK,
@@ -18,7 +17,9 @@ import {
   SEVERAL_CHECKS,
   type Member,
 } from './map-checks.ts';
+import { SERVER_CHECKS, SESSIONS } from './server-checks.ts';
 import { checkSettings } from './settings-check.ts';
+import { migrationsCheck, TABLE_CHECKS } from './table-checks.ts';
 
 type Report = (found: readonly Finding[]) => void;
 
@@ -103,19 +104,18 @@ async function examineDatabase(home: Database, report: Report): Promise<void> {
 
 /** Returns the address of the running embedded database; reports if there is none. */
 async function findEmbedded(dataDir: string, report: Report): Promise<DatabaseAddress | undefined> {
-  const [check, state] = ['database', 'warn'] as const;
   try {
     const address = await findRunning(dataDir);
     if (address !== undefined) return address;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const advice = 'Run this as the user that Halcyon runs as, or set HALCYON_DATA to a folder of your own';
-    report([{ check, state: 'fail', message: `${dataDir} cannot be read (${code ?? message})`, advice }]);
+    report([{ check: 'database', ...fail(`${dataDir} cannot be read (${code ?? message})`, advice) }]);
     return undefined;
   }
   await runChecks([FOLDER], { dataDir }, report);
   const message = `no Halcyon runs on ${dataDir}, so its embedded database was not checked`;
-  report([{ check, state, message, advice: 'Start it (npm start), then run this again' }]);
+  report([{ check: 'database', ...warn(message, 'Start it (npm start), then run this again') }]);
   return undefined;
 }
 

@@ -15,7 +15,8 @@ import { formatShards, HOME, shardsOf, UNOWNED, type MapDatabase, type ShardMap 
 import { identify } from '#shards/prepare.ts';
 import { OTHER_CONNECTIONS } from '../installation.ts';
 import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
-import { readSecondsAhead, inspectServer } from './database-checks.ts';
+import { inspectServer } from './server-checks.ts';
+import { readSecondsAhead } from './table-checks.ts';
 import { countOutbox, withTimeouts, type Server } from './doctor-sql.ts';
 
 /** A database of the map, opened for checks. */
