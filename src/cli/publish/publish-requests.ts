@@ -40,11 +40,11 @@ function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Opti
     Object.assign(last, { address: new Request(input).url, isRepeated: false, requestedMs: 0 });
     try {
       const response = await fetch(input, init);
-      // A connection can break in the middle of a response.
-      await response.clone().text();
+      // The body is read here, because a connection can break in the middle of a response.
+      const text = await response.text();
       last.problem = `the server answers ${response.status}`;
       last.requestedMs = retryAfterMs(response.headers.get('Retry-After'), clock.now().getTime());
-      return response;
+      return new Response(text === '' ? null : text, response);
     } catch (error) {
       last.problem = `no answer from the server (${causeOf(error)})`;
       throw error;
