@@ -7,7 +7,7 @@ import * as fc from 'fast-check';
 import { readConfig } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
-import { checkSettings } from '../src/cli/doctor/checks/settings-check.ts';
+import { checkSettings } from '../src/cli/doctor/settings-check.ts';
 import { resolveTarget } from '../src/cli/publish/publish-target.ts';
 import { serverOf } from '../src/cli/session/api-endpoints.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';

@@ -15,8 +15,8 @@ import { VERSION } from '#server/version.ts';
 import type { Config } from '#config/config.ts';
 import { ConfigError } from '#config/env.ts';
 import { openDemo, type Demo } from './demo.ts';
-import { checkSettings } from './doctor/checks/settings-check.ts';
-import type { Finding } from './doctor/finding.ts';
+import { checkSettings } from './doctor/settings-check.ts';
+import type { Finding } from './doctor/check.ts';
 import { exitCodeOf, explain, UserError } from './explain.ts';
 import {
   closePools,

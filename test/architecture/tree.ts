@@ -20,6 +20,7 @@ export type Rule = (files: readonly File[]) => Fault[];
 /** The module by its name in the imports of package.json. */
 const PACKAGES: Readonly<Record<string, string>> = {
   '#receiver': 'packages/receiver/src/receiver.ts',
+  '#publisher': 'packages/publisher/src/publisher.ts',
   '#retry-after': 'packages/publisher/src/retry-after.ts',
 };
 

@@ -40,9 +40,9 @@ export const READS_ITS_CLOCK: Readonly<Record<string, string>> = {
   'src/cli/backup/set.ts': 'names the date of files',
   'src/cli/doctor/doctor-command.ts': 'compares it with those of the databases',
   'src/cli/listen/listen-command.ts': CLIENT,
-  'src/cli/login.ts': CLIENT,
   'src/cli/publish/publish-command.ts': CLIENT,
   'src/cli/session/api-session.ts': CLIENT,
+  'src/cli/session/authorize-terminal.ts': CLIENT,
   'src/cli/session/credentials.ts': CLIENT,
   'src/cli/trigger.ts': CLIENT,
 };

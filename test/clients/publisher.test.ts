@@ -186,6 +186,23 @@ test('a refused event is rejected alone, with its faults; the others are publish
   assert.deepEqual(await publishedIds(), [0, 1, 4, 6, 11, 12]);
 });
 
+test('with closeAtRefused the events before the first refused one are published, and none after it', async () => {
+  const publisher = open({ closeAtRefused: true, batchEvents: 10 });
+  const wrong: Record<number, EventInput> = {
+    3: { event: 'transaction/made', resource: { id: 3 } },
+    5: { event: 'transaction/made', resource: { id: 5 } },
+  };
+  const settled = await publishAll(
+    publisher,
+    range(25).map((id) => wrong[id] ?? order(id)),
+  );
+  const expected = range(25).map((id) => (id < 3 ? undefined : id === 3 ? 'refused' : 'closed'));
+  assert.deepEqual(codesOf(settled), expected);
+  assert.deepEqual(codesOf(await publishAll(publisher, [order(30)])), ['closed']);
+  await publisher.close();
+  assert.deepEqual(await publishedIds(), [0, 1, 2]);
+});
+
 test('a body that is refused as a whole is sent in parts', async () => {
   const publisher = open();
   const manyCommas = { list: Array.from({ length: 60_000 }, () => 0) };

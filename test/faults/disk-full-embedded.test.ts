@@ -4,7 +4,7 @@ import { appendFile, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Finding } from '../../src/cli/doctor/finding.ts';
+import type { Finding } from '../../src/cli/doctor/check.ts';
 import { runProcess } from '../setup/command.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { scrape } from '../setup/exposition.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import type { Finding } from '../../src/cli/doctor/finding.ts';
+import type { Finding } from '../../src/cli/doctor/check.ts';
 import { runProcess } from '../setup/command.ts';
 import { COMPILED } from '../setup/child-environment.ts';
 import { startDebianServer } from '../setup/debian-server.ts';

@@ -8,8 +8,8 @@ import { checkServer, openPool } from '#db/pool.ts';
 import { checkPooled } from '#db/usable.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
-import { checkSessions } from '../../src/cli/doctor/checks/server-check.ts';
-import { assertFinding } from '../setup/findings.ts';
+import { SESSIONS } from '../../src/cli/doctor/server-checks.ts';
+import { assertFinding, findingsOf } from '../setup/findings.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
@@ -47,8 +47,8 @@ test('doctor reports a pooler in place of PostgreSQL, and accepts PostgreSQL its
   await checkPooled(throughPool);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
-  assertFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
-  assertFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
+  assertFinding(await findingsOf([SESSIONS], { ...place, direct: throughPool }), /^fail .* points to a pooler/);
+  assertFinding(await findingsOf([SESSIONS], { ...place, direct: sql }), /^ok /);
 });
 
 test('every session of a pooler has the time zone of Halcyon', async (t) => {

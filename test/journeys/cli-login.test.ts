@@ -215,7 +215,9 @@ test('a login stays unless the token endpoint answers that it has ended', async 
   const path = join(person.folder, 'credentials.json');
   const logins = async () => JSON.parse(await readFile(path, 'utf8')) as Logins;
   let [status, body]: readonly [number, string] = [404, ''];
-  const before = await foreign((_request, response) => response.writeHead(status, { Location: '/' }).end(body));
+  // As the token endpoint responds to a client that it does not know.
+  const headers = { Location: '/', 'Content-Type': 'application/json', 'WWW-Authenticate': 'Basic realm="halcyon"' };
+  const before = await foreign((_request, response) => response.writeHead(status, headers).end(body));
   const { [app.baseUrl]: kept } = await logins();
   const spent = { [app.baseUrl]: { ...kept, access_token: 'hal_at_spent', token_endpoint: `${before}/token` } };
   await writeFile(path, JSON.stringify(spent));

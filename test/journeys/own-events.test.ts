@@ -10,12 +10,12 @@ import { isReserved } from '#catalog/own/events-file.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
-import { checkEvents } from '../../src/cli/doctor/checks/work-check.ts';
+import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
 import { printed, runCommand, runProcess, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
-import { assertFinding } from '../setup/findings.ts';
+import { assertFinding, findingsOf } from '../setup/findings.ts';
 import { freePort } from '../setup/free-port.ts';
 import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
@@ -445,9 +445,12 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
   assert.equal((await read(`/users/${app.userId}/grants`, {}, platformToken)).status, 200);
   assert.equal((await read(store, {}, token)).status, 200);
   const { config, clock } = { config: readConfig({}, folder), clock: app.clock };
-  assertFinding(await checkEvents({ config, clock, sql, direct: sql }), /^warn .*invoice\/created \(1 webhook\)/);
+  assertFinding(
+    await findingsOf(TABLE_CHECKS, { config, clock, sql, direct: sql }, 'events'),
+    /^warn .*invoice\/created \(1 webhook\)/,
+  );
   await restart(ALL);
-  assertFinding(await checkEvents({ config, clock, sql, direct: sql }), /^ok /);
+  assertFinding(await findingsOf(TABLE_CHECKS, { config, clock, sql, direct: sql }, 'events'), /^ok /);
   assert.equal((await read(path)).status, 200);
 });
 

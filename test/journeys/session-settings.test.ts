@@ -9,14 +9,14 @@ import { LIMITS, SESSION } from '#db/servers.ts';
 import { checkPooled } from '#db/usable.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';
-import { checkDatabase } from '../../src/cli/doctor/checks/server-check.ts';
-import { TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
+import { SERVER_CHECKS } from '../../src/cli/doctor/server-checks.ts';
+import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups, type Cleanups } from '../setup/cleanups.ts';
 import { testClock } from '../setup/clock.ts';
 import { runCommand } from '../setup/command.ts';
 import { databaseEnvOf, emptyDatabase, singleDatabase } from '../setup/database.ts';
-import { assertFinding, findingsIn } from '../setup/findings.ts';
+import { assertFinding, findingsIn, findingsOf } from '../setup/findings.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -218,7 +218,7 @@ for (const encoding of ['SQL_ASCII', 'LATIN1', 'EUC_JP'])
     await assert.rejects(migrate(other, MIGRATIONS), new RegExp(`${encoding}.*--encoding=UTF8`));
     assert.deepEqual([...(await other`select to_regclass('schema_migration') as there`)], [{ there: null }]);
     const place = { config: readConfig({}, '/'), clock: testClock(), sql: other, direct: other };
-    await assert.rejects(checkDatabase(place), new RegExp(encoding));
+    assertFinding(await findingsOf(SERVER_CHECKS, place), new RegExp(`^fail .*${encoding}`));
   });
 
 test('without a schema for its tables the database is refused', async () => {
@@ -242,9 +242,9 @@ test('the start and the doctor warn of indexes that were built with other collat
   };
   await start();
   assert.deepEqual(said, []);
-  assert.ok(!(await checkDatabase(place)).some(({ message }) => /collations/.test(message)));
+  assert.ok(!(await findingsOf(SERVER_CHECKS, place)).some(({ message }) => /collations/.test(message)));
   await sql`update pg_database set datcollversion = '0.9' where datname = current_database()`;
   await start();
   assert.match(said.join(), /"recorded":"0\.9".*refresh collation version.*collations have changed/);
-  assertFinding(await checkDatabase(place), /^warn the collations .* 0\.9/);
+  assertFinding(await findingsOf(SERVER_CHECKS, place), /^warn the collations .* 0\.9/);
 });

@@ -12,7 +12,7 @@ import { readConfig } from '#config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';
 import { lineOf } from '../../src/cli/doctor/doctor-command.ts';
 import { examine } from '../../src/cli/doctor/examine.ts';
-import type { Finding } from '../../src/cli/doctor/finding.ts';
+import type { Finding } from '../../src/cli/doctor/check.ts';
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase, urlOf } from '../setup/database.ts';
 import { saidOf } from '../setup/findings.ts';
@@ -126,11 +126,11 @@ test('a setting that differs from the map', async (t) => {
 
 test('an old schema, a changed migration, and a database without tables', async (t) => {
   const { home, b, c, env, secretKey } = await place(t);
-  await b.sql`delete from schema_migration where version = 33`;
-  await c.sql`update schema_migration set hash = 'other' where version = 1`;
+  await b.sql`delete from schema_migration where version = 38`;
+  await c.sql`update schema_migration set hash = 'other' where version = 38`;
   const found = said(await problems(t, env));
-  assert.match(found, new RegExp(`^migrations: fail ${b.name}: not applied yet: 0033-map-of-shards\\.sql$`, 'm'));
-  assert.match(found, new RegExp(`^migrations: fail ${c.name}: changed after they were applied: 0001`, 'm'));
+  assert.match(found, new RegExp(`^migrations: fail ${b.name}: not applied yet: 0038-schema\\.sql$`, 'm'));
+  assert.match(found, new RegExp(`^migrations: fail ${c.name}: changed after they were applied: 0038`, 'm'));
   const empty = await emptyDatabase(t);
   const address = createSealer(secretKey).seal(urlOf(empty.address), 'shard_database:1');
   await home.sql`update shard_database set address = ${address} where id = 1`;

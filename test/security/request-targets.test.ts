@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { startDemoReceiver } from '../../src/cli/demo-receiver/start-receiver.ts';
-import { openLoopback } from '../../src/cli/login.ts';
+import { openLoopback } from '../../src/cli/session/authorize-terminal.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';

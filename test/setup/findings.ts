@@ -1,9 +1,22 @@
-/** Assertions about printed findings. */
+/** Findings of checks, and assertions about them. */
 import assert from 'node:assert/strict';
-import type { Finding } from '../../src/cli/doctor/finding.ts';
+import { runChecks, type Check, type Finding } from '../../src/cli/doctor/check.ts';
 
 export function saidOf({ state, message }: Finding): string {
   return `${state} ${message}`;
+}
+
+/** Returns the findings of the checks, or of those with a name. */
+export async function findingsOf<Place>(
+  checks: readonly Check<Place>[],
+  place: Place,
+  name?: string,
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const named = checks.filter((check) => name === undefined || check.name === name);
+  assert.ok(named.length > 0, `there is no check ${name}`);
+  await runChecks(named, place, (found) => void findings.push(...found));
+  return findings;
 }
 
 /** Returns the findings that `halcyon doctor --json` printed. */

@@ -156,6 +156,15 @@ class PublisherTest(unittest.TestCase):
         self.assertEqual([(fault.code, fault.field) for fault in faults], [("invalid_value", "resource.id")])
         self.assertEqual(self.ids(), [0, 1, 4, 6, 12, 13])
 
+    def test_close_at_refused(self):
+        wrong = {3: {"event": "transaction/made", "resource": {"id": 3}}, 5: {"event": "transaction/made", "resource": {"id": 5}}}
+        publisher = self.open(close_at_refused=True, batch_events=10)
+        futures = [publisher.publish(self.store, wrong.get(id, order(id))) for id in range(25)]
+        self.assertEqual(codes_of(futures), [None] * 3 + ["refused"] + ["closed"] * 21)
+        self.assertEqual(codes_of([publisher.publish(self.store, order(30))]), ["closed"])
+        publisher.close()
+        self.assertEqual(self.ids(), [0, 1, 2])
+
     def test_body_refused_as_a_whole(self):
         publisher = self.open(delay_seconds=0.2)
         futures = [publisher.publish(self.store, order(id, list=[0] * 60_000)) for id in range(5)]

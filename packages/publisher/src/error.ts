@@ -41,3 +41,7 @@ export class PublishError extends Error {
     this.mayBePublished = mayBePublished;
   }
 }
+
+export function closedError(): PublishError {
+  return new PublishError('closed', 'The publisher is closed');
+}

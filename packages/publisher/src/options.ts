@@ -26,6 +26,11 @@ export type PublisherOptions = {
   deadlineMs?: number;
   /** The time limit of one request; default 30 seconds. */
   requestTimeoutMs?: number;
+  /**
+   * Closes the publisher at the first event that the server refuses: the events of its store before it are published, those after it are
+   * rejected with `closed`. Default false: the others are published.
+   */
+  closeAtRefused?: boolean;
   /** Sends the requests, such as through a proxy; default the global `fetch`. */
   fetch?: typeof fetch;
   /** Replaces time and randomness in tests. */

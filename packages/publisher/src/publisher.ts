@@ -1,6 +1,6 @@
 /** Publishes the events of a platform's stores to Halcyon. */
 import { systemClock, type Clock } from './clock.ts';
-import { PublishError } from './error.ts';
+import { closedError, PublishError } from './error.ts';
 import { serialize, type EventInput } from './event.ts';
 import { readOptions, type PublisherOptions } from './options.ts';
 import { Queue, type QueuedEvent } from './queue.ts';
@@ -30,16 +30,17 @@ export type Publisher = {
 
 const STORE_ID = /^[1-9][0-9]{0,15}$/;
 
-const closedError = (): PublishError => new PublishError('closed', 'The publisher is closed');
-
 /** Creates a publisher, which is used for all stores of the platform. Throws a `TypeError` for an invalid option. */
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { fetch: send = fetch, clock = systemClock } = options;
+  const { fetch: send = fetch, clock = systemClock, closeAtRefused = false } = options;
   const { limits, deadlineMs, credentials, ...address } = readOptions(options);
   const stop = new AbortController();
   const connection = { ...address, fetch: send, clock, stop: stop.signal };
   const request = createRequest({ connection, credentials, deadlineMs });
-  const queue = new Queue(limits, { nowMs: clock.nowMs, send: (batch) => sendBatch(batch, request) });
+  const queue = new Queue(limits, {
+    nowMs: clock.nowMs,
+    send: (batch) => sendBatch(batch, request, closeAtRefused ? () => endAtRefused() : undefined),
+  });
   let closed: Promise<void> | undefined;
 
   const enqueue = (storeId: string, event: EventInput, signal?: AbortSignal): Promise<PublishedEvent> => {
@@ -66,9 +67,16 @@ export function createPublisher(options: PublisherOptions): Publisher {
     });
   };
 
+  const rejectWaiting = (): void => {
+    for (const event of queue.removeAll()) event.reject(closedError());
+  };
   const closeNow = (): void => {
     stop.abort();
-    for (const event of queue.removeAll()) event.reject(closedError());
+    rejectWaiting();
+  };
+  const endAtRefused = (): void => {
+    rejectWaiting();
+    closed ??= queue.flush();
   };
 
   return {

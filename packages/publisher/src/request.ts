@@ -51,8 +51,8 @@ export function createRequest({ connection, credentials, deadlineMs }: RequestOp
       if (clock.nowMs() >= untilMs) break;
       const { answer, token } = await attempt(path, key, body);
       if (answer.kind === 'refused') {
-        const { code, message, status } = answer;
-        throw new PublishError(code, message, { status, mayBePublished });
+        const { code, message, status, faults } = answer;
+        throw new PublishError(code, message, { status, faults, mayBePublished });
       }
       if (answer.kind === 'response') {
         if (answer.status !== 401 || isRenewed) return { ...answer, mayBePublished };

@@ -1,5 +1,5 @@
 /** Sends the batches of stores, and separates refused events from the others. */
-import { PublishError, type Fault } from './error.ts';
+import { closedError, PublishError, type Fault } from './error.ts';
 import { objectIn } from './exchange.ts';
 import type { QueuedEvent } from './queue.ts';
 import type { Request, Response } from './request.ts';
@@ -38,11 +38,9 @@ function faultsIn(text: string, count: number): Map<number | undefined, Fault[]>
   const faults = new Map<number | undefined, Fault[]>();
   for (const entry of embeddedIn(text)) {
     const { code, message, field } = (entry ?? {}) as Record<string, unknown>;
-    const [start, index, member] = /^([0-9]+)(?:\.(.+))?$/.exec(asText(field)) ?? [];
+    const [, index, member] = /^([0-9]+)(?:\.(.+))?$/.exec(asText(field)) ?? [];
     const at = index !== undefined && Number(index) < count ? Number(index) : undefined;
-    // Messages begin with the path.
-    const prefix = start !== undefined && member !== undefined ? `${index}.` : '';
-    const own = asText(message).startsWith(prefix) ? asText(message).slice(prefix.length) : asText(message);
+    const own = member === undefined ? asText(message) : asText(message).replace(asText(field), () => member);
     const path = at === undefined ? asText(field) : member;
     const fault = { code: asText(code), message: own, ...(path === undefined ? {} : { field: path }) };
     faults.set(at, [...(faults.get(at) ?? []), fault]);
@@ -58,21 +56,27 @@ function refusedError({ status, text, mayBePublished }: Response, faults: readon
 
 /** Returns the error for a response that applies to the whole request. */
 function failureOf({ status, text, mayBePublished }: Response, storeId: string): PublishError {
-  const [fault] = faultsIn(text, 0).get(undefined) ?? [];
-  const reason = `${status} ${fault?.message ?? text.replaceAll(/\s+/g, ' ').slice(0, EXCERPT_CHARACTERS)}`;
+  const faults = faultsIn(text, 0).get(undefined) ?? [];
+  const reason = `${status} ${faults[0]?.message ?? text.replaceAll(/\s+/g, ' ').slice(0, EXCERPT_CHARACTERS)}`;
   const message = `Nothing can be published to store ${storeId}: ${reason}`;
-  if (status === 401 || status === 403) return new PublishError('unauthorized', message, { status, mayBePublished });
-  if (status === 404) return new PublishError('no_store', message, { status, mayBePublished });
+  const details = { status, faults, mayBePublished };
+  if (status === 401 || status === 403) return new PublishError('unauthorized', message, details);
+  if (status === 404) return new PublishError('no_store', message, details);
   const advice = 'check baseUrl, and proxies before the server';
   const isSuccess = status >= 200 && status < 300;
   return new PublishError('unexpected', `${message}; ${advice}`, {
-    status,
+    ...details,
     mayBePublished: mayBePublished || isSuccess,
   });
 }
 
-/** Sends events once, and settles those with a result. Returns the parts to send again, in order. */
-async function sendPart(events: readonly QueuedEvent[], request: Request): Promise<(readonly QueuedEvent[])[]> {
+type Parts = (readonly QueuedEvent[])[];
+
+/**
+ * Sends events once, and settles those with a result. Returns the parts to send again, in order. If the order must not have gaps, the
+ * first refused event is a part of its own, so that the events before it are settled first.
+ */
+async function sendPart(events: readonly QueuedEvent[], request: Request, allowsGaps: boolean): Promise<Parts> {
   const response = await request(events);
   const published = response.status === 200 ? publishedIn(response.text, events.length) : undefined;
   if (published !== undefined) {
@@ -82,6 +86,11 @@ async function sendPart(events: readonly QueuedEvent[], request: Request): Promi
   if (!EVENT_FAULTS.has(response.status)) throw failureOf(response, events[0]?.storeId ?? '');
   const faults = faultsIn(response.text, events.length);
   if (events.length === 1) throw refusedError(response, [...faults.values()].flat());
+  const first = events.findIndex((_, index) => faults.has(index));
+  if (!allowsGaps && first !== -1)
+    return [events.slice(0, first), events.slice(first, first + 1), events.slice(first + 1)].filter(
+      (one) => one.length > 0,
+    );
   const others = events.filter((event, index) => {
     const own = faults.get(index);
     if (own !== undefined) event.reject(refusedError(response, own));
@@ -95,15 +104,23 @@ async function sendPart(events: readonly QueuedEvent[], request: Request): Promi
 
 /**
  * Sends events of one store and settles each of them; does not throw. The server publishes an array as a whole or not at all, so
- * the events beside a refused one are sent again.
+ * the events beside a refused one are sent again. With `onRefused`, which is called at the first refused event, those after it are
+ * rejected.
  */
-export async function sendBatch(batch: readonly QueuedEvent[], request: Request): Promise<void> {
+export async function sendBatch(
+  batch: readonly QueuedEvent[],
+  request: Request,
+  onRefused?: () => void,
+): Promise<void> {
   const parts = [batch];
   for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
     try {
-      parts.unshift(...(await sendPart(part, request)));
+      parts.unshift(...(await sendPart(part, request, onRefused === undefined)));
     } catch (error) {
       for (const event of part) event.reject(error);
+      if (onRefused === undefined || !(error instanceof PublishError && error.code === 'refused')) continue;
+      onRefused();
+      for (const event of parts.splice(0).flat()) event.reject(closedError());
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { PublishErrorCode } from './error.ts';
+import type { Fault, PublishErrorCode } from './error.ts';
 import { exchange, objectIn, type Answer, type Connection } from './exchange.ts';
 
 export type Credentials = { clientId: string; clientSecret: string };
@@ -6,7 +6,7 @@ export type Credentials = { clientId: string; clientSecret: string };
 /** A token, or the temporary or permanent failure to get one. */
 type Access =
   | { kind: 'token'; token: string }
-  | { kind: 'refused'; code: PublishErrorCode; status: number; message: string }
+  | { kind: 'refused'; code: PublishErrorCode; status: number; message: string; faults: readonly Fault[] }
   | Extract<Answer, { kind: 'temporary' }>;
 
 export type Tokens = {
@@ -33,11 +33,13 @@ export function createTokens(connection: Connection, { clientId, clientSecret }:
     const { status } = answer;
     const { access_token: token, expires_in: seconds, error, error_description: description } = objectIn(answer.text);
     if (status !== 200 || typeof token !== 'string') {
-      const reason = [error, description].filter((one) => typeof one === 'string').join(': ');
+      const reasons = [error, description].filter((one) => typeof one === 'string');
       const code = status === 400 || status === 401 || status === 403 ? 'unauthorized' : 'unexpected';
       const advice = 'check baseUrl, clientId and clientSecret, and that the client is trusted';
-      const message = `No token for the client ${clientId}: ${status} ${reason}; ${advice}`;
-      return { kind: 'refused', code, status, message };
+      const message = `No token for the client ${clientId}: ${status} ${reasons.join(': ')}; ${advice}`;
+      const [first] = reasons;
+      const faults = first === undefined ? [] : [{ code: first, message: reasons.at(-1) ?? first }];
+      return { kind: 'refused', code, status, message, faults };
     }
     const lifeMs = typeof seconds === 'number' ? seconds * 1000 : Infinity;
     current = { token, renewMs: requestedMs + lifeMs * RENEWED_AFTER };

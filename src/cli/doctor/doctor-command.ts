@@ -4,7 +4,7 @@ import { systemClock } from '#core/clock.ts';
 import { printResult, examples } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { countOf, type Finding } from './finding.ts';
+import { countOf, type Finding } from './check.ts';
 
 const STATE_WIDTH = 6;
 const CHECK_WIDTH = 14;

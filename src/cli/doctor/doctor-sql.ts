@@ -1,5 +1,7 @@
 /** The statements of `doctor`. All are read-only and run in a transaction with a time-out. */
+import { firstIdOfDay, SHARDS } from '#core/ids.ts';
 import type { Applied } from '#db/migrate.ts';
+import { EVENT_BLOCK } from '#db/numbers.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 
 const STATEMENT_MS = 5_000;
@@ -7,90 +9,90 @@ const LOCK_MS = 1_000;
 
 /** Runs statements in a read-only transaction with time-outs. */
 export function withTimeouts<T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise<T> {
-  return transaction(
-    sql,
-    async (tx) => {
-      await tx`
-        select set_config('statement_timeout', ${String(STATEMENT_MS)}, true),
-          set_config('lock_timeout', ${String(LOCK_MS)}, true)`;
-      return read(tx);
-    },
-    'read only',
-  );
+  const limited = async (tx: Tx): Promise<T> => {
+    await tx`
+      select set_config('statement_timeout', ${String(STATEMENT_MS)}, true),
+        set_config('lock_timeout', ${String(LOCK_MS)}, true)`;
+    return read(tx);
+  };
+  return transaction(sql, limited, 'read only');
 }
 
+/** Returns the row of a statement that always has one. */
+async function oneOf<Row>(rows: Promise<readonly Row[]>): Promise<Row> {
+  const [row] = await rows;
+  if (row === undefined) throw new Error('The database returned no row');
+  return row;
+}
+
+/**
+ * `id`, the start of the server in microseconds, is equal for its databases; `databaseId` for connections to the same database.
+ * `off`: those of the named settings that are off. `connectionsMax` excludes connections reserved for superusers.
+ */
 export type Server = {
+  id: string;
+  databaseId: string;
   version: string;
   isStandby: boolean;
-  readOnly: string;
-  fsync: string;
-  fullPageWrites: string;
-  synchronousCommit: string;
-  autovacuum: string;
+  isReadOnly: boolean;
+  off: string[];
   workMemKb: number;
   connectionsMax: number;
   connections: number;
 };
 
-/** Reads version and settings of the server. `connectionsMax` excludes connections reserved for superusers. */
-export async function readServer(sql: Queryable): Promise<Server | undefined> {
-  const [row] = await sql<Server[]>`
-    select current_setting('server_version') as version,
+export function readServer(sql: Queryable, settings: readonly string[]): Promise<Server> {
+  return oneOf(sql<Server[]>`
+    select started as id,
+      started || ' ' || (select oid from pg_database where datname = current_database()) as "databaseId",
+      current_setting('server_version') as version,
       pg_is_in_recovery() as "isStandby",
-      current_setting('default_transaction_read_only') as "readOnly",
-      current_setting('fsync') as fsync,
-      current_setting('full_page_writes') as "fullPageWrites",
-      current_setting('synchronous_commit') as "synchronousCommit",
-      current_setting('autovacuum') as autovacuum,
+      current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
+      array(select name from pg_settings where name = any(${settings}::text[]) and setting = 'off') as off,
       pg_size_bytes(current_setting('work_mem')) / 1024 as "workMemKb",
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as "connectionsMax",
-      (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections`;
-  return row;
-}
-
-/** Returns an id that is equal for connections to the same database of the same server. */
-export async function readDatabaseId(sql: Queryable): Promise<string> {
-  const [row] = await sql<{ id: string }[]>`
-    select pg_postmaster_start_time()::text || ' ' || oid::text as id from pg_database where datname = current_database()`;
-  return row?.id ?? '';
+      (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections
+    from (select pg_postmaster_start_time()::text as started) as server`);
 }
 
 /** Returns the process id of the server session that currently serves a connection. */
-export async function readSession(sql: Queryable): Promise<number | undefined> {
-  const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-  return row?.pid;
+export async function readSession(sql: Queryable): Promise<number> {
+  return (await oneOf(sql<{ pid: number }[]>`select pg_backend_pid() as pid`)).pid;
 }
 
 /** Returns the applied migrations; undefined in a database without Halcyon's tables. */
 export async function listMigrations(sql: Queryable) {
-  const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;
-  if (table?.isThere !== true) return undefined;
-  return sql<Applied[]>`
-    select version, name, hash from schema_migration order by version`;
+  const { isThere } = await oneOf(
+    sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`,
+  );
+  return isThere ? sql<Applied[]>`select version, name, hash from schema_migration order by version` : undefined;
+}
+
+/** `isLost`: the server has removed WAL that the slot needs. */
+export type Slot = { name: string; isActive: boolean; isLost: boolean; retainedBytes: number };
+
+/** Returns the replication slots of this database and of standbys. */
+export function listSlots(sql: Queryable) {
+  return sql<Slot[]>`
+    select slot_name::text as name, active as "isActive", wal_status = 'lost' as "isLost",
+      coalesce(pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_receive_lsn() else pg_current_wal_lsn() end,
+        restart_lsn), 0)::float8 as "retainedBytes"
+    from pg_replication_slots
+    where database is null or database = current_database()
+    order by slot_name limit 20`;
 }
 
 export type Session = { pid: number; name: string; seconds: number; blockers: number[] };
 
-/** Returns sessions that have been idle in a transaction for at least this time. */
-export function listIdleInTransaction(sql: Queryable, seconds: number) {
-  return sql<Session[]>`
-    select pid, coalesce(nullif(application_name, ''), usename, '?') as name, '{}'::int[] as blockers,
-      extract(epoch from clock_timestamp() - state_change)::float8 as seconds
-    from pg_stat_activity
-    where datname = current_database() and state like 'idle in transaction%'
-      and state_change < clock_timestamp() - make_interval(secs => ${seconds})
-    order by state_change limit 20`;
-}
-
-/** Returns sessions that have waited for a lock for at least this time, with the blocking sessions. */
-export function listWaitingForLocks(sql: Queryable, seconds: number) {
+/** Returns sessions that have been idle in a transaction, or have waited for a lock, for at least this time; with the blocking sessions. */
+export function listStuckSessions(sql: Queryable, isIdle: boolean, seconds: number) {
   return sql<Session[]>`
     select pid, coalesce(nullif(application_name, ''), usename, '?') as name, pg_blocking_pids(pid) as blockers,
-      extract(epoch from clock_timestamp() - query_start)::float8 as seconds
+      extract(epoch from clock_timestamp() - state_change)::float8 as seconds
     from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'
-      and query_start < clock_timestamp() - make_interval(secs => ${seconds})
-    order by query_start limit 20`;
+    where datname = current_database() and state_change < clock_timestamp() - make_interval(secs => ${seconds})
+      and case when ${isIdle} then state like 'idle in transaction%' else wait_event_type = 'Lock' end
+    order by state_change limit 20`;
 }
 
 export type Backlog = { due: number; oldest: Date | null; held: number; ended: number };
@@ -99,8 +101,8 @@ export type Backlog = { due: number; oldest: Date | null; held: number; ended: n
  * Counts due deliveries: `held` wait for their endpoint (a pause, the circuit breaker, a disconnected listener), `ended` belong to
  * a disabled or deleted webhook and are not completed yet, `due` can be sent.
  */
-export async function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
-  const [row] = await sql<Backlog[]>`
+export function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
+  return oneOf(sql<Backlog[]>`
     select count(*) filter (where not ended and not held) as due,
       min(due_at) filter (where not ended and not held) as oldest,
       count(*) filter (where held and not ended) as held,
@@ -112,27 +114,22 @@ export async function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
       left join webhook w on w.shard = d.shard and w.id = d.webhook_id
       left join webhook_state s on s.shard = d.shard and s.webhook_id = d.webhook_id and s.epoch = d.epoch
       where d.due_at <= ${now}
-    ) as one`;
-  return row ?? { due: 0, oldest: null, held: 0, ended: 0 };
+    ) as one`);
 }
 
 export type WebhookCounts = { active: number; inactive: number; failing: number };
 
-export async function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
-  const [row] = await sql<WebhookCounts[]>`
+export function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
+  return oneOf(sql<WebhookCounts[]>`
     select count(*) filter (where w.is_active) as active,
       count(*) filter (where not w.is_active) as inactive,
       count(*) filter (where w.is_active and s.consecutive_failures > 0) as failing
     from webhook w
-    left join webhook_state s on s.shard = w.shard and s.webhook_id = w.id and s.epoch = w.epoch`;
-  return row ?? { active: 0, inactive: 0, failing: 0 };
+    left join webhook_state s on s.shard = w.shard and s.webhook_id = w.id and s.epoch = w.epoch`);
 }
 
 /** Returns the events other than `known` to which webhooks subscribe, with the number of webhooks of each. */
-export function countSubscribers(
-  sql: Queryable,
-  known: readonly string[],
-): Promise<readonly { event: string; webhooks: number }[]> {
+export function countSubscribers(sql: Queryable, known: readonly string[]) {
   return sql<{ event: string; webhooks: number }[]>`
     select e.event, count(*) as webhooks
     from webhook w cross join lateral unnest(w.events) as e (event)
@@ -144,4 +141,44 @@ export function countSubscribers(
 export async function findOldestPublishKey(sql: Queryable): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`select min(date_created) as at from publish_key`;
   return row?.at ?? undefined;
+}
+
+/** `oldest`: the date of the oldest change that the database has not applied. */
+export type Outbox = { database: number; changes: number; oldest: Date };
+
+/** Counts the changes that other databases have not applied yet. */
+export function countOutbox(home: Queryable) {
+  return home<Outbox[]>`
+    select database, count(*) as changes, min(date_created) as oldest from outbox group by database order by database`;
+}
+
+/** `used`: the last number of the sequence; null if none was used. `newest`: the highest number in a row. */
+export type Sequence = { name: string; used: number | null; newest: number | null };
+
+/**
+ * Returns the sequence of ids, and those of a day's events and deliveries, with the highest number in their tables. Reads one index
+ * entry per shard and table.
+ */
+export function listSequences(sql: Queryable, day: number) {
+  const first = firstIdOfDay(day);
+  const end = firstIdOfDay(day + 1);
+  return sql<Sequence[]>`
+    with shard as (select s from generate_series(0, ${SHARDS - 1}::int) as g (s)),
+    newest as (
+      select 'id_n' as name, 1 as block, (select max(m) from shard, lateral (
+        select max(id) / ${SHARDS}::int as m from webhook where shard = s) as w) as n
+      union all
+      select ${`event_n_d${day}`}, ${EVENT_BLOCK}::int, (select max(m) from shard, lateral (
+        select (max(id) - ${first}::bigint) / ${SHARDS}::int as m from event where shard = s and id >= ${first} and id < ${end}) as w)
+      union all
+      select ${`delivery_n_d${day}`}, 1, greatest(
+        (select max(m) from shard, lateral (
+          select (max(id) - ${first}::bigint) / ${SHARDS}::int as m from delivery where shard = s and id >= ${first} and id < ${end}) as w),
+        (select max(m) from shard, lateral (
+          select (max(id) - ${first}::bigint) / ${SHARDS}::int as m from delivery_done
+          where shard = s and id >= ${first} and id < ${end}) as w))
+    )
+    select n.name, q.last_value + n.block - 1 as used, n.n as newest
+    from newest n join pg_sequences q on q.schemaname = current_schema() and q.sequencename = n.name
+    order by n.name`;
 }

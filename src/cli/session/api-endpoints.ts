@@ -1,4 +1,5 @@
 /** Selects the server, and discovers its endpoints from its home document and its metadata (RFC 8414). */
+import type { ServerMetadata } from 'openid-client';
 import { token } from '#config/env.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
@@ -18,12 +19,7 @@ export type ServerOptions = { server?: string };
 export type Server = {
   /** The server's own address, the prefix of its links. */
   url: string;
-  issuer: string;
-  authorizationEndpoint: string;
-  tokenEndpoint: string;
-  revocationEndpoint: string;
-  /** Undefined for a server of an older version. */
-  deviceEndpoint: string | undefined;
+  metadata: ServerMetadata;
 };
 
 const DEFAULT = 'http://localhost:8080';
@@ -51,27 +47,17 @@ function requireAvailable(address: string, response: JsonResponse): JsonResponse
   return response;
 }
 
-const WELL_KNOWN = '/.well-known/oauth-authorization-server';
-
-/** Reads the issuer's metadata, whose path precedes the issuer's path (RFC 8414 §3.1) and which must name the issuer (§3.3). */
-async function metadataOf(issuer: string): Promise<JsonResponse['json']> {
-  const { origin, pathname } = new URL(issuer);
-  const address = origin + WELL_KNOWN + pathname.replace(/\/$/, '');
-  const { status, json } = requireAvailable(address, await exchange(address));
-  if (status === 200 && json['issuer'] === issuer) return json;
-  throw new UserError(`The metadata at ${address} are of another issuer than ${issuer}: its operator has to fix that`);
-}
-
 const AUTHORIZE = '/authorize';
+const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'revocation_endpoint'] as const;
 
 /**
  * Throws unless the issuer names the API as a protected resource (RFC 9728 §4). Otherwise a malicious server could point to a
  * genuine issuer and receive its token.
  */
-function requireProtected(url: string, { issuer, protected_resources: named }: JsonResponse['json']): void {
+function requireProtected(url: string, { issuer, protected_resources: named }: ServerMetadata): void {
   if (Array.isArray(named) && named.includes(url)) return;
   throw new UserError(
-    `${String(issuer)} does not issue tokens for ${url}: check --server, and log in only at servers that you trust`,
+    `${issuer} does not issue tokens for ${url}: check --server, and log in only at servers that you trust`,
   );
 }
 
@@ -80,19 +66,15 @@ async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
   const authorize = linkOf(home.json, 'authorize');
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
     throw new UserError(`The server at ${server} is no Halcyon (${reasonOf(home)}): check --server`);
-  const metadata = await metadataOf(authorize.slice(0, -AUTHORIZE.length));
-  const endpoint = (name: string): string => safeAddress(String(metadata[name]), `${name} of ${server}`);
+  const { discoverIssuer } = await import('./session-tokens.ts');
+  const metadata = await discoverIssuer(authorize.slice(0, -AUTHORIZE.length));
   const url = safeAddress(linkOf(home.json, 'self') ?? server, `the own address of ${server}`);
+  // A server of an older version has no codes for devices.
+  const { device_authorization_endpoint: device } = metadata;
+  for (const name of [...ENDPOINTS, ...(device === undefined ? [] : (['device_authorization_endpoint'] as const))])
+    safeAddress(String(metadata[name]), `${name} of ${server}`);
   requireProtected(url, metadata);
-  return {
-    url,
-    issuer: String(metadata['issuer']),
-    authorizationEndpoint: endpoint('authorization_endpoint'),
-    tokenEndpoint: endpoint('token_endpoint'),
-    revocationEndpoint: endpoint('revocation_endpoint'),
-    deviceEndpoint:
-      metadata['device_authorization_endpoint'] === undefined ? undefined : endpoint('device_authorization_endpoint'),
-  };
+  return { url, metadata };
 }
 
 /** Discovers the server. If it names another address as its own, that address is discovered as well and must confirm it. */

@@ -15,7 +15,6 @@ import {
   type Json,
 } from './json-request.ts';
 import { serverOf, versionHeaders, type ServerOptions } from './api-endpoints.ts';
-import { refresh } from './session-tokens.ts';
 
 type ApiRequest = Omit<RequestOptions, 'body'> & { body?: object };
 
@@ -37,6 +36,7 @@ const notLoggedIn = (server: string): UserError =>
 
 /** Refreshes the login, unless another command has done it already; `rejected` is the access token that was rejected. */
 async function renew(credentials: Credentials, server: string, rejected: string): Promise<Login> {
+  const { refresh } = await import('./session-tokens.ts');
   let login: Login | undefined;
   await credentials.change(server, async (stored) => {
     login =

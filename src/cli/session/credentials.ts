@@ -28,7 +28,7 @@ export type Credentials = {
 
 const FILE = 'credentials.json';
 const LOCK_PREFIX = `${FILE}.lock.`;
-/** The owner of a lock waits for at most one response (`REQUEST_MS` in exchange.ts), so an older lock belongs to a killed process. */
+/** The owner of a lock waits for at most one response (`REQUEST_SECONDS` in json-request.ts), so an older lock belongs to a killed process. */
 const STALE_LOCK_MS = 60_000;
 const LOCK_RETRY_MS = 100;
 

@@ -2,7 +2,8 @@
 import { isLoopback } from '#core/loopback.ts';
 import { EXIT, UserError } from '../explain.ts';
 
-const REQUEST_MS = 30_000;
+/** The time limit of one request. */
+export const REQUEST_SECONDS = 30;
 
 export type Json = Readonly<Record<string, unknown>>;
 export type RequestOptions = {
@@ -79,7 +80,7 @@ export async function send(address: string, options: RequestOptions = {}): Promi
 /** Sends a request and returns the response with its JSON body, within 30 s; throws like `send`. */
 export async function exchange(address: string, options: RequestOptions = {}): Promise<JsonResponse> {
   const { signal } = options;
-  const limit = AbortSignal.timeout(REQUEST_MS);
+  const limit = AbortSignal.timeout(REQUEST_SECONDS * 1000);
   try {
     const response = await send(address, {
       ...options,
@@ -89,7 +90,7 @@ export async function exchange(address: string, options: RequestOptions = {}): P
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof UserError) throw error;
-    throw unreachable(address, limit.aborted ? `no response within ${REQUEST_MS / 1000} s` : causeOf(error));
+    throw unreachable(address, limit.aborted ? `no response within ${REQUEST_SECONDS} s` : causeOf(error));
   }
 }
 

@@ -1,95 +1,129 @@
-/** Calls the token and revocation endpoints as a public client, authenticated by PKCE and by the refresh token. */
+/** The requests of a login to its authorization server, by openid-client: as a public client, with PKCE or a device code. */
+import * as client from 'openid-client';
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
 import { DEVICE_GRANT } from '#identity/oauth/token-endpoint.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import {
-  exchange,
-  isTemporary,
-  reasonOf,
-  unreachable,
-  type JsonResponse,
-  type RequestOptions,
-} from './json-request.ts';
+import { causeOf, isTemporary, REQUEST_SECONDS, unreachable } from './json-request.ts';
 
 export const DENIED = 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login';
 
-export type Endpoints = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
-
-async function post(address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> {
-  const options: RequestOptions = {
-    method: 'POST',
-    body: new URLSearchParams({ client_id: COMMAND_LINE_CLIENT, ...form }),
-    signal,
-  };
-  const response = await exchange(address, options);
-  if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
-  return response;
+/** Returns a response without its challenge, which the library would report instead of the OAuth error in the body. */
+function withoutChallenge({ body, status, headers: given }: Response): Response {
+  const headers = new Headers(given);
+  headers.delete('WWW-Authenticate');
+  return new Response(body, { status, headers });
 }
+
+/** Sends a request; a response with a temporary status counts as none, because it may come from a proxy of a restarting server. */
+const fetchAvailable =
+  (stop: AbortSignal | undefined): client.CustomFetch =>
+  async (address, { body, ...options }) => {
+    const signals = [options.signal, stop].filter((signal) => signal !== undefined);
+    try {
+      const response = await fetch(address, { ...options, body: body ?? null, signal: AbortSignal.any(signals) });
+      if (!isTemporary(response.status)) return withoutChallenge(response);
+      throw unreachable(address, `it answers ${response.status}`);
+    } catch (error) {
+      if (error instanceof UserError) throw error;
+      stop?.throwIfAborted();
+      const isLate = options.signal?.aborted === true;
+      throw unreachable(address, isLate ? `no response within ${REQUEST_SECONDS} s` : causeOf(error));
+    }
+  };
+
+/** Returns the client of the command line at a server whose addresses may be http on loopback; `safeAddress` has checked them. */
+export function clientAt(metadata: client.ServerMetadata, stop?: AbortSignal): client.Configuration {
+  const configuration = new client.Configuration(metadata, COMMAND_LINE_CLIENT, undefined, client.None());
+  configuration[client.customFetch] = fetchAvailable(stop);
+  configuration.timeout = REQUEST_SECONDS;
+  client.allowInsecureRequests(configuration);
+  return configuration;
+}
+
+/** Returns why a request failed: a `UserError` if the server is not reachable, otherwise what it said. */
+function reasonOf(error: unknown): string | UserError {
+  if (error instanceof client.ResponseBodyError) return error.error_description ?? error.error;
+  const { cause, message } = error as Error;
+  if (cause instanceof Response) return `the server answers ${cause.status}`;
+  return cause instanceof UserError ? cause : message;
+}
+
+/** Returns the result; throws a `UserError` with the sentence about the reason if the server refuses or is not reachable. */
+async function result<T>(request: Promise<T>, sentenceOn: (reason: string) => string): Promise<T> {
+  try {
+    return await request;
+  } catch (error) {
+    const reason = reasonOf(error);
+    throw typeof reason === 'string' ? new UserError(sentenceOn(reason)) : reason;
+  }
+}
+
+/** Reads the metadata of an issuer, which must name it (RFC 8414 §3.3). */
+export async function discoverIssuer(issuer: string): Promise<client.ServerMetadata> {
+  const request = client.discovery(new URL(issuer), COMMAND_LINE_CLIENT, undefined, client.None(), {
+    algorithm: 'oauth2',
+    timeout: REQUEST_SECONDS,
+    [client.customFetch]: fetchAvailable(undefined),
+    execute: [client.allowInsecureRequests],
+  });
+  const found = await result(
+    request,
+    () => `The metadata of ${issuer} are of another issuer: its operator has to fix that`,
+  );
+  return found.serverMetadata();
+}
+
+const notLoggedIn = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
 
 /** Returns the login of a token response. */
-function loginOf(endpoints: Endpoints, { json }: JsonResponse, now: Date): Login {
-  const { access_token: access, refresh_token: next, expires_in: seconds, scope } = json;
-  if (typeof access !== 'string' || typeof next !== 'string' || typeof seconds !== 'number')
-    throw new UserError(`${endpoints.token_endpoint} sent no valid token response: check that it is a Halcyon`);
-  const { issuer, token_endpoint, revocation_endpoint } = endpoints;
-  const expires = new Date(now.getTime() + seconds * 1000).toISOString();
-  return {
-    issuer,
-    token_endpoint,
-    revocation_endpoint,
-    access_token: access,
-    refresh_token: next,
-    expires,
-    scope: String(scope),
-  };
+function loginOf(
+  { issuer, token_endpoint = '', revocation_endpoint = '' }: client.ServerMetadata,
+  { access_token, refresh_token, expires_in, scope }: client.TokenEndpointResponse,
+  now: Date,
+): Login {
+  if (refresh_token === undefined || expires_in === undefined)
+    throw new UserError(`${token_endpoint} sent no valid token response: check that it is a Halcyon`);
+  const expires = new Date(now.getTime() + expires_in * 1000).toISOString();
+  return { issuer, token_endpoint, revocation_endpoint, access_token, refresh_token, expires, scope: String(scope) };
 }
 
+/** Redeems the code of the address to which the server has redirected the browser. */
 export async function redeemCode(
-  endpoints: Endpoints,
-  proof: { code: string; code_verifier: string; redirect_uri: string },
+  server: client.Configuration,
+  redirected: URL,
+  { verifier, state }: { verifier: string; state: string },
   now: Date,
 ): Promise<Login> {
-  const response = await post(endpoints.token_endpoint, { grant_type: 'authorization_code', ...proof });
-  if (response.status === 200) return loginOf(endpoints, response, now);
-  throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
+  const checks = { pkceCodeVerifier: verifier, expectedState: state };
+  const tokens = await result(client.authorizationCodeGrant(server, redirected, checks), notLoggedIn);
+  return loginOf(server.serverMetadata(), tokens, now);
 }
 
-/** A code that waits for the decision of a user (RFC 8628 §3.2). */
-export type DeviceCode = {
-  deviceCode: string;
-  userCode: string;
-  verificationUri: string;
-  intervalSeconds: number;
-};
-
-export async function requestDeviceCode(deviceEndpoint: string): Promise<DeviceCode> {
-  const response = await post(deviceEndpoint, { scope: 'store_full_access' });
-  const { device_code: deviceCode, user_code: userCode, verification_uri: uri, interval = 5 } = response.json;
-  const isComplete = typeof deviceCode === 'string' && typeof userCode === 'string' && typeof uri === 'string';
-  if (response.status === 200 && isComplete && typeof interval === 'number')
-    return { deviceCode, userCode, verificationUri: uri, intervalSeconds: interval };
-  throw new UserError(`You are not logged in: ${reasonOf(response)}`);
+export function requestDeviceCode(server: client.Configuration): Promise<client.DeviceAuthorizationResponse> {
+  const request = client.initiateDeviceAuthorization(server, { scope: 'store_full_access' });
+  return result(request, (reason) => `You are not logged in: ${reason}`);
 }
 
-/** Asks once whether the user has decided: returns the login, or whether to ask again at the same interval or a longer one. */
+/**
+ * Asks once whether the user has decided: returns the login, or whether to ask again at the same interval or a longer one (RFC 8628
+ * §3.5). The library could poll by itself, but it keeps the process alive for up to five seconds after an abort.
+ */
 export async function pollDeviceCode(
-  endpoints: Endpoints,
-  { deviceCode }: DeviceCode,
-  { now, signal }: { now: Date; signal: AbortSignal },
+  server: client.Configuration,
+  deviceCode: string,
+  now: Date,
 ): Promise<Login | 'pending' | 'slower'> {
-  const form = { grant_type: DEVICE_GRANT, device_code: deviceCode };
-  const response = await post(endpoints.token_endpoint, form, signal);
-  if (response.status === 200) return loginOf(endpoints, response, now);
-  switch (response.json['error']) {
-    case 'authorization_pending':
-      return 'pending';
-    case 'slow_down':
-      return 'slower';
-    case 'access_denied':
-      throw new UserError(DENIED);
-    default:
-      throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
+  try {
+    const tokens = await client.genericGrantRequest(server, DEVICE_GRANT, { device_code: deviceCode });
+    return loginOf(server.serverMetadata(), tokens, now);
+  } catch (error) {
+    const code = error instanceof client.ResponseBodyError ? error.error : undefined;
+    if (code === 'authorization_pending') return 'pending';
+    if (code === 'slow_down') return 'slower';
+    if (code === 'access_denied') throw new UserError(DENIED);
+    if (error instanceof UserError) throw error;
+    return result(Promise.reject(error as Error), notLoggedIn);
   }
 }
 
@@ -97,22 +131,23 @@ export async function pollDeviceCode(
  * Error codes that end a login (RFC 6749 §5.2): its refresh token or its client is no longer valid. Any other response may come
  * from a proxy in front of a restarting server.
  */
-const LOGIN_ENDED: ReadonlySet<unknown> = new Set(['invalid_grant', 'invalid_client']);
+const LOGIN_ENDED: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_client']);
 
 /** Refreshes the login; returns undefined if the server reports that it has ended, and throws an unreachable `UserError` otherwise. */
 export async function refresh(login: Login, now: Date): Promise<Login | undefined> {
-  const response = await post(login.token_endpoint, {
-    grant_type: 'refresh_token',
-    refresh_token: login.refresh_token,
-  });
-  if (response.status === 200) return loginOf(login, response, now);
-  const isRefused = response.status === 400 || response.status === 401;
-  if (isRefused && LOGIN_ENDED.has(response.json['error'])) return undefined;
-  throw unreachable(login.token_endpoint, reasonOf(response));
+  try {
+    return loginOf(login, await client.refreshTokenGrant(clientAt(login), login.refresh_token), now);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    const isRefused = error instanceof client.ResponseBodyError && (error.status === 400 || error.status === 401);
+    if (isRefused && LOGIN_ENDED.has(error.error)) return undefined;
+    const reason = reasonOf(error);
+    throw typeof reason === 'string' ? unreachable(login.token_endpoint, reason) : reason;
+  }
 }
 
 /** Revokes the refresh token (RFC 7009), which ends the whole grant. */
-export async function revoke(login: Login): Promise<void> {
-  const response = await post(login.revocation_endpoint, { token: login.refresh_token });
-  if (response.status !== 200) throw new UserError(`The login was not revoked: ${reasonOf(response)}`);
+export function revoke(login: Login): Promise<void> {
+  const request = client.tokenRevocation(clientAt(login), login.refresh_token);
+  return result(request, (reason) => `The login was not revoked: ${reason}`);
 }

@@ -39,6 +39,8 @@ class Publisher:
     `concurrency`: the maximum number of requests at once, each of another store.
     `deadline_seconds`: how long the publisher tries to publish an event. Idempotency keys are kept for 24 hours.
     `request_timeout_seconds`: the time limit of connecting, and of each pause of a response.
+    `close_at_refused`: closes the publisher at the first event that the server refuses: the events of its store before it are
+    published, those after it are rejected with `closed`.
     `version_header`: the header with the version of the API, if the operator has renamed it.
     `clock`: replaces time and randomness in tests.
     """
@@ -57,6 +59,7 @@ class Publisher:
         concurrency: int = 8,
         deadline_seconds: float = 300.0,
         request_timeout_seconds: float = 30.0,
+        close_at_refused: bool = False,
         version_header: str = "SERVICE-API-VERSION",
         clock: Clock | None = None,
     ) -> None:
@@ -78,7 +81,8 @@ class Publisher:
         tokens = Tokens(exchange, clock, client_id, client_secret)
         requests = Requests(exchange, tokens, clock, deadline_seconds=deadline_seconds, stop=self._stop)
         limits = QueueLimits(batch_events, batch_bytes, delay_seconds, waiting_events, waiting_bytes, concurrency)
-        self._queue = Queue(limits, clock, lambda batch: send_batch(batch, requests.send), exchange.close)
+        on_refused = (lambda: self._queue.end()) if close_at_refused else None
+        self._queue = Queue(limits, clock, lambda batch: send_batch(batch, requests.send, on_refused), exchange.close)
 
     def publish(self, store_id: int | str, event: EventInput) -> "Future[PublishedEvent]":
         """Waits while the queue is full, and returns a future of the published event.

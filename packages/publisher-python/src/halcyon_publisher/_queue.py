@@ -89,6 +89,7 @@ class Queue:
         self._threads: list[threading.Thread] = []
         self._is_closing = False
         self._is_closed = False
+        self._is_ended = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -106,7 +107,7 @@ class Queue:
             try:
                 while self._tickets[0] is not ticket or not self._fits(event):
                     self._capacity.wait()
-                    if self._is_closed:
+                    if self._is_closed or self._is_ended:
                         raise _closed()
             finally:
                 self._tickets.remove(ticket)
@@ -128,10 +129,19 @@ class Queue:
         for thread in threads:
             thread.join()
 
+    def end(self) -> None:
+        """Rejects all events that are not being sent; those that are being sent are settled."""
+        with self._work:
+            self._is_closing = True
+            self._is_ended = True
+            self._reject_waiting()
+            self._capacity.notify_all()
+            self._end.notify_all()
+
     def _is_empty(self) -> bool:
         return self._events == 0 and not self._tickets
 
-    def _reject_all(self) -> None:
+    def _reject_waiting(self) -> None:
         for lane in self._lanes.values():
             for event in lane.waiting:
                 if event.future.set_running_or_notify_cancel():
@@ -139,6 +149,9 @@ class Queue:
                 self._release(event)
             lane.waiting.clear()
             lane.bytes = 0
+
+    def _reject_all(self) -> None:
+        self._reject_waiting()
         for event in self._in_flight:
             event.reject(PublishError("closed", "The publisher was closed", may_be_published=True))
 

@@ -66,7 +66,11 @@ class Requests:
             answer, token = self._attempt(path, key, body)
             if isinstance(answer, Refused):
                 raise PublishError(
-                    answer.code, answer.message, status=answer.status, may_be_published=may_be_published
+                    answer.code,
+                    answer.message,
+                    status=answer.status,
+                    faults=answer.faults,
+                    may_be_published=may_be_published,
                 )
             if isinstance(answer, Response):
                 if answer.status != 401 or is_renewed or token is None:

@@ -59,8 +59,7 @@ def _faults_in(text: str, count: int) -> dict[int | None, list[Fault]]:
         found = _INDEXED.fullmatch(field)
         index, member = (found[1], found[2] or "") if found else ("", "")
         at = int(index) if index and len(index) < 10 and int(index) < count else None
-        # Messages begin with the path.
-        own = message.removeprefix(f"{index}.") if member else message
+        own = message.replace(field, member, 1) if member else message
         faults.setdefault(at, []).append(Fault(_as_text(one.get("code")), own, field if at is None else member))
     return faults
 
@@ -87,19 +86,24 @@ def _failure(response: FinalResponse, store_id: str) -> PublishError:
     reason = faults[0].message if faults else _excerpt(response.text)
     message = f"Nothing can be published to store {store_id}: {status} {reason}"
     if status in (401, 403):
-        return PublishError("unauthorized", message, status=status, may_be_published=may_be_published)
+        return PublishError("unauthorized", message, status=status, faults=faults, may_be_published=may_be_published)
     if status == 404:
-        return PublishError("no_store", message, status=status, may_be_published=may_be_published)
+        return PublishError("no_store", message, status=status, faults=faults, may_be_published=may_be_published)
     may_be_published = may_be_published or 200 <= status < 300
     advice = "check base_url, and proxies before the server"
-    return PublishError("unexpected", f"{message}; {advice}", status=status, may_be_published=may_be_published)
+    return PublishError(
+        "unexpected", f"{message}; {advice}", status=status, faults=faults, may_be_published=may_be_published
+    )
 
 
 Request = Callable[[Sequence[QueuedEvent]], FinalResponse]
 
 
-def _send_part(events: Sequence[QueuedEvent], request: Request) -> list[Sequence[QueuedEvent]]:
-    """Sends events once, and settles those with a result. Returns the parts to send again, in order."""
+def _send_part(
+    events: Sequence[QueuedEvent], request: Request, allows_gaps: bool
+) -> list[Sequence[QueuedEvent]]:
+    """Sends events once, and settles those with a result. Returns the parts to send again, in order. If the order must not have
+    gaps, the first refused event is a part of its own, so that the events before it are settled first."""
     response = request(events)
     published = _published_in(response.text, len(events)) if response.status == 200 else None
     if published is not None:
@@ -111,6 +115,10 @@ def _send_part(events: Sequence[QueuedEvent], request: Request) -> list[Sequence
     faults = _faults_in(response.text, len(events))
     if len(events) == 1:
         raise _refused(response, [fault for own in faults.values() for fault in own])
+    first = min((at for at in faults if at is not None), default=None)
+    if not allows_gaps and first is not None:
+        parts = (events[:first], events[first : first + 1], events[first + 1 :])
+        return [part for part in parts if part]
     others = []
     for index, event in enumerate(events):
         if index in faults:
@@ -124,14 +132,22 @@ def _send_part(events: Sequence[QueuedEvent], request: Request) -> list[Sequence
     return [events[:half], events[half:]]
 
 
-def send_batch(batch: Sequence[QueuedEvent], request: Request) -> None:
+def send_batch(
+    batch: Sequence[QueuedEvent], request: Request, on_refused: Callable[[], None] | None = None
+) -> None:
     """Sends events of one store and settles each of them; does not raise. The server publishes an array as a whole or not at
-    all, so the events beside a refused one are sent again."""
+    all, so the events beside a refused one are sent again. With `on_refused`, which is called at the first refused event, those
+    after it are rejected."""
     parts = [batch]
     while parts:
         part = parts.pop(0)
         try:
-            parts[:0] = _send_part(part, request)
+            parts[:0] = _send_part(part, request, on_refused is None)
         except Exception as error:
             for event in part:
                 event.reject(error)
+            if on_refused is not None and isinstance(error, PublishError) and error.code == "refused":
+                on_refused()
+                for event in (event for rest in parts for event in rest):
+                    event.reject(PublishError("closed", "The publisher is closed"))
+                parts = []

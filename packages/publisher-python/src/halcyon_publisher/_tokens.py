@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from ._clock import Clock
-from ._error import PublishErrorCode
+from ._error import Fault, PublishErrorCode
 from ._exchange import Exchange, Temporary, object_in
 
 # A token is renewed when a tenth of its lifetime is left.
@@ -20,6 +20,7 @@ class Refused:
     code: PublishErrorCode
     status: int
     message: str
+    faults: tuple[Fault, ...]
 
 
 class Tokens:
@@ -67,7 +68,9 @@ class Tokens:
                 f"No token for the client {self._client_id}: {answer.status} {': '.join(reasons)}; "
                 "check base_url, client_id and client_secret, and that the client is trusted"
             )
-            return Refused("unauthorized" if answer.status in (400, 401, 403) else "unexpected", answer.status, message)
+            code: PublishErrorCode = "unauthorized" if answer.status in (400, 401, 403) else "unexpected"
+            faults = (Fault(reasons[0], reasons[-1], ""),) if reasons else ()
+            return Refused(code, answer.status, message, faults)
         life = seconds if isinstance(seconds, (int, float)) else float("inf")
         self._token, self._renew_at = Token(value), requested_at + life * _RENEWED_AFTER
         return self._token

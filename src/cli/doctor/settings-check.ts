@@ -3,7 +3,7 @@ import { DeclarationError, readDeclarations } from '#catalog/own/events-file.ts'
 import { readConfig, type Config } from '#config/config.ts';
 import { ConfigError, type Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
-import { fail, ok, warn, type Finding } from '../finding.ts';
+import { fail, ok, warn, type Finding, type Verdict } from './check.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));
 /** The prefix of Halcyon's own settings. */
@@ -32,40 +32,43 @@ function nearestTo(name: string): string | undefined {
   return nearest !== undefined && nearest.edits <= DISTANCE_MAX ? nearest.setting : undefined;
 }
 
-const unknownNames = (env: Env): Finding[] =>
+const unknownNames = (env: Env): Verdict[] =>
   Object.keys(env).flatMap((name) => {
     if (SETTINGS.has(name)) return [];
     const nearest = nearestTo(name);
-    if (nearest !== undefined) return [warn('settings', `${name} is no setting`, `Did you mean ${nearest}?`)];
-    return OWN_PREFIX.test(name) ? [warn('settings', `${name} is no setting`, 'Remove it: it has no effect')] : [];
+    if (nearest !== undefined) return [warn(`${name} is no setting`, `Did you mean ${nearest}?`)];
+    return OWN_PREFIX.test(name) ? [warn(`${name} is no setting`, 'Remove it: it has no effect')] : [];
   });
 
 const ADVICE = 'All settings are described in docs/operating.md, "Settings"';
 
-/** Returns an error of the settings that `read` throws as a finding. */
-function faultOf(read: () => unknown): Finding[] {
+/** Returns the error of a setting that `read` throws. */
+function faultsOf(read: () => unknown): Verdict[] {
   try {
     read();
     return [];
   } catch (error) {
-    if (error instanceof ConfigError || error instanceof DeclarationError)
-      return [fail('settings', error.message, ADVICE)];
+    if (error instanceof ConfigError || error instanceof DeclarationError) return [fail(error.message, ADVICE)];
     throw error;
   }
 }
 
-function checkFile({ events }: Config): void {
-  if (events.file !== undefined) readDeclarations(events.file);
-}
-
 /** Returns the configuration and findings. If settings are invalid, `config` is undefined and there is a finding for each. */
 export function checkSettings(env: Env, cwd: string): { config: Config | undefined; findings: Finding[] } {
-  const unknown = unknownNames(env);
-  const each = [...SETTINGS].flatMap(([name, { read }]) => faultOf(() => read(env, name)));
+  const verdicts = unknownNames(env);
+  const faults = [...SETTINGS].flatMap(([name, { read }]) => faultsOf(() => read(env, name)));
+  let config: Config | undefined;
   // Combinations are checked only if each setting is valid.
-  const faults = each.length > 0 ? each : faultOf(() => checkFile(readConfig(env, cwd)));
-  if (faults.length > 0) return { config: undefined, findings: [...unknown, ...faults] };
+  if (faults.length === 0)
+    faults.push(
+      ...faultsOf(() => {
+        const read = readConfig(env, cwd);
+        if (read.events.file !== undefined) readDeclarations(read.events.file);
+        config = read;
+      }),
+    );
   const set = [...SETTINGS.keys()].filter((name) => env[name]).toSorted();
-  const message = set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`;
-  return { config: readConfig(env, cwd), findings: [...unknown, ok('settings', message)] };
+  if (config === undefined) verdicts.push(...faults);
+  else verdicts.push(ok(set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`));
+  return { config, findings: verdicts.map((verdict) => Object.assign({ check: 'settings' }, verdict)) };
 }

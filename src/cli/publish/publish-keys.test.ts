@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createKeys } from './publish-run.ts';
+import { createKeys } from './publish-keys.ts';
 
 const keysOf = (events: readonly unknown[], secret = 'secret'): string[] => events.map(createKeys(secret));
 

@@ -1,0 +1,247 @@
+/** Checks of several databases: each shard has one owner, only its owner delivers it, and changes reach the other databases. */
+import { DatabaseError, openPool } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import {
+  addressBinding,
+  assignedIn,
+  describeMap,
+  requireHome,
+  requireOwnStores,
+  requireSameOwners,
+  type Assigned,
+} from '#shards/adopt.ts';
+import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
+import { formatShards, HOME, shardsOf, UNOWNED, type MapDatabase, type ShardMap } from '#shards/map.ts';
+import { identify } from '#shards/prepare.ts';
+import { OTHER_CONNECTIONS } from '../installation.ts';
+import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
+import { inspectServer } from './server-checks.ts';
+import { readSecondsAhead } from './table-checks.ts';
+import { countOutbox, withTimeouts, type Server } from './doctor-sql.ts';
+
+/** A database of the map, opened for checks. */
+export type Member = MapDatabase & { context: Database };
+
+/**
+ * `members`: the databases whose address can be read, the home database first; `sealed`: the names of the others. `readable`: the
+ * members with the schema of this version.
+ */
+export type Several = { home: Database; map: ShardMap; members: Member[]; sealed: string[]; readable: Member[] };
+
+const CONNECTIONS = 2;
+
+/** Returns the map and opens its databases. */
+export async function openMembers(home: Database): Promise<Several> {
+  const { config, clock } = home;
+  const map = await withTimeouts(home.direct, readMap);
+  const members: Member[] = [];
+  const sealed: string[] = [];
+  for (const database of map.databases) {
+    const { id, name, address } = database;
+    if (address === null) {
+      members.push({ ...database, context: home });
+      continue;
+    }
+    try {
+      if (config.secretKeys === undefined) throw new Error('There is no HALCYON_SECRET_KEY');
+      const url = createSealer(...config.secretKeys).open(address, addressBinding(id));
+      const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs: config.database.silenceMs };
+      const sql = openPool({ kind: 'url', url }, options);
+      const ownConfig = { ...config, database: { ...config.database, url, directUrl: undefined } };
+      members.push({ ...database, context: { config: ownConfig, clock, sql, direct: sql } });
+    } catch {
+      sealed.push(name);
+    }
+  }
+  return { home, map, members, sealed, readable: [] };
+}
+
+/** Returns the verdict on what throws a `DatabaseError`, with which no process would start. */
+async function refusalOf(act: () => Promise<void>): Promise<Verdict[]> {
+  try {
+    await act();
+    return [];
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    return [fail(error.message, 'No process starts with this setting')];
+  }
+}
+
+async function identityAt(url: string, name: string): Promise<string | undefined> {
+  const sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'halcyon' });
+  try {
+    return await identify(sql, name);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** Compares `SHARD_DATABASES` with the map. */
+async function compareSetting({ map, members, home: { config, direct } }: Several): Promise<Verdict[]> {
+  const { shards, url: homeUrl } = config.database;
+  if (shards === undefined || homeUrl === undefined) return [];
+  const all = assignedIn(shards, homeUrl);
+  if (map.version === 0) {
+    const refusal = await refusalOf(() => withTimeouts(direct, (tx) => requireOwnStores(tx, all[0])));
+    const none = 'there is no map yet, so one database owns all shards';
+    return refusal.length > 0 ? refusal : [warn(none, 'halcyon migrate, or a start, makes the map')];
+  }
+  const assigned: (Assigned & { id: number | undefined })[] = [];
+  for (const one of all) {
+    const known = members.find(({ context, id }) =>
+      one.url === undefined ? id === HOME : context.config.database.url === one.url,
+    );
+    const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
+    assigned.push({ ...one, id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id });
+  }
+  return refusalOf(async () => requireSameOwners(map, assigned));
+}
+
+/** Checks that the database of `DATABASE_URL` is in no other map. */
+export const HOME_CHECK: Check<Database> = {
+  name: 'map',
+  isRequired: true,
+  run: ({ direct }) => refusalOf(async () => requireHome(await withTimeouts(direct, readIdentity))),
+};
+
+/** Checks whether every shard has an owner, and whether the setting has the same owners. */
+export const MAP_CHECK: Check<Several> = {
+  name: 'map',
+  run: async (several) => {
+    const { map, sealed } = several;
+    const restore = 'Restore the key, or start once with SHARD_DATABASES, which writes the address again';
+    const found = sealed.map((name) =>
+      fail(`the address of ${name} cannot be decrypted with HALCYON_SECRET_KEY`, restore),
+    );
+    const unowned = shardsOf(map, UNOWNED);
+    if (unowned.length > 0) {
+      const advice = 'No process starts. Insert the missing rows into shard_owner of the home database, or restore it';
+      const message = `no database owns the shards ${formatShards(unowned)}: version ${map.version} of the map has a gap`;
+      return [...found, fail(message, advice)];
+    }
+    const all = [...found, ...(await compareSetting(several))];
+    return map.version === 0 ? all : orOk(all, `version ${map.version} of the map: ${describeMap(map)}`);
+  },
+};
+
+/** Returns the check that a database is the one in the map, and belongs to this home database. */
+export function identityCheck({ identity, name }: Member, home: string | undefined): Check<Database> {
+  return {
+    name: 'map',
+    isRequired: true,
+    run: async ({ direct }) => {
+      const found = await withTimeouts(direct, readIdentity);
+      const other = 'another database than that of the map is at this address';
+      if (found.identity !== identity) return [fail(other, 'Correct its URL in SHARD_DATABASES')];
+      if (found.home === home) return [ok(`it is the database ${name} of the map`)];
+      return [fail('it belongs to the map of another home database', 'Set DATABASE_URL to that home database')];
+    },
+  };
+}
+
+const namesOf = (members: readonly Member[]): string => members.map(({ name }) => name).join(' and ');
+
+const MOVE =
+  'During halcyon shards move this lasts at most seconds. Otherwise run the same move again, which continues it, or abort it by --abort';
+
+/** Exactly the owner of each shard has its lease: without one nothing is delivered, and with two a delivery may be sent twice. */
+export const LEASES_CHECK: Check<Several> = {
+  name: 'leases',
+  run: async ({ map, readable }) => {
+    const owned = map.owners.map((owner, shard) => ({ owner, shard, by: [] as Member[] }));
+    for (const member of readable)
+      for (const shard of await withTimeouts(member.context.direct, listLeasedShards)) owned[shard]?.by.push(member);
+    /** Returns a verdict for each group of databases that deliver such shards. */
+    const on = (
+      isWrong: (one: (typeof owned)[number]) => boolean,
+      messageOf: (shards: string, names: string) => string,
+      advice = MOVE,
+    ): Verdict[] => {
+      const wrong = owned.filter((one) => one.owner !== UNOWNED && isWrong(one));
+      return [...Map.groupBy(wrong, ({ by }) => namesOf(by))].map(([names, group]) =>
+        fail(messageOf(formatShards(group.map(({ shard }) => shard)), names), advice),
+      );
+    };
+    const found = [
+      ...on(
+        ({ by }) => by.length > 1,
+        (shards, names) => `two databases deliver the shards ${shards}: ${names}`,
+        `${MOVE}, or delete the rows of these shards from shard_lease of the database that does not own them`,
+      ),
+      ...on(
+        ({ by, owner }) => by.length === 1 && by[0]?.id !== owner,
+        (shards, name) => `${name} delivers the shards ${shards}, which it does not own`,
+      ),
+      ...on(
+        ({ by, owner }) => by.length === 0 && readable.some(({ id }) => id === owner),
+        (shards) => `no database delivers the shards ${shards}`,
+      ),
+    ];
+    const count = owned.filter(({ by }) => by.length === 1).length;
+    const message = `${countOf(count, 'shard')} of ${countOf(readable.length, 'database')} have one lease each`;
+    return map.version === 0 ? found : orOk(found, message);
+  },
+};
+
+/** Days end at midnight of the server that writes an event, and the age of the outbox compares two servers. */
+const APART_SECONDS = { warn: 1, fail: 5 };
+const OUTBOX_SECONDS = { warn: 60, fail: 600 };
+
+/** The checks of several databases together. */
+export const SEVERAL_CHECKS: readonly Check<Several>[] = [
+  {
+    name: 'clocks',
+    run: async ({ readable }) => {
+      const clocks = [{ name: 'this machine', seconds: 0 }];
+      for (const { name, context } of readable)
+        clocks.push({ name, seconds: await withTimeouts(context.direct, (tx) => readSecondsAhead(tx, context)) });
+      const slow = clocks.reduce((one, other) => (other.seconds < one.seconds ? other : one));
+      const fast = clocks.reduce((one, other) => (other.seconds > one.seconds ? other : one));
+      const seconds = fast.seconds - slow.seconds;
+      if (seconds <= APART_SECONDS.warn)
+        return [ok(`those of this machine and ${countOf(readable.length, 'database')} differ by less than 1 s`)];
+      const message = `the clock of ${fast.name} is ${seconds.toFixed(1)} s ahead of ${slow.name}`;
+      const advice = 'Synchronise all machines by NTP (timedatectl set-ntp true)';
+      return [graded({ fail: seconds > APART_SECONDS.fail, warn: true }, message, advice)];
+    },
+  },
+  {
+    // Processes open a pool for each database on a server.
+    name: 'servers',
+    run: async ({ readable }) => {
+      const uses: { member: Member; server: Server }[] = [];
+      for (const member of readable) uses.push({ member, server: await inspectServer(member.context.direct) });
+      return [...Map.groupBy(uses, ({ server }) => server.id).values()].flatMap((group) =>
+        group.slice(0, 1).map(({ member, server: { connections, connectionsMax } }) => {
+          const { processes, database } = member.context.config;
+          const each = database.connections + OTHER_CONNECTIONS;
+          const needed = processes * group.length * each;
+          const names = namesOf(group.map((one) => one.member));
+          const sum = `${processes} × ${countOf(group.length, 'database')} × ${each}`;
+          const message = `${names}: ${connections} of ${connectionsMax} connections are used; ${countOf(processes, 'process', 'processes')} of this machine may need ${needed} (${sum})`;
+          const advice =
+            'Raise max_connections, lower DATABASE_CONNECTIONS or PROCESSES, or move a database to another server';
+          const is = { fail: needed > connectionsMax, warn: needed + connections > connectionsMax };
+          return graded(is, message, advice);
+        }),
+      );
+    },
+  },
+  {
+    name: 'outbox',
+    run: async ({ home: { direct, clock }, map }) => {
+      const waiting = await withTimeouts(direct, countOutbox);
+      const now = clock.now().getTime();
+      const advice =
+        'Processes apply them in order: check that the database is available, that a process runs, and its log';
+      const found = waiting.map(({ database, changes, oldest }) => {
+        const name = map.databases.find(({ id }) => id === database)?.name ?? `database ${database}`;
+        const seconds = (now - oldest.getTime()) / 1_000;
+        const message = `${countOf(changes, 'change')} for ${name}, the oldest for ${spanOf(Math.max(0, seconds))}`;
+        const is = { fail: seconds > OUTBOX_SECONDS.fail, warn: seconds > OUTBOX_SECONDS.warn };
+        return graded(is, message, advice);
+      });
+      return orOk(found, 'every database has applied all changes');
+    },
+  },
+];
