@@ -97,7 +97,8 @@ const collections = ({ naming }: Setting): Markup =>
       <li>${code('?fields=name,url')}: return only these properties of the items</li>
       <li>
         ${code('?name=*shop*')}, ${code('?is_active=1')}, ${code('?date_created:greaterthan=2026-11-01')},
-        ${code(':lessthan')}, ${code(':not')}: only matching items
+        ${code('?name:in=a,b')}, ${code(':not')}, ${code(':lessthan')}, ${code(':greaterthanorequal')},
+        ${code(':lessthanorequal')}, ${code(':isnull')}: only matching items
       </li>
       <li>
         ${code('?zoom=items,items:item_options,customer')}: embeds ${relationLink('items', naming)} and their relations
