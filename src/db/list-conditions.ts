@@ -41,31 +41,22 @@ function patternOf(text: string): string {
 }
 
 /** Returns the value as a typed parameter. An integer is a bigint, because a numeric could not use an index on an integer column. */
-function valueOf(sql: Queryable, value: string | number | boolean): Fragment {
+function valueOf(sql: Queryable, value: Condition['value']): Fragment {
   if (typeof value === 'boolean') return sql`${value}::boolean`;
   if (typeof value === 'string') return sql`${value}::text`;
   return Number.isInteger(value) ? sql`${value}::bigint` : sql`${value}::numeric`;
 }
 
-/** Returns the condition that the column has one of these values, of one type. */
-function equality(sql: Queryable, column: Fragment, values: readonly (string | number | boolean)[]): Fragment {
-  const [only, ...more] = values;
-  if (only !== undefined && more.length === 0) return sql`${column} = ${valueOf(sql, only)}`;
-  if (typeof only === 'string') return sql`${column} = any(${values}::text[])`;
-  if (typeof only === 'boolean') return sql`${column} = any(${values}::boolean[])`;
-  return values.every(Number.isInteger)
-    ? sql`${column} = any(${values}::bigint[])`
-    : sql`${column} = any(${values}::numeric[])`;
+/** Returns several values of one type as a typed parameter. */
+function arrayOf(sql: Queryable, values: readonly Condition['value'][]): Fragment {
+  if (typeof values[0] === 'boolean') return sql`${values}::boolean[]`;
+  if (typeof values[0] === 'string') return sql`${values}::text[]`;
+  return values.every(Number.isInteger) ? sql`${values}::bigint[]` : sql`${values}::numeric[]`;
 }
 
 /** Returns the operator of a range. */
 export function symbolOf(sql: Queryable, range: Range): Fragment {
-  return {
-    greaterthan: sql`>`,
-    lessthan: sql`<`,
-    greaterthanorequal: sql`>=`,
-    lessthanorequal: sql`<=`,
-  }[range];
+  return { greaterthan: sql`>`, lessthan: sql`<`, greaterthanorequal: sql`>=`, lessthanorequal: sql`<=` }[range];
 }
 
 /**
@@ -82,12 +73,15 @@ function dateCondition(sql: Queryable, column: Fragment, condition: Condition, v
 }
 
 /**
- * What a condition compares: an expression, which is the same for conditions with the same `form`. `equals`: the values that
- * the expression has if it is equal to the condition's, which it has itself by default.
+ * What a condition compares: an expression, which is the same for conditions with the same `form`, and the values of the expression
+ * that are equal to the value of the condition.
  */
-export type Operand = { column: Fragment; form: string; equals?: readonly string[] };
+export type Operand = { column: Fragment; form: string; equals: readonly Condition['value'][] };
 
-function compared(sql: Queryable, condition: Condition, { column, equals }: Operand): Fragment {
+const isEquality = ({ operator, value }: Condition): boolean =>
+  operator === 'is' && value !== null && !(value instanceof Date);
+
+function compared(sql: Queryable, condition: Condition, column: Fragment, equals: Operand['equals']): Fragment {
   const { operator, value } = condition;
   if (value === null) return operator === 'is' ? sql`${column} is null` : sql`${column} is not null`;
   if (value instanceof Date) return dateCondition(sql, column, condition, value);
@@ -96,28 +90,9 @@ function compared(sql: Queryable, condition: Condition, { column, equals }: Oper
   if (operator === 'like') return isLike();
   if (operator === 'unlike') return sql`(${isLike()}) is not true`;
   if (isRange(operator)) return sql`${column} ${symbolOf(sql, operator)} ${valueOf(sql, value)}`;
-  const isEqual = equality(sql, column, equals ?? [value]);
+  const [only = value, ...others] = equals;
+  const isEqual = sql`${column} = ${others.length > 0 ? sql`any(${arrayOf(sql, equals)})` : valueOf(sql, only)}`;
   return operator === 'is' ? isEqual : sql`(${isEqual}) is not true`;
-}
-
-/** Returns the condition that one of these is met. An expression is compared once with all values that it may be equal to. */
-function oneOf(
-  sql: Queryable,
-  conditions: readonly Condition[],
-  operandOf: (condition: Condition) => Operand,
-): Fragment {
-  const values = new Map<string, { column: Fragment; equals: (string | number | boolean)[] }>();
-  const others: Fragment[] = [];
-  for (const condition of conditions) {
-    const [operand, { operator, value }] = [operandOf(condition), condition];
-    if (operator !== 'is' || value === null || value instanceof Date) others.push(compared(sql, condition, operand));
-    else {
-      const { column, form, equals = [value] } = operand;
-      values.set(form, { column, equals: [...(values.get(form)?.equals ?? []), ...equals] });
-    }
-  }
-  const all = [...[...values.values()].map(({ column, equals }) => equality(sql, column, equals)), ...others];
-  return all.reduce((before, one) => sql`${before} or ${one}`);
 }
 
 /** Returns ` and …` for each filter, to be appended to other conditions. */
@@ -128,8 +103,14 @@ export function narrowedBy(
 ): Fragment {
   return filters.reduce(
     (before, filter) => {
-      const conditions = conditionsOf(filter);
-      return sql`${before} and (${oneOf(sql, conditions, operandOf)})`;
+      const all = conditionsOf(filter).map((condition) => ({ condition, operand: operandOf(condition) }));
+      // An expression is compared with all its values at once.
+      const groups = Map.groupBy(all, ({ condition, operand }) => (isEquality(condition) ? operand.form : condition));
+      const parts = groups.values().flatMap((group) => {
+        const equals = group.flatMap(({ operand }) => operand.equals);
+        return group.slice(0, 1).map(({ condition, operand }) => compared(sql, condition, operand.column, equals));
+      });
+      return sql`${before} and (${parts.reduce((one, next) => sql`${one} or ${next}`)})`;
     },
     sql``,
   );
@@ -137,7 +118,11 @@ export function narrowedBy(
 
 /** Returns ` and …` for each filter of a property with a column. */
 export function narrowed(sql: Queryable, filters: readonly Filter[], columns: AnyColumns): Fragment {
-  return narrowedBy(sql, filters, ({ property }) => ({ column: columnOf(columns, property), form: '' }));
+  return narrowedBy(sql, filters, ({ property, value }) => ({
+    column: columnOf(columns, property),
+    form: '',
+    equals: [value],
+  }));
 }
 
 /**

@@ -55,16 +55,12 @@ export function spellingsOf(value: string | number): string[] {
 }
 
 function operandOf(sql: Queryable, object: Fragment, { property, operator, value }: Condition): Operand {
+  const member = (form: 'json' | 'text') => memberOf(sql, object, property, form);
   if (typeof value === 'number' && !isRange(operator))
-    return {
-      form: 'spelling',
-      column: spellingOf(sql, memberOf(sql, object, property, 'json')),
-      equals: spellingsOf(value),
-    };
-  const text = memberOf(sql, object, property, 'text');
-  if (value instanceof Date) return { form: 'moment', column: momentOf(sql, text) };
-  if (typeof value === 'number') return { form: 'number', column: numberOf(sql, text) };
-  return { form: 'text', column: textOf(sql, text) };
+    return { form: 'spelling', column: spellingOf(sql, member('json')), equals: spellingsOf(value) };
+  const [form, typed] =
+    value instanceof Date ? ['moment', momentOf] : typeof value === 'number' ? ['number', numberOf] : ['text', textOf];
+  return { form, column: typed(sql, member('text')), equals: [value] };
 }
 
 /** Returns conditions like `narrowed`; a property without a column is a member of `object`, an expression of type json. */
@@ -75,7 +71,7 @@ export function narrowedOpenly(
 ): Fragment {
   return narrowedBy(sql, filters, (condition) => {
     const column = Object.hasOwn(columns, condition.property) ? columns[condition.property] : undefined;
-    return column === undefined ? operandOf(sql, object, condition) : { column, form: '' };
+    return column === undefined ? operandOf(sql, object, condition) : { column, form: '', equals: [condition.value] };
   });
 }
 
