@@ -78,13 +78,14 @@ function dateCondition(sql: Queryable, column: Fragment, condition: Condition, v
  */
 export type Operand = { column: Fragment; form: string; equals: readonly Condition['value'][] };
 
-const isEquality = ({ operator, value }: Condition): boolean =>
-  operator === 'is' && value !== null && !(value instanceof Date);
-
 function compared(sql: Queryable, condition: Condition, column: Fragment, equals: Operand['equals']): Fragment {
   const { operator, value } = condition;
   if (value === null) return operator === 'is' ? sql`${column} is null` : sql`${column} is not null`;
-  if (value instanceof Date) return dateCondition(sql, column, condition, value);
+  if (value instanceof Date && equals.length === 1) return dateCondition(sql, column, condition, value);
+  if (value instanceof Date) {
+    const seconds = equals.map((date) => (date instanceof Date ? new Date(timesOf(condition, date).fromMs) : null));
+    return sql`date_trunc('second', ${column}) = any(${seconds}::timestamptz[])`;
+  }
   // The collation "C" of keys has only the case of ASCII.
   const isLike = () => sql`(${column}) collate "default" ilike ${patternOf(String(value))}::text`;
   if (operator === 'like') return isLike();
@@ -105,7 +106,9 @@ export function narrowedBy(
     (before, filter) => {
       const all = conditionsOf(filter).map((condition) => ({ condition, operand: operandOf(condition) }));
       // An expression is compared with all its values at once.
-      const groups = Map.groupBy(all, ({ condition, operand }) => (isEquality(condition) ? operand.form : condition));
+      const groups = Map.groupBy(all, ({ condition, operand }) =>
+        condition.operator === 'is' && condition.value !== null ? operand.form : condition,
+      );
       const parts = groups.values().flatMap((group) => {
         const equals = group.flatMap(({ operand }) => operand.equals);
         return group.slice(0, 1).map(({ condition, operand }) => compared(sql, condition, operand.column, equals));
