@@ -183,7 +183,7 @@ function readFilter(
   const comparison = comparisonOf(property, comparable);
   const names = comparableNames(comparable);
   const { isOpen, isPublished = isOpen } = comparable;
-  if (comparison === undefined && isPointer(property) && !isPublished)
+  if (isPointer(property) && !isPublished)
     return notComparable(property, name, names, 'filter this list, which is not one of published resources');
   if (comparison === undefined) return unknownParameter(name, [...reserved, ...names]);
   if (comparison === 'none') return notComparable(property, name, names);

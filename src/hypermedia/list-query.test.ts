@@ -125,6 +125,21 @@ for (const [query, expected] of alternatives) {
   });
 }
 
+const many = (count: number, part: (n: number) => string, by: string) =>
+  Array.from({ length: count }, (_, n) => part(n)).join(by);
+
+test('a query may have 20 filters, and each of them 500 values', () => {
+  assert.equal(
+    filters(
+      many(20, (n) => `x${n}=1`, '&'),
+      open,
+    ).length,
+    20,
+  );
+  const [filter] = filters(`id:in=${many(500, (n) => String(n), ',')}`);
+  assert.equal(filter === undefined ? 0 : conditionsOf(filter).length, 500);
+});
+
 test('several operators narrow one property', () => {
   const range = filters('id:greaterthan=1&id:lessthan=9&id:not=5');
   assert.deepEqual(
@@ -136,9 +151,6 @@ test('several operators narrow one property', () => {
     ],
   );
 });
-
-const many = (count: number, part: (n: number) => string, by: string) =>
-  Array.from({ length: count }, (_, n) => part(n)).join(by);
 
 const refused: [string, string[]][] = [
   ['colour=red', ['colour unknown_parameter']],
