@@ -1,9 +1,17 @@
 /** SQL that reads commerce resources; `events/publish/` writes them. */
-import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage } from '#db/list-conditions.ts';
-import { membersFor, narrowedOpenly, orderedOpenly } from '#db/open-listing.ts';
+import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage, symbolOf } from '#db/list-conditions.ts';
+import { isNamed, membersFor, narrowedOpenly, orderedOpenly, spellingsOf } from '#db/open-listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Filter, Listing, Order } from '#core/listing.ts';
+import {
+  conditionsOf,
+  isRange,
+  type Condition,
+  type Filter,
+  type Listing,
+  type Order,
+  type Range,
+} from '#core/listing.ts';
 import type { ResourceType } from './catalog.ts';
 import { internalProperties } from './internal-types.ts';
 
@@ -52,10 +60,8 @@ export async function findUpTo(sql: Queryable, key: ResourceKey, limit: number):
 }
 
 /** Compares ids by length first, so that the text 10 is greater than 9. */
-function idRange(sql: Queryable, { operator, value }: Filter) {
-  const [id, bound] = [sql`(length(r.id), r.id)`, sql`(length(${String(value)}::text), ${String(value)}::text)`];
-  return operator === 'greaterthan' ? sql` and ${id} > ${bound}` : sql` and ${id} < ${bound}`;
-}
+const idRange = (sql: Queryable, range: Range, id: string) =>
+  sql` and (length(r.id), r.id) ${symbolOf(sql, range)} (length(${id}::text), ${id}::text)`;
 
 /** The member of each type whose value the column `parent_id` has, cut to 64 characters. */
 const PARENT_MEMBERS: Readonly<Partial<Record<ResourceType, string>>> = {
@@ -65,27 +71,26 @@ const PARENT_MEMBERS: Readonly<Partial<Record<ResourceType, string>>> = {
   subscription_event: 'subscription_id',
 };
 const PARENT_CHARACTERS = 64;
-/** True and false are equal to these. */
-const FLAGS: Readonly<Record<string, string>> = { '1': 'true', '0': 'false' };
 
 /** Conditions of the index `resource_parent`, for filters that are compared with the JSON, too. */
 function ofParents(sql: Queryable, type: ResourceType, filters: readonly Filter[]) {
   return filters.reduce(
-    (before, { property, operator, value }) => {
-      const isText = typeof value === 'string' || typeof value === 'number';
-      if (property !== PARENT_MEMBERS[type] || operator !== 'is' || !isText) return before;
-      const text = String(value);
-      const id = Array.from(text).slice(0, PARENT_CHARACTERS).join('');
-      const flag = FLAGS[text];
-      if (flag === undefined) return sql`${before} and r.parent_id = ${id}`;
-      return sql`${before} and (r.parent_id = ${id} or r.parent_id = ${flag})`;
+    (before, filter) => {
+      if (filter.property !== PARENT_MEMBERS[type]) return before;
+      const ids: string[] = [];
+      for (const { operator, value } of conditionsOf(filter)) {
+        const isText = typeof value === 'string' || typeof value === 'number';
+        if (operator !== 'is' || !isText) return before;
+        ids.push(...spellingsOf(value).map((text) => Array.from(text).slice(0, PARENT_CHARACTERS).join('')));
+      }
+      return sql`${before} and r.parent_id = any(${ids}::text[])`;
     },
     sql``,
   );
 }
 
-const isIdRange = ({ property, operator }: Filter): boolean =>
-  property === 'id' && (operator === 'greaterthan' || operator === 'lessthan');
+const isIdRange = (filter: Filter): filter is Condition & { operator: Range } =>
+  filter.property === 'id' && isRange(filter.operator);
 
 /**
  * Halcyon makes resources of these types once, at the time of `modified_at` and with an id of that time: their order is that of dates,
@@ -96,7 +101,9 @@ const isDatedById = (type: ResourceType): boolean => internalProperties(type) !=
 function whereOf(sql: Queryable, collection: Collection, filters: readonly Filter[]) {
   const dated = isDatedById(collection.type) ? { date_created: sql`r.modified_at` } : {};
   const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated };
-  const ranges = filters.filter(isIdRange).reduce((before, range) => sql`${before}${idRange(sql, range)}`, sql``);
+  const ranges = filters
+    .filter(isIdRange)
+    .reduce((before, { operator, value }) => sql`${before}${idRange(sql, operator, String(value))}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
   const chosen = sql`${inCollection(sql, collection)}${ranges}${ofParents(sql, collection.type, filters)}`;
   return sql`${chosen}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
@@ -126,9 +133,7 @@ function idsOfDates(sql: Queryable, type: ResourceType, filters: readonly Filter
   const days = isDatedById(type) ? daysWithin(filters, 'date_created') : undefined;
   if (days === undefined) return sql``;
   const { from, to } = idsOfDays(days);
-  const beyond = (operator: 'greaterthan' | 'lessthan', id: number) =>
-    idRange(sql, { property: 'id', operator, value: String(id) });
-  return sql`${beyond('greaterthan', from - 1)}${beyond('lessthan', to)}`;
+  return sql`${idRange(sql, 'greaterthanorequal', String(from))}${idRange(sql, 'lessthan', String(to))}`;
 }
 
 /** The total of a list and the ids of a page of it, in order. */
@@ -229,7 +234,7 @@ export async function listEmbedded(
       cross join lateral json_each(
         case json_typeof(owner.body -> '_embedded') when 'object' then owner.body -> '_embedded' else '{}' end
       ) with ordinality e (key, value, n)
-      where e.key = ${key.rel} or right(e.key, length(${key.rel}::text) + 1) = ':' || ${key.rel}::text
+      where ${isNamed(sql, sql`e.key`, key.rel)}
       order by e.n
       limit 1
     ), found as materialized (

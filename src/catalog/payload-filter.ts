@@ -1,19 +1,28 @@
 /**
  * Filters of webhooks: `total_order:greaterthan=100&currency_code=EUR`, compiled to a predicate over a published resource. A
- * condition has the result of the same filter of a list in SQL (`db/list-conditions.ts`, `db/open-listing.ts`), in a database whose
+ * filter has the result of the same filter of a list in SQL (`db/list-conditions.ts`, `db/open-listing.ts`), in a database whose
  * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ. Only patterns
  * are limited to the first characters of a text.
  */
 import { createHash } from 'node:crypto';
 import { ExactNumber, ZERO, parseExact, plus, readDecimal } from '#core/exact-number.ts';
-import type { Comparisons, Filter } from '#core/listing.ts';
+import {
+  conditionsOf,
+  isRange,
+  stepsOf,
+  timesOf,
+  type Comparisons,
+  type Condition,
+  type Filter,
+  type Range,
+} from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { codePoints } from '#core/text.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
-import { readConditions } from '#hypermedia/filter.ts';
+import { OPERATORS, readFilters } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
-import { embeddedUnder, isObject, withoutPrefix, type JsonObject } from './resource-document.ts';
+import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
 import { isEncoded } from './shape.ts';
 
@@ -110,16 +119,11 @@ function momentOf(value: Value | undefined): number {
   return fraction === undefined ? ms : ms + Math.round(Number(fraction) * 1e6) / 1e3;
 }
 
-const SECOND_MS = 1_000;
-
 /** Compares dates to the second, as they are shown. */
-function momentTest(operator: Filter['operator'], value: Date): (ms: number) => boolean {
-  const fromMs = Math.floor(value.getTime() / SECOND_MS) * SECOND_MS;
-  const toMs = fromMs + SECOND_MS;
-  if (operator === 'greaterthan') return (ms) => ms >= toMs;
-  if (operator === 'lessthan') return (ms) => ms < fromMs;
-  if (operator === 'is') return (ms) => ms >= fromMs && ms < toMs;
-  return (ms) => !(ms >= fromMs && ms < toMs);
+function momentTest(condition: Condition, value: Date): (ms: number) => boolean {
+  const { fromMs, beforeMs } = timesOf(condition, value);
+  const isWithin = (ms: number): boolean => ms >= fromMs && ms < beforeMs;
+  return condition.operator === 'not' ? (ms) => !isWithin(ms) : isWithin;
 }
 
 /** Returns the text in lower case, letter by letter as in SQL: of these two, JavaScript's depends on their neighbours or has two. */
@@ -204,35 +208,30 @@ function numberTest(wanted: number): (value: Value | undefined) => boolean {
 
 type Member = (payload: Payload) => Value | undefined;
 
-/** Returns the value that a JSON Pointer (RFC 6901) leads to. Below `_embedded` a relation has its name with or without a prefix. */
-function pointedBy(pointer: string): Member {
-  const steps = pointer
-    .slice(1)
-    .split('/')
-    .map((step, at, all) => ({
-      name: step.replaceAll('~1', '/').replaceAll('~0', '~'),
-      index: /^(?:0|[1-9][0-9]*)$/.test(step) ? Number(step) : -1,
-      isRelation: all[at - 1] === '_embedded',
-    }));
+function memberAt(property: string): Member {
+  if (property === 'id') return ({ id }) => id;
+  const steps = stepsOf(property);
   return ({ resource }) => {
     let value: Value | undefined = resource;
     for (const { name, index, isRelation } of steps) {
       if (Array.isArray(value)) value = (value as Value[])[index];
-      else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, withoutPrefix(name));
+      else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, name);
       else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
     }
     return value;
   };
 }
 
-function memberAt(property: string): Member {
-  if (property === 'id') return ({ id }) => id;
-  if (property.startsWith('/')) return pointedBy(property);
-  return ({ resource }) => (Object.hasOwn(resource, property) ? resource[property] : undefined);
-}
+/** The signs of a comparison with the value, for which NaN stands if there is none. */
+const RANGE_TESTS: Readonly<Record<Range, (sign: number) => boolean>> = {
+  greaterthan: (sign) => sign > 0,
+  lessthan: (sign) => sign < 0,
+  greaterthanorequal: (sign) => sign >= 0,
+  lessthanorequal: (sign) => sign <= 0,
+};
 
 /** Returns the test of a text or null. */
-function textTest({ property, operator, value }: Filter): (text: string | null) => boolean {
+function textTest({ property, operator, value }: Condition): (text: string | null) => boolean {
   if (value === null) return operator === 'is' ? (text) => text === null : (text) => text !== null;
   const wanted = String(value);
   if (operator === 'is') return (text) => text === wanted;
@@ -242,30 +241,29 @@ function textTest({ property, operator, value }: Filter): (text: string | null) 
     return operator === 'like' ? (text) => text !== null && matches(text) : (text) => text === null || !matches(text);
   }
   const compare = property === 'id' ? compareIds : compareTexts;
-  return operator === 'greaterthan'
-    ? (text) => text !== null && compare(text, wanted) > 0
-    : (text) => text !== null && compare(text, wanted) < 0;
+  const isInRange = RANGE_TESTS[operator];
+  return (text) => text !== null && isInRange(compare(text, wanted));
 }
 
-function testOf(filter: Filter): Test {
-  const { property, operator, value } = filter;
+function testOf(condition: Condition): Test {
+  const { property, operator, value } = condition;
   const member = memberAt(property);
-  if (property === 'date_modified') {
-    if (!(value instanceof Date)) return () => operator !== 'is';
-    const passes = momentTest(operator, value);
-    return (payload) => passes(payload.modifiedAt.getTime());
-  }
   if (value instanceof Date) {
-    const passes = momentTest(operator, value);
-    return (payload) => passes(momentOf(member(payload)));
+    const passes = momentTest(condition, value);
+    return property === 'date_modified'
+      ? (payload) => passes(payload.modifiedAt.getTime())
+      : (payload) => passes(momentOf(member(payload)));
+  }
+  if (property === 'date_modified') return () => operator !== 'is';
+  if (typeof value === 'number' && isRange(operator)) {
+    const isInRange = RANGE_TESTS[operator];
+    return (payload) => isInRange(compareNumber(member(payload), value));
   }
   if (typeof value === 'number') {
-    if (operator === 'greaterthan') return (payload) => compareNumber(member(payload), value) > 0;
-    if (operator === 'lessthan') return (payload) => compareNumber(member(payload), value) < 0;
     const equals = numberTest(value);
     return operator === 'is' ? (payload) => equals(member(payload)) : (payload) => !equals(member(payload));
   }
-  const passes = textTest(filter);
+  const passes = textTest(condition);
   return (payload) => passes(textOf(member(payload), payload.texts));
 }
 
@@ -280,21 +278,21 @@ function notationFaults(text: string): Fault[] {
     .split('&')
     .filter((condition) => condition !== '' && (!condition.includes('=') || /^[^=]*[<>!]=/.test(condition)))
     .map((condition) =>
-      fault(`${condition} must be written as name=value, name:not=…, name:greaterthan=…, name:lessthan=… or name:in=…`),
+      fault(
+        `${condition} must be written as name=value or name:operator=value; possible operators: ${OPERATORS.join(', ')}`,
+      ),
     );
 }
 
-/** Parses a filter, and returns its conditions or the faults. Of the filters of a condition, one must match. */
-function parse(text: string): { conditions: Filter[][]; faults: Fault[] } {
+/** Parses a filter, and returns its conditions or the faults. */
+function parse(text: string): { filters: Filter[]; faults: Fault[] } {
   const found: Fault[] = [];
-  const comparable = { properties: PROPERTIES, isOpen: true, isPayload: true } as const;
-  const conditions = readConditions(new URLSearchParams(text), [], comparable, found);
+  const filters = readFilters(new URLSearchParams(text), [], { properties: PROPERTIES, isOpen: true }, found);
   const faults = found.map(({ message }) => fault(message));
   faults.push(...notationFaults(text));
   if (!isEncoded(text)) faults.push(fault('must be percent-encoded UTF-8'));
-  else if (conditions.length + faults.length === 0)
-    faults.push(fault('must have a condition such as currency_code=EUR'));
-  return { conditions, faults };
+  else if (filters.length + faults.length === 0) faults.push(fault('must have a condition such as currency_code=EUR'));
+  return { filters, faults };
 }
 
 /**
@@ -314,14 +312,13 @@ export function payloadFilterFaults(text: string): Fault[] {
   return [...parse(text).faults, ...zoneFaults(text)];
 }
 
-/** Returns the query of a list with the resources that pass the filter; undefined if lists cannot compare like this. */
+/** Returns the query of a list with the resources that pass the filter; undefined if it names a property that the list does not have. */
 export function listQueryOf(text: string, type: ResourceType): string | undefined {
   const [query, closed] = [new URLSearchParams(text), internalProperties(type)];
   const faults: Fault[] = [];
-  readConditions(query, [], { properties: closed ?? PROPERTIES, isOpen: closed === undefined }, faults);
-  // A list reads a pointer as the name of a property.
-  const hasPointer = query.keys().some((name) => name.startsWith('/'));
-  return faults.length > 0 || hasPointer ? undefined : String(query);
+  const properties = closed ?? PROPERTIES;
+  readFilters(query, [], { properties, isOpen: closed === undefined, isPublished: true }, faults);
+  return faults.length > 0 ? undefined : String(query);
 }
 
 /**
@@ -329,8 +326,8 @@ export function listQueryOf(text: string, type: ResourceType): string | undefine
  * compared. The webhook then gets too many events, and the store can still publish.
  */
 export function compileFilter(text: string): PayloadFilter {
-  const tests = parse(text).conditions.map((filters): Test => {
-    const all = filters.map(testOf);
+  const tests = parse(text).filters.map((filter): Test => {
+    const all = conditionsOf(filter).map(testOf);
     return (payload) => all.some((test) => test(payload));
   });
   return (payload) => tests.every((test) => test(payload));

@@ -4,7 +4,7 @@
  * is days behind.
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
-import type { Filter, Listing } from '#core/listing.ts';
+import { conditionsOf, type Filter, type Listing } from '#core/listing.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './list-conditions.ts';
 import type { Queryable } from './pool.ts';
@@ -58,10 +58,13 @@ export async function readDayCounts(
 const KIND_PROPERTIES: ReadonlySet<string> = new Set(['event', 'resource_type', 'action']);
 
 /** Deliveries are counted by `is` and `like` only, which no row without an event matches. */
-const isOfKind = ({ property, operator, value }: Filter, list: 'event' | 'delivery'): boolean =>
-  KIND_PROPERTIES.has(property) &&
-  (operator === 'is' || operator === 'like' || (operator === 'not' && list === 'event')) &&
-  value !== null;
+const isOfKind = (filter: Filter, list: 'event' | 'delivery'): boolean =>
+  conditionsOf(filter).every(
+    ({ property, operator, value }) =>
+      KIND_PROPERTIES.has(property) &&
+      (operator === 'is' || operator === 'like' || (operator === 'not' && list === 'event')) &&
+      value !== null,
+  );
 
 /** The counted rows that filters admit, and the ranges of ids of the days whose rows are not counted. */
 export type KindCounts = DayCounts & { uncounted: readonly { from: number; to: number }[] };

@@ -66,16 +66,17 @@ async function withOffsets(
   properties: Comparisons,
   zone: () => Promise<string | undefined>,
 ): Promise<URLSearchParams> {
-  const isWithout = ([name, value]: readonly [string, string]): boolean =>
-    properties[name.split(':', 1)[0] ?? ''] === 'date' && isLocalDate(value);
-  const parameters = [...query];
-  if (!parameters.some(isWithout)) return query;
+  // There may be several with the operator `in`.
+  const parameters = Array.from(query, ([name, value]) => ({ name, dates: value.split(',') }));
+  const isDate = (name: string): boolean => properties[name.split(':', 1)[0] ?? ''] === 'date';
+  if (!parameters.some(({ name, dates }) => isDate(name) && dates.some(isLocalDate))) return query;
   const timeZone = (await zone()) ?? 'UTC';
+  const withOffset = (date: string): string => {
+    const at = isLocalDate(date) ? parseDate(date, timeZone) : undefined;
+    return at === undefined ? date : formatDate(at, timeZone);
+  };
   return new URLSearchParams(
-    parameters.map(([name, value]) => {
-      const at = isWithout([name, value]) ? parseDate(value, timeZone) : undefined;
-      return [name, at === undefined ? value : formatDate(at, timeZone)];
-    }),
+    parameters.map(({ name, dates }) => [name, (isDate(name) ? dates.map(withOffset) : dates).join(',')]),
   );
 }
 
@@ -118,6 +119,7 @@ export function listing(
       const parsed = readListing(query, {
         properties,
         isOpen,
+        isPublished: described.isOpen === true,
         relations: described.relations?.(request),
       });
       const handled = described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });

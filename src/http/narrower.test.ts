@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assert as checkProperty, constantFrom, date, option, property, record } from 'fast-check';
+import { assert as checkProperty, boolean, constantFrom, date, option, property, record } from 'fast-check';
 import { parseDate } from '#hypermedia/date.ts';
-import type { Filter } from '#core/listing.ts';
+import { RANGES, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
 import { errorDocument } from './errors.ts';
 import { TooWide, withNarrower } from './narrower.ts';
@@ -15,7 +15,7 @@ const fields = [{ name: 'date_created:greaterthan', kind: 'date' }] as const;
 /** Returns the query of the offer for a search with this query; undefined if there is none. */
 function offerFor(text: string): URLSearchParams | undefined {
   const query = new URLSearchParams(text);
-  const filters = (['greaterthan', 'lessthan', 'is'] as const).flatMap((operator): Filter[] => {
+  const filters = (['is', ...RANGES] as const).flatMap((operator): Filter[] => {
     const value = parseDate(query.get(operator === 'is' ? 'date_created' : `date_created:${operator}`) ?? '');
     return value === undefined ? [] : [{ property: 'date_created', operator, value }];
   });
@@ -36,19 +36,25 @@ test('a search without dates is offered for the last week, from its first page o
 test('a search of a range of dates is offered for its newer half, until the range is an hour', () => {
   const instants = date({ min: new Date('2020-01-01'), max: now, noInvalidDate: true });
   checkProperty(
-    property(record({ from: instants, to: option(instants, { nil: undefined }) }), ({ from, to }) => {
-      const query = new URLSearchParams({ 'date_created:greaterthan': from.toISOString() });
-      if (to !== undefined) query.set('date_created:lessthan', to.toISOString());
-      const end = to ?? now;
-      let begin = from.getTime();
-      for (let offer = offerFor(query.toString()); offer; offer = offerFor(offer.toString())) {
-        const next = parseDate(offer.get('date_created:greaterthan') ?? '')?.getTime() ?? 0;
-        assert.ok(next > begin && next < end.getTime());
-        assert.equal(offer.get('date_created:lessthan'), query.get('date_created:lessthan'));
-        begin = next;
-      }
-      assert.ok(end.getTime() - begin <= HOUR_MS);
-    }),
+    property(
+      record({ from: instants, to: option(instants, { nil: undefined }), isFirst: boolean() }),
+      ({ from, to, isFirst }) => {
+        const query = new URLSearchParams({
+          [`date_created:${isFirst ? 'greaterthanorequal' : 'greaterthan'}`]: from.toISOString(),
+        });
+        const last = `date_created:lessthan${isFirst ? 'orequal' : ''}`;
+        if (to !== undefined) query.set(last, to.toISOString());
+        const end = to ?? now;
+        let begin = from.getTime();
+        for (let offer = offerFor(query.toString()); offer; offer = offerFor(offer.toString())) {
+          const next = parseDate(offer.get('date_created:greaterthan') ?? '')?.getTime() ?? 0;
+          assert.ok(next > begin && next < end.getTime());
+          assert.equal(offer.get(last), query.get(last));
+          begin = next;
+        }
+        assert.ok(end.getTime() - begin <= HOUR_MS);
+      },
+    ),
   );
 });
 

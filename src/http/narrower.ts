@@ -24,13 +24,16 @@ export class TooWide extends Problem {
  * is an hour or shorter.
  */
 function narrowerFrom(filters: readonly Filter[], property: string, now: Date): Date | undefined {
-  const dateOf = (operator: Filter['operator']): number | undefined => {
-    const found = filters.find((filter) => filter.property === property && filter.operator === operator);
-    return found?.value instanceof Date ? found.value.getTime() : undefined;
-  };
-  if (dateOf('is') !== undefined) return undefined;
-  const [from, to] = [dateOf('greaterthan'), dateOf('lessthan') ?? now.getTime()];
-  if (from === undefined) return new Date(to - FIRST_OFFER_MS);
+  const ofDate = filters.filter((filter) => filter.property === property);
+  const datesOf = (...operators: Filter['operator'][]): number[] =>
+    ofDate.flatMap(({ operator, value }) =>
+      operators.includes(operator) && value instanceof Date ? [value.getTime()] : [],
+    );
+  if (ofDate.some(({ operator }) => operator === 'in') || datesOf('is').length > 0) return undefined;
+  const from = Math.max(...datesOf('greaterthan', 'greaterthanorequal'));
+  const before = Math.min(...datesOf('lessthan', 'lessthanorequal'));
+  const to = before === Infinity ? now.getTime() : before;
+  if (from === -Infinity) return new Date(to - FIRST_OFFER_MS);
   return to - from > HOUR_MS ? new Date((from + to) / 2) : undefined;
 }
 

@@ -282,7 +282,7 @@ export function refreshOf(
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
 
 /** Fields of dates; a text that looks like a date stays as it is. */
-const DATED = /:(?:greaterthan|lessthan)$/;
+const DATED = /:(?:greater|less)than(?:orequal)?$/;
 
 function inZone(name: string, value: string, timeZone: string): string {
   if (!DATED.test(name) || !LOCAL.test(value)) return value;

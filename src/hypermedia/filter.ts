@@ -1,22 +1,36 @@
 /**
- * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty
- * value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*` and `\`. Filters of webhooks also have
- * `name:in=a,b`, and JSON Pointers as names.
+ * Filters: `name=x`, `name=*part*`, `name:not=x`, `name:in=a,b`, `name:isnull=1`, `date_created:greaterthan=…`,
+ * `date_created:lessthanorequal=…`. An empty value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*`
+ * and `\`, and in the values of `in` `\,` is a comma. A member of a member of published JSON is named by a JSON Pointer (RFC 6901).
  */
 import { isLonger } from '#core/text.ts';
-import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
+import {
+  isPointer,
+  isRange,
+  RANGES,
+  stepsOf,
+  type Comparison,
+  type Comparisons,
+  type Condition,
+  type Filter,
+  type Range,
+} from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { parseDate } from './date.ts';
 import { onlyValue, otherNames, unknownParameter } from './paging.ts';
 
 const FILTERS_MAX = 20;
+/** Of `in`; a filter of a webhook, of 1,000 characters, has fewer. */
+const VALUES_MAX = 500;
 const TEXT_CHARACTERS_MAX = 1_000;
+/** More than lead to a member of the deepest resource. */
+const STEPS_MAX = 32;
 
 /**
- * Properties that can be compared; with `isOpen` also any other name. `isPayload`: also members of members by a JSON Pointer
- * (RFC 6901), and the operator `in`.
+ * Properties that can be compared; with `isOpen` also any other name. `isPublished`: the items are published JSON, whose members of
+ * members are compared, too: without `isOpen` those below properties that cannot be compared themselves.
  */
-export type Comparable = { properties: Comparisons; isOpen: boolean; isPayload?: true };
+export type Comparable = { properties: Comparisons; isOpen: boolean; isPublished?: boolean };
 
 /** `open`: the type of the values is not known. */
 type ComparisonKind = Comparison | 'open' | undefined;
@@ -26,22 +40,31 @@ const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
 /** Parameters of every collection, supported or not, and members of a representation that are not properties. */
 const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom', '_links', '_embedded']);
 
-const POINTER = /^(?:\/(?:[^~/]|~[01])*)+$/;
-const isPointer = (name: string): boolean => name.startsWith('/');
+const POINTER = /^(?:\/(?:[^~/\p{Cc}]|~[01])*)+$/u;
+
+function isPossiblePointer(name: string, { properties, isOpen }: Comparable): boolean {
+  if (!POINTER.test(name) || isLonger(name, TEXT_CHARACTERS_MAX)) return false;
+  const [{ name: first } = { name: '' }, ...more] = stepsOf(name);
+  if (more.length >= STEPS_MAX) return false;
+  return isOpen || (more.length > 0 && Object.hasOwn(properties, first) && properties[first] === 'none');
+}
 
 /** Returns how a property is compared; undefined for an unknown property. */
-export function comparisonOf(name: string, { properties, isOpen, isPayload }: Comparable): ComparisonKind {
-  if (isPayload && isPointer(name)) return POINTER.test(name) ? 'open' : undefined;
+export function comparisonOf(name: string, comparable: Comparable): ComparisonKind {
+  const { properties, isOpen, isPublished = isOpen } = comparable;
+  if (isPointer(name)) return isPublished && isPossiblePointer(name, comparable) ? 'open' : undefined;
   if (Object.hasOwn(properties, name)) return properties[name];
   return isOpen && OPEN_NAME.test(name) && !RESERVED.has(name) ? 'open' : undefined;
 }
 
 /** Returns the names of properties to filter by, for messages. */
-export function comparableNames({ properties, isOpen, isPayload }: Comparable): string[] {
+export function comparableNames({ properties, isOpen, isPublished = isOpen }: Comparable): string[] {
+  const names = Object.keys(properties);
+  const structured = names.filter((name) => properties[name] === 'none');
   return [
-    ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
-    ...(isOpen ? [isPayload ? 'any other property of the resource' : 'any other property of the items'] : []),
-    ...(isPayload ? ['a JSON Pointer such as /_embedded/svc:items/0/code'] : []),
+    ...names.filter((name) => properties[name] !== 'none'),
+    ...(isOpen ? ['any other property', 'a JSON Pointer such as /_embedded/svc:items/0/code'] : []),
+    ...(isPublished && !isOpen ? structured.map((name) => `a JSON Pointer below /${name}`) : []),
   ];
 }
 
@@ -56,9 +79,14 @@ export function notComparable(
   return { code: 'invalid_parameter', message, field };
 }
 
-const OPERATORS = ['not', 'greaterthan', 'lessthan'] as const;
-type Operator = 'is' | (typeof OPERATORS)[number];
-const PAYLOAD_OPERATORS = [...OPERATORS, 'in'] as const;
+/** The ends of names of parameters; without one, a value is compared for equality. */
+export const OPERATORS = ['not', 'in', ...RANGES, 'isnull'] as const;
+type Operator = 'is' | 'not' | Range;
+
+/** Returns the operators of a kind of comparison: a boolean is not less than another one. */
+export function operatorsOf(comparison: ComparisonKind): readonly (typeof OPERATORS)[number][] {
+  return comparison === 'boolean' ? OPERATORS.filter((operator) => !isRange(operator)) : OPERATORS;
+}
 
 const NUMBER = /^-?\d{1,16}(?:\.\d{1,10})?$/;
 
@@ -73,8 +101,6 @@ const textOf = (text: string): string | undefined =>
   isLonger(text, TEXT_CHARACTERS_MAX) || text.includes('\0') ? undefined : text;
 
 const unescapeWildcards = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
-
-const isRange = (operator: Operator | 'in'): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
 /**
  * Parses a value of unknown type as a number or date if possible. For equality a number must have its default spelling,
@@ -93,7 +119,7 @@ const READERS = {
   boolean: (text: string) => (Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined),
   date: (text: string) => parseDate(text),
   open: parseOpenValue,
-} as const satisfies Record<string, (text: string, operator: Operator) => Filter['value'] | undefined>;
+} as const satisfies Record<string, (text: string, operator: Operator) => Condition['value'] | undefined>;
 type ValueKind = keyof typeof READERS;
 
 const TEXT_EXPECTED = `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`;
@@ -113,10 +139,10 @@ const TEXTS: ReadonlySet<ValueKind> = new Set(['text', 'filterOnly', 'open']);
 const WILDCARD = /(?<!\\)(?:\\\\)*\*/;
 
 /**
- * Returns the filter, or undefined for an invalid value. An empty value ("not set") cannot be compared by greater or
+ * Returns the condition, or undefined for an invalid value. An empty value ("not set") cannot be compared by greater or
  * less.
  */
-function filterOf(property: string, operator: Operator, text: string, valueKind: ValueKind): Filter | undefined {
+function conditionOf(property: string, operator: Operator, text: string, valueKind: ValueKind): Condition | undefined {
   if (text === '') return isRange(operator) ? undefined : { property, operator, value: null };
   const isPattern = TEXTS.has(valueKind) && !isRange(operator) && WILDCARD.test(text);
   const value = isPattern ? textOf(text) : READERS[valueKind](text, operator);
@@ -125,69 +151,75 @@ function filterOf(property: string, operator: Operator, text: string, valueKind:
   return { property, operator, value: typeof value === 'string' ? unescapeWildcards(value) : value };
 }
 
-/** Returns the filter that a text property has with this value, which may contain `*`. */
-export function textFilter(property: string, text: string): Filter | undefined {
-  return filterOf(property, 'is', text, 'text');
+/** Returns the condition that a text property has with this value, which may contain `*`. */
+export function textFilter(property: string, text: string): Condition | undefined {
+  return conditionOf(property, 'is', text, 'text');
 }
 
 type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };
 
 /** Splits the name of a parameter. The names in a JSON Pointer may contain colons, so only a known operator ends it. */
-function splitName(name: string, { isPayload }: Comparable): [property: string, operator: string | undefined] {
-  const isPath = isPayload === true && isPointer(name);
-  const at = isPath ? name.lastIndexOf(':') : name.indexOf(':');
-  if (at === -1) return [name, undefined];
+export function splitName(name: string): [property: string, operator: string | undefined] {
+  const at = isPointer(name) ? name.lastIndexOf(':') : name.indexOf(':');
   const operator = name.slice(at + 1);
-  if (isPath && !PAYLOAD_OPERATORS.some((known) => known === operator)) return [name, undefined];
-  return [name.slice(0, at), operator];
+  const isWhole = at === -1 || (isPointer(name) && !OPERATORS.some((known) => known === operator));
+  return isWhole ? [name, undefined] : [name.slice(0, at), operator];
 }
 
 /** Commas after an even number of backslashes; `\,` is a comma within a value. */
 const SEPARATOR = /(?<=(?:^|[^\\])(?:\\\\)*),/;
 
-const valuesOf = (text: string): string[] => text.split(SEPARATOR).map((value) => value.replaceAll('\\,', ','));
+const valuesOf = (text: string): string[] => [
+  ...new Set(text.split(SEPARATOR).map((value) => value.replaceAll('\\,', ','))),
+];
 
-/**
- * Returns the filters of one parameter, one of which must match, or a fault. There are several only with the operator
- * `in`.
- */
+/** Returns the filter of one parameter, or a fault. */
 function readFilter(
   name: string,
   { query, reserved, comparable }: FilterContext,
   faults: Fault[],
-): Filter[] | Fault | undefined {
-  const [property, operatorName] = splitName(name, comparable);
+): Filter | Fault | undefined {
+  const [property, operatorName] = splitName(name);
   const comparison = comparisonOf(property, comparable);
-  if (comparison === undefined) return unknownParameter(name, [...reserved, ...comparableNames(comparable)]);
-  if (comparison === 'none') return notComparable(property, name, comparableNames(comparable));
-  const operators = comparable.isPayload ? PAYLOAD_OPERATORS : OPERATORS;
-  const operator = operatorName === undefined ? 'is' : operators.find((known) => known === operatorName);
-  const isPossible = operator !== undefined && !(comparison === 'boolean' && isRange(operator));
-  if (!isPossible) {
-    const possible = comparison === 'boolean' ? ['not'] : operators;
+  const names = comparableNames(comparable);
+  const { isOpen, isPublished = isOpen } = comparable;
+  if (isPointer(property) && !isPublished)
+    return notComparable(property, name, names, 'filter this list, which is not one of published resources');
+  if (comparison === undefined) return unknownParameter(name, [...reserved, ...names]);
+  if (comparison === 'none') return notComparable(property, name, names);
+  const possible = operatorsOf(comparison);
+  const operator = operatorName === undefined ? 'is' : possible.find((known) => known === operatorName);
+  if (operator === undefined)
     return unknownParameter(name, [property, ...possible.map((word) => `${property}:${word}`)]);
-  }
   const text = onlyValue(query, name, faults);
   if (text === undefined) return undefined;
-  const filters =
-    operator === 'in'
-      ? valuesOf(text).map((value) => filterOf(property, 'is', value, comparison))
-      : [filterOf(property, operator, text, comparison)];
-  const message = `${name} must be ${text === '' ? 'followed by a value to compare with' : EXPECTED[comparison]}`;
-  const valid = filters.filter((filter) => filter !== undefined);
-  return valid.length === filters.length ? valid : { code: 'invalid_parameter', message, field: name };
+  const invalidValue = (expected: string): Fault => {
+    return { code: 'invalid_parameter', message: `${name} must be ${expected}`, field: name };
+  };
+  if (operator === 'isnull') {
+    const isNull = READERS.boolean(text);
+    if (isNull === undefined) return invalidValue(EXPECTED.boolean);
+    return { property, operator: isNull ? 'is' : 'not', value: null };
+  }
+  if (operator !== 'in') {
+    const expected = text === '' ? 'followed by a value to compare with' : EXPECTED[comparison];
+    return conditionOf(property, operator, text, comparison) ?? invalidValue(expected);
+  }
+  const values = valuesOf(text);
+  if (values.length > VALUES_MAX) return invalidValue(`at most ${VALUES_MAX} values, separated by commas`);
+  const conditions = values.map((value) => conditionOf(property, 'is', value, comparison));
+  const valid = conditions.filter((condition) => condition !== undefined);
+  if (valid.length < conditions.length) return invalidValue(`values separated by commas, each ${EXPECTED[comparison]}`);
+  return { property, operator, value: valid };
 }
 
-/**
- * Parses every parameter that is not in `reserved` as a condition, and adds faults. Of the filters of a condition, one must
- * match.
- */
-export function readConditions(
+/** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
+export function readFilters(
   query: URLSearchParams,
   reserved: readonly string[],
   comparable: Comparable,
   faults: Fault[],
-): Filter[][] {
+): Filter[] {
   const names = otherNames(query, reserved);
   if (names.length > FILTERS_MAX) {
     faults.push({
@@ -199,18 +231,8 @@ export function readConditions(
   return names.flatMap((name) => {
     const read = readFilter(name, { query, reserved, comparable }, faults);
     if (read === undefined) return [];
-    if (Array.isArray(read)) return [read];
+    if ('operator' in read) return [read];
     faults.push(read);
     return [];
   });
-}
-
-/** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
-export function readFilters(
-  query: URLSearchParams,
-  reserved: readonly string[],
-  comparable: Comparable,
-  faults: Fault[],
-): Filter[] {
-  return readConditions(query, reserved, comparable, faults).flat();
 }

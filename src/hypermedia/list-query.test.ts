@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Filter } from '#core/listing.ts';
+import { conditionsOf, type Condition, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
+import { OPERATORS } from './filter.ts';
 import { readListing, type Listable } from './list-query.ts';
 
 const things: Listable = {
@@ -76,12 +77,68 @@ const typed: [string, Filter['operator'], Filter['value']][] = [
   ['date_created:lessthan=2026-11-20T16:05:03-01:30', 'lessthan', new Date('2026-11-20T17:35:03Z')],
   ['date_created:not=2026-11-20T16:05:03.250Z', 'not', new Date('2026-11-20T16:05:03.250Z')],
   ['date_created=2026-11-20T16:05', 'is', new Date('2026-11-20T16:05:00Z')],
+  ['date_created:greaterthanorequal=2026-11-20', 'greaterthanorequal', new Date('2026-11-20T00:00:00Z')],
+  ['id:lessthanorequal=7', 'lessthanorequal', 7],
+  ['id:isnull=1', 'is', null],
+  ['is_active:isnull=true', 'is', null],
+  ['name:isnull=0', 'not', null],
+  ['date_created:isnull=false', 'not', null],
 ];
 for (const [query, operator, value] of typed) {
   test(`${query} compares with a value of the property's own kind`, () => {
     assert.deepEqual(filters(query), [{ property: query.split(/[:=]/)[0], operator, value }]);
   });
 }
+
+const alternatives: [string, [Condition['operator'], Condition['value']][]][] = [
+  [
+    'id:in=7,-1.5,',
+    [
+      ['is', 7],
+      ['is', -1.5],
+      ['is', null],
+    ],
+  ],
+  ['is_active:in=1,true,0', [1, true, 0].map((value) => ['is', Boolean(value)])],
+  [
+    String.raw`name:in=a\,b,c*,a\,b,\*`,
+    [
+      ['is', 'a,b'],
+      ['like', 'c*'],
+      ['is', '*'],
+    ],
+  ],
+  [
+    'date_created:in=2026-11-20,2026-11-21T10:00Z',
+    [
+      ['is', new Date('2026-11-20T00:00Z')],
+      ['is', new Date('2026-11-21T10:00Z')],
+    ],
+  ],
+  ['name:in=', [['is', null]]],
+];
+for (const [query, expected] of alternatives) {
+  test(`${query} has one condition for each of its values`, () => {
+    const property = query.split(':')[0] ?? '';
+    const value = expected.map(([operator, one]) => ({ property, operator, value: one }));
+    assert.deepEqual(filters(query), [{ property, operator: 'in', value }]);
+  });
+}
+
+const many = (count: number, part: (n: number) => string, by: string) =>
+  Array.from({ length: count }, (_, n) => part(n)).join(by);
+
+test('a query may have 20 filters, and each of them 500 values', () => {
+  assert.equal(
+    filters(
+      many(20, (n) => `x${n}=1`, '&'),
+      open,
+    ).length,
+    20,
+  );
+  const [filter] = filters(`id:in=${many(500, (n) => String(n), ',')}`);
+  assert.equal(filter === undefined ? 0 : conditionsOf(filter).length, 500);
+});
 
 test('several operators narrow one property', () => {
   const range = filters('id:greaterthan=1&id:lessthan=9&id:not=5');
@@ -94,9 +151,6 @@ test('several operators narrow one property', () => {
     ],
   );
 });
-
-const many = (count: number, part: (n: number) => string, by: string) =>
-  Array.from({ length: count }, (_, n) => part(n)).join(by);
 
 const refused: [string, string[]][] = [
   ['colour=red', ['colour unknown_parameter']],
@@ -130,6 +184,17 @@ const refused: [string, string[]][] = [
   ['id=9007199254740993', ['id invalid_parameter']],
   ['id=1e3', ['id invalid_parameter']],
   ['id:greaterthan=', ['id:greaterthan invalid_parameter']],
+  ['id:greaterthanorequal=', ['id:greaterthanorequal invalid_parameter']],
+  ['id:in=1,x', ['id:in invalid_parameter']],
+  ['is_active:lessthanorequal=1', ['is_active:lessthanorequal unknown_parameter']],
+  ['name:isnull=yes', ['name:isnull invalid_parameter']],
+  ['name:isnull=', ['name:isnull invalid_parameter']],
+  ['name:in=a&name:in=b', ['name:in duplicate_parameter']],
+  [`id:in=${many(501, (n) => String(n), ',')}`, ['id:in invalid_parameter']],
+  [`name:in=a,${'x'.repeat(1_001)}`, ['name:in invalid_parameter']],
+  ['/name=x', ['/name invalid_parameter']],
+  ['/key/x:in=1,2', ['/key/x:in invalid_parameter']],
+  ['order=/key/x', ['order unknown_property']],
   ['is_active=yes', ['is_active invalid_parameter']],
   ['is_active:lessthan=1', ['is_active:lessthan unknown_parameter']],
   ['date_created=2026-02-30', ['date_created invalid_parameter']],
@@ -164,6 +229,33 @@ test('a message lists the possible values', () => {
   assert.throws(() => read('colour=red'), /"colour".*offset, limit, order, fields, id, name, date_created, is_active$/);
   assert.throws(() => read('order=colour'), /"colour".*id, name, date_created, is_active$/);
   assert.throws(() => read('fields=colour'), /"colour".*id, name, date_created, is_active, key$/);
+});
+
+test('a message names the operators, and the lists that have JSON Pointers', () => {
+  assert.throws(() => read('name:like=x'), /name, name:not, name:in, .*, name:lessthanorequal, name:isnull$/);
+  assert.throws(() => read('is_active:lessthan=1'), /is_active, is_active:not, is_active:in, is_active:isnull$/);
+  assert.throws(() => read('/name/x=1'), /list, which is not one of published resources; possible: id, name/);
+});
+
+const published: Listable = { ...things, isPublished: true };
+
+test('a pointer leads to any member of published JSON, and in a closed list to those below its structured properties', () => {
+  for (const pointer of ['/key/x', '/key', '/name/x', '/_embedded/svc:items/0/a~1b~0', '/'])
+    for (const operator of ['', ':not', ':in', ':lessthanorequal', ':isnull']) {
+      const [filter] = filters(`${pointer}${operator}=1`, open);
+      assert.equal(filter?.property, pointer);
+    }
+  assert.deepEqual(filters('/key/x:lessthanorequal=1', published), [
+    { property: '/key/x', operator: 'lessthanorequal', value: 1 },
+  ]);
+  assert.deepEqual(read('order=/key/x desc', published).listing.order, [{ property: '/key/x', descending: true }]);
+  for (const pointer of ['/key', '/name/x', '/other/x', '/'])
+    assert.deepEqual(faults(`${pointer}=1`, published), [`${pointer} unknown_parameter`]);
+  assert.throws(() => read('/other/x=1', published), /a JSON Pointer below \/key$/);
+  const long = '/a'.repeat(33);
+  for (const pointer of ['/a~2', '/~', '/a\0', '/a\n', long, `/${'x'.repeat(1_000)}`])
+    assert.deepEqual(faults(`${encodeURIComponent(pointer)}=1`, open).length, 1, pointer);
+  assert.deepEqual(filters(`${long.slice(2)}=1`, open).length, 1);
 });
 
 test('zoom is no property of an open collection without relations', () => {
@@ -220,8 +312,10 @@ const names = [
   'key',
   'total',
   '__proto__',
+  '/key/x',
+  '/_embedded/svc:items/0',
 ];
-const ends = ['', ':', ':not', ':greaterthan', ':lessthan', ':toString'];
+const ends = ['', ':', ':toString', ...OPERATORS.map((operator) => `:${operator}`)];
 const value = fc.oneof(
   fc.string({ unit: 'grapheme' }),
   fc.constantFrom(
@@ -248,7 +342,7 @@ const pair = fc.tuple(
 );
 
 /** What PostgreSQL accepts as a value. */
-function isSound({ value: found }: Filter): boolean {
+function isSound({ value: found }: Condition): boolean {
   if (typeof found === 'number') return Math.abs(found) <= Number.MAX_SAFE_INTEGER;
   if (typeof found === 'string') return found !== '' && !found.includes('\0') && found.length <= 2_000;
   return found instanceof Date ? /^[0-9]{4}-/.test(found.toISOString()) : true;
@@ -259,7 +353,7 @@ test('any query gives a listing or a 400, and nothing else', () => {
     fc.property(fc.array(pair, { maxLength: 6 }), fc.constantFrom(things, open), (pairs, listable) => {
       try {
         const { listing } = readListing(new URLSearchParams(pairs), listable);
-        assert.ok(listing.filters.every(isSound));
+        assert.ok(listing.filters.flatMap(conditionsOf).every(isSound));
       } catch (error) {
         assert.ok(error instanceof Problem && error.status === 400 && error.faults.length > 0, String(error));
       }

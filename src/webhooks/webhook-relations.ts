@@ -141,7 +141,7 @@ export const webhookChapter: Chapter = {
       rel: 'passing',
       title: 'The resources that pass the filter of a webhook',
       about:
-        'The latest versions of the resources whose events the webhook is sent now. Absent without a filter, and with one that has a JSON Pointer or the operator in, which lists do not have.',
+        'The latest versions of the resources whose events the webhook is sent now. Absent without a filter, and with one that names a property that the list does not have.',
       paths: ['/stores/:store_id/:collection'],
     },
     {

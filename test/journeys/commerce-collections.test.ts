@@ -1,6 +1,7 @@
 /** The collections of published resources and of embedded ones: pages, order, filters, zoom. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RANGES } from '#core/listing.ts';
 import { startTestApp } from '../setup/app.ts';
 import { openSecondStore } from '../setup/second-store.ts';
 
@@ -127,6 +128,18 @@ const found: readonly (readonly [query: string, ids: readonly unknown[]])[] = [
   ['?date_created=2026-11-03T11:00:00%2B0100', [9]],
   ['?date_modified:greaterthan=2026-11-21', [1, 10, 11]],
   ['?total:greaterthan=7&is_test:not=1&order=total', ['B-7', 10]],
+  ['?id:greaterthanorequal=9&id:lessthanorequal=10', [9, 10]],
+  ['?id:in=10,B-7,12', [10, 'B-7']],
+  ['?total:in=20,3,7.50', [1, 10, 'B-7']],
+  ['?zip:in=0123,9*,', [1, 9, 11, 'B-7']],
+  ['?note:isnull=0&total:lessthanorequal=20', [10]],
+  ['?date_modified:in=2026-11-19T10:00Z,2026-11-22T10:00Z', [10, 'B-7']],
+  ['?/_embedded/svc:items/1/name=Comb', [1]],
+  ['?/_embedded/items/0/_embedded/item_options/0/name:in=blue,red', [1]],
+  ['?/_embedded/customer/id:greaterthanorequal=5', ['B-7']],
+  ['?/_embedded/items/-1/name:isnull=0', []],
+  ['?/_embedded/items/01/name:isnull=0', []],
+  ['?order=/_embedded/items/0/price&/total:lessthan=20', [1, 11, 'B-7']],
   ['?colour=red', []],
   ['?unit-price:greaterthan=1', []],
 ];
@@ -165,6 +178,8 @@ const refused: readonly (readonly [query: string, fault: string])[] = [
   ['?my name=3', 'my name unknown_parameter'],
   ['?_embedded=*brush*', '_embedded unknown_parameter'],
   ['?order=_links', 'order unknown_property'],
+  ['?/a~2=1', '/a~2 unknown_parameter'],
+  ['?total:isnull=maybe', 'total:isnull invalid_parameter'],
 ];
 for (const [query, fault] of refused) {
   test(`${query} is rejected`, async () => {
@@ -231,7 +246,7 @@ test('filters on date_modified find what the same filters on any other date find
     return [body['total_items'], (body._embedded['svc:customers'] ?? []).map(({ id }) => id)];
   };
   const bounds = [...moments, '2026-11-21T08:30:00'];
-  for (const operator of ['', ':not', ':greaterthan', ':lessthan'])
+  for (const operator of ['', ':not', ':in', ...RANGES.map((range) => `:${range}`)])
     for (const at of bounds) {
       const filters = (member: string) => [`${member}${operator}=${at}`, 'id:greaterthan=899'];
       assert.deepEqual(await findBy(filters('date_modified')), await findBy(filters('other')), `${operator} ${at}`);
@@ -242,6 +257,10 @@ test('filters on date_modified find what the same filters on any other date find
       const same = [await findBy(filters('date_modified')), await findBy(filters('other'))];
       assert.deepEqual(same[0], same[1], `${from} to ${to}`);
     }
+  for (const first of bounds.slice(3)) {
+    const filters = (member: string) => [`${member}:in=${first},2019-12-31T23:59:59,2026-11-20`, 'id:greaterthan=899'];
+    assert.deepEqual(await findBy(filters('date_modified')), await findBy(filters('other')), first);
+  }
   const ofADay = ['date_modified:greaterthan=2026-11-20T23:59:59', 'date_modified:lessthan=2026-11-22'];
   assert.deepEqual(await findBy(ofADay), ['1', [903]]);
 });
@@ -301,6 +320,8 @@ test('a relation to many is a collection, with zoom, fields, order and filters',
     { name: 'Comb' },
     { name: 'Brush' },
   ]);
+  const filtered = '?/_embedded/item_options/0/name=red&price:in=9,10&order=/_embedded/item_options/0/name';
+  assert.deepEqual((await list(filtered, path)).items, [{ name: 'Brush', price: 9 }]);
   assert.deepEqual(faultsOf((await get(`${path}?zoom=customer`)).body), ['zoom unknown_relation']);
 });
 

@@ -71,6 +71,7 @@ test('a filter finds a number in any spelling', async () => {
     (JSON.parse(await readText(`/customers?${query}`)) as { total_items: string }).total_items;
   assert.equal(await totalOf('score=12.5'), '1');
   assert.equal(await totalOf('score:not=12.5'), '0');
+  assert.equal(await totalOf('score:in=A,12.5,B'), '1');
   assert.equal(await totalOf('score:greaterthan=12.49'), '1');
   assert.equal(await totalOf('grade=1.10'), '1');
   assert.equal(await totalOf('grade=1.1'), '0');

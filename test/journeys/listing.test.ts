@@ -1,6 +1,7 @@
 /** The queries on any collection, shown on webhooks and stores: filters, order, fields, and links to pages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { OPERATORS, operatorsOf } from '#hypermedia/filter.ts';
 import { STORE_PROPERTIES } from '#stores/store-fields.ts';
 import { WEBHOOK_PROPERTIES } from '#webhooks/webhook-fields.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -65,6 +66,20 @@ const filters: [string, number[]][] = [
   ['rate_per_second:greaterthan=5', [3]],
   ['rate_per_second:lessthan=20', [1]],
   ['rate_per_second:lessthan=20.5', [1, 3]],
+  ['rate_per_second:greaterthanorequal=5', [1, 3]],
+  ['rate_per_second:greaterthanorequal=5.5', [3]],
+  ['rate_per_second:lessthanorequal=5', [1]],
+  ['rate_per_second:in=4,5,6.5', [1]],
+  ['rate_per_second:in=20,5', [1, 3]],
+  ['rate_per_second:in=5,', except(3)],
+  ['rate_per_second:isnull=1', except(1, 3)],
+  ['rate_per_second:isnull=false', [1, 3]],
+  ['name:in=Orders,a_b', [1, 6, 10]],
+  ['name:in=*order*,a_b,*%25*', [1, 3, 4, 6, 10]],
+  ['event_resource:in=customer,', except(1)],
+  ['is_active:in=0,1', all],
+  ['is_active:in=false', [2]],
+  ['is_active:isnull=1', []],
   ['rate_per_second=', except(1, 3)],
   ['rate_per_second:not=', [1, 3]],
   // The way a date is shown, the plus not encoded.
@@ -79,6 +94,11 @@ const filters: [string, number[]][] = [
   ['date_created:greaterthan=2026-07-01', all],
   ['date_created:lessthan=2026-07-01', []],
   ['date_created:greaterthan=2026-07-01T10:00:02Z&date_created:lessthan=2026-07-01T10:00:05Z', [3, 4]],
+  ['date_created:greaterthanorequal=2026-07-01T10:00:09Z', [9, 10]],
+  ['date_created:lessthanorequal=2026-07-01T12:00:02+0200', [1, 2]],
+  ['date_created:lessthanorequal=9999-12-31T23:59:59Z', all],
+  ['date_created:in=2026-07-01T10:00:09Z,2026-07-01T10:00:02Z,2026-07-01', [2, 9]],
+  ['date_created:isnull=0', all],
   ['date_created:lessthan=9999-12-31', all],
   // The others have no url, and nothing is sent to them either.
   ['state=inactive', except(1, 3)],
@@ -151,6 +171,10 @@ const refused: [string, string[]][] = [
   ['?order=encryption_key', ['order invalid_parameter']],
   ['?order=events', ['order invalid_parameter']],
   ['?zoom=store', ['zoom unknown_parameter']],
+  [
+    '?/name/x=1&name:isnull=x&id:in=1,x',
+    ['/name/x invalid_parameter', 'name:isnull invalid_parameter', 'id:in invalid_parameter'],
+  ],
   ['?name=a&name=b', ['name duplicate_parameter']],
   ['?name=%ff', ['name malformed_request']],
   [
@@ -214,9 +238,13 @@ for (const { address, rel, properties } of collections) {
     assert.deepEqual(Object.keys(properties), Object.keys(shown));
     for (const [name, comparison] of Object.entries(properties)) {
       const sample = comparison === 'none' ? 'x' : samples[comparison];
-      for (const query of [`order=${name} desc`, `${name}=${sample}`, `${name}:not=${sample}`, `${name}=`]) {
+      const possible: readonly string[] = operatorsOf(comparison);
+      const filtered = OPERATORS.map((operator) => `${name}:${operator}=${operator === 'isnull' ? '1' : sample}`);
+      for (const query of [`order=${name} desc`, `${name}=${sample}`, `${name}=`, ...filtered]) {
         const { status } = await call('GET', `${address}?${query}`);
-        assert.equal(status, comparison === 'none' ? 400 : 200, query);
+        const isPossible =
+          comparison !== 'none' && (!query.includes(':') || possible.includes(/:(\w+)=/.exec(query)?.[1] ?? ''));
+        assert.equal(status, isPossible ? 200 : 400, query);
       }
     }
   });

@@ -25,8 +25,8 @@ import { openPool } from '#db/pool.ts';
 import { listEvents } from '#events/events-sql.ts';
 import { SAMPLE_ID } from '#events/publish/test-event.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
-import type { Filter, Listing, Order } from '#core/listing.ts';
-import { type Owner } from '#webhooks/history/history-sql.ts';
+import { conditionsOf, RANGES, type Condition, type Filter, type Listing, type Order } from '#core/listing.ts';
+import type { Owner } from '#webhooks/history/history-sql.ts';
 import { listAttempts } from '#webhooks/history/attempts-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from '#webhooks/history/deliveries-sql.ts';
 import { amountOf } from '../setup/amount.ts';
@@ -92,6 +92,20 @@ const publishedEvent = record({
     { maxLength: 3 },
   ),
 });
+/** Hours and minutes around the events of a day, some of which have an event in the same second. */
+const time = tuple(integer({ min: 0, max: DAYS }), constantFrom(-1, 0, 1, 5, 8), constantFrom(0, 1, 2)).map(
+  ([day, hours, minutes]) => startOfDay(FIRST + day).getTime() + (hours * 60 + minutes) * 60_000,
+);
+const dateFilter = (operator: Condition['operator'], atMs: number): Condition => ({
+  property: 'date_created',
+  operator,
+  value: new Date(atMs),
+});
+const oneOf = (value: readonly Condition[]): Filter => ({
+  property: value[0]?.property ?? '',
+  operator: 'in',
+  value,
+});
 const anyFilter: Arbitrary<Filter> = oneof(
   constantFrom('pending', 'successful', 'failed').map(
     (value) => ({ property: 'status', operator: 'is', value }) as const,
@@ -100,26 +114,18 @@ const anyFilter: Arbitrary<Filter> = oneof(
   constantFrom(200, 404, 500, null).map((value) => ({ property: 'response_code', operator: 'is', value }) as const),
   constantFrom('*stock*', 'out of *').map((value) => ({ property: 'response_body', operator: 'like', value }) as const),
   // Events are in the first hours of a day.
-  tuple(constantFrom('greaterthan', 'lessthan'), integer({ min: 0, max: DAYS }), constantFrom(-1, 0, 1, 5, 8)).map(
-    ([operator, day, hours]) =>
-      ({
-        property: 'date_created',
-        operator,
-        value: new Date(startOfDay(FIRST + day).getTime() + hours * 3_600_000),
-      }) as const,
-  ),
+  tuple(constantFrom(...RANGES), time).map(([operator, atMs]) => dateFilter(operator, atMs)),
+  array(time, { minLength: 1, maxLength: 3 }).map((times) => oneOf(times.map((atMs) => dateFilter('is', atMs)))),
 );
-const dateFilter = (operator: 'greaterthan' | 'lessthan', atMs: number): Filter => ({
-  property: 'date_created',
-  operator,
-  value: new Date(atMs),
-});
-const isValue = (property: string, value: string): Filter => ({ property, operator: 'is', value });
+const isValue = (property: string, value: string): Condition => ({ property, operator: 'is', value });
 const ofKind: Arbitrary<Filter> = oneof(
   tuple(constantFrom('is', 'not'), constantFrom('transaction/created', 'transaction/modified', 'customer/created')).map(
     ([operator, value]) => ({ property: 'event', operator, value }) as const,
   ),
   constantFrom('transaction/*', '*/created').map((value) => ({ property: 'event', operator: 'like', value }) as const),
+  array(constantFrom('transaction/created', 'customer/created', 'customer/modified'), { minLength: 1 }).map((all) =>
+    oneOf(all.map((value) => isValue('event', value))),
+  ),
   constantFrom('transaction', 'customer').map((value) => isValue('resource_type', value)),
 );
 const ofResource: Arbitrary<Filter[]> = oneof(
@@ -249,28 +255,36 @@ async function insert(
 const matches =
   (filters: readonly Filter[]) =>
   (row: Partial<Delivery> & Pick<Delivery, 'resource' | 'action' | 'at'>): boolean =>
-    filters.every(({ property, operator, value }) => {
-      if (property === 'resource_id') return row.resource === value;
-      if (property === 'resource_type') return typeOf(row.resource) === value;
-      if (property === 'event') {
-        const kind = `${typeOf(row.resource)}/${row.action}`;
-        if (operator === 'like')
-          return String(value).startsWith('*')
-            ? kind.endsWith(String(value).slice(1))
-            : kind.startsWith(String(value).slice(0, -1));
-        return (kind === value) === (operator === 'is');
-      }
-      if (property === 'status') return row.status === value;
-      if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
-      if (property === 'response_code') return row.code === value;
-      if (property === 'response_body') {
-        const body = row.body?.toLowerCase() ?? '';
-        return value === '*stock*' ? body.includes('stock') : body.startsWith('out of ');
-      }
-      // Dates are compared to the second.
-      const [second, limit] = [Math.floor(row.at.getTime() / 1_000), Math.floor((value as Date).getTime() / 1_000)];
-      return operator === 'greaterthan' ? second > limit : second < limit;
-    });
+    filters.every((filter) => conditionsOf(filter).some((condition) => isMet(condition, row)));
+
+function isMet(
+  { property, operator, value }: Condition,
+  row: Partial<Delivery> & Pick<Delivery, 'resource' | 'action' | 'at'>,
+): boolean {
+  if (property === 'resource_id') return row.resource === value;
+  if (property === 'resource_type') return typeOf(row.resource) === value;
+  if (property === 'event') {
+    const kind = `${typeOf(row.resource)}/${row.action}`;
+    if (operator === 'like')
+      return String(value).startsWith('*')
+        ? kind.endsWith(String(value).slice(1))
+        : kind.startsWith(String(value).slice(0, -1));
+    return (kind === value) === (operator === 'is');
+  }
+  if (property === 'status') return row.status === value;
+  if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
+  if (property === 'response_code') return row.code === value;
+  if (property === 'response_body') {
+    const body = row.body?.toLowerCase() ?? '';
+    return value === '*stock*' ? body.includes('stock') : body.startsWith('out of ');
+  }
+  // Dates are compared to the second.
+  const [second, limit] = [Math.floor(row.at.getTime() / 1_000), Math.floor((value as Date).getTime() / 1_000)];
+  if (operator === 'is') return second === limit;
+  if (operator === 'greaterthan' || operator === 'lessthan')
+    return operator === 'greaterthan' ? second > limit : second < limit;
+  return operator === 'greaterthanorequal' ? second >= limit : second <= limit;
+}
 
 type Sorted = Partial<Delivery> & { n?: number } & Pick<Delivery, 'id' | 'resource' | 'action' | 'at'>;
 

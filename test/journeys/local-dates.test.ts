@@ -88,6 +88,9 @@ test('a list has the resources from the midnight of the store on', async () => {
   assert.deepEqual(await found(`date_modified=${DAY}`), ['at']);
   assert.deepEqual(await found(`date_modified:greaterthan=${DAY}`), ['after']);
   assert.deepEqual(await found(`date_modified:not=${DAY}`), ['after', 'before']);
+  assert.deepEqual(await found(`date_modified:in=2026-01-01T00:00Z,${DAY}`), ['at']);
+  assert.deepEqual(await found(`date_modified:lessthanorequal=${DAY}`), ['at', 'before']);
+  assert.deepEqual(await found(`date_modified:greaterthanorequal=${DAY}`), ['after', 'at']);
 });
 
 test('a date that is none in the time zone is a 400, and another store a 404', async () => {

@@ -165,6 +165,7 @@ test('a user is found by any spelling of the address', async () => {
   };
   for (const spelling of [ada.toUpperCase(), ada.replace('.com', '。com')])
     assert.deepEqual(await idsOf(spelling), [adaId]);
+  assert.deepEqual(await idsOf(`other@example.com,${ada.toUpperCase()}`, 'email:in'), [adaId]);
   const others = (await idsOf(ada.toUpperCase(), 'email:not')) ?? [];
   assert.deepEqual([others.length > 0, others.includes(adaId)], [true, false]);
 });

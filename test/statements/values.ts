@@ -20,6 +20,7 @@ const FILTERS: readonly Filter[] = [
   { property: 'date_created', operator: 'is', value: AT },
   { property: 'resource_id', operator: 'is', value: '1' },
   { property: 'date_created', operator: 'lessthan', value: AT },
+  { property: 'date_created', operator: 'in', value: [{ property: 'date_created', operator: 'is', value: AT }] },
 ];
 /** The values of properties and parameters of these names, of which functions do not accept all texts and numbers. */
 const NAMED: Readonly<Record<string, readonly unknown[]>> = {
@@ -60,7 +61,6 @@ export function makersOf(checker: Checker, pool: () => unknown) {
     const name = type.getSymbol()?.name ?? '';
     const [first, second] = (type.isTypeReference() ? checker.getTypeArguments(type) : []).map((of) => makerOf(of));
     if (POOLS.has(name)) return pool;
-    if (type.getAliasSymbol()?.name === 'Filter') return (choose) => FILTERS[choose(FILTERS.length)];
     if (name === 'Date') return () => AT;
     if (name === 'Buffer' || name === 'Uint8Array') return () => Buffer.alloc(32, 1);
     if (name === 'Json') return () => new Json({});
@@ -87,6 +87,7 @@ export function makersOf(checker: Checker, pool: () => unknown) {
 
   const compile = (type: Type): Make => {
     const { flags } = type;
+    if (type.getAliasSymbol()?.name === 'Filter') return (choose) => FILTERS[choose(FILTERS.length)];
     if (type.isUnionType()) {
       const members = type
         .getTypes()

@@ -63,6 +63,16 @@ test('the filters in use are listed in words, and each can be removed', () => {
     ['Resource ID: not set', '/things?status%3Anot=failed&amp;size%3Alessthan=5&amp;limit=5'],
     ['Size below: 5', '/things?status%3Anot=failed&amp;resource_id=&amp;limit=5'],
   ]);
+  const texts = inForce(pageOf('?/_embedded/svc:items/0/code:in=a,b&size:lessthanorequal=5&name:isnull=0&name=x')).map(
+    ([text]) => text,
+  );
+  assert.deepEqual(texts, [
+    '/_embedded/svc:items/0/code one of: a,b',
+    'Size at most: 5',
+    'Name not set: No',
+    'Name: X',
+  ]);
+  assert.match(pageOf('?date_created:greaterthanorequal=2026-07-01T10%3A00%3A00%2B0200'), /Date created from <time /);
   assert.match(
     pageOf('?date_created:lessthan=2026-07-01T10%3A00%3A00%2B0200'),
     /before <time [^>]*>[^<]*10:00 UTC\+2</,

@@ -4,9 +4,11 @@
  */
 import { formatDate, parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
+import { splitName } from '../filter.ts';
 import { html, type Markup } from '../markup.ts';
 import { shownDateOf } from '../shown-date.ts';
 import { shortened } from '#core/text.ts';
+import { isPointer } from '#core/listing.ts';
 import { hrefOf, linkTo } from './links.ts';
 import { isTrue } from './property-values.ts';
 import { labelOf, phraseOf } from './words.ts';
@@ -35,8 +37,12 @@ export function parseAddress(document: Document, naming: Naming): ParsedAddress 
 /** Texts of operators, for dates and for other values. */
 const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: string]>> = {
   not: ['not', 'not'],
+  in: ['one of', 'one of'],
   greaterthan: ['after', 'above'],
   lessthan: ['before', 'below'],
+  greaterthanorequal: ['from', 'at least'],
+  lessthanorequal: ['up to', 'at most'],
+  isnull: ['not set', 'not set'],
   contains: ['contains', 'contains'],
 };
 
@@ -58,16 +64,12 @@ function valueOf(field: string, parameters: readonly Parameter[]): string {
   return withWildcards(field, contained)[1] === value ? contained : '';
 }
 
-function partsOf(name: string): readonly [property: string, operator: string] {
-  const at = name.indexOf(':');
-  return at === -1 ? [name, ''] : [name.slice(0, at), name.slice(at + 1)];
-}
-
 /** Returns `Date created before` for `date_created:lessthan`. */
 function labelOfParameter(name: string, isDate: boolean): string {
-  const [property, operator] = partsOf(name);
+  const [property, operator = ''] = splitName(name);
   const words = Object.hasOwn(OPERATOR_TEXTS, operator) ? OPERATOR_TEXTS[operator] : undefined;
-  return words === undefined ? labelOf(property) : `${labelOf(property)} ${words[isDate ? 0 : 1]}`;
+  const label = isPointer(property) ? property : labelOf(property);
+  return words === undefined ? label : `${label} ${words[isDate ? 0 : 1]}`;
 }
 
 type Fields = Search['fields'];
@@ -75,8 +77,9 @@ type Fields = Search['fields'];
 function filterText([name, value]: Parameter, fields: Fields): Markup {
   const at = parseDate(value);
   const field = fields.find((parameter) => parameter.name === name);
-  const isDate = at !== undefined && partsOf(name)[1] !== '';
-  const flag = field?.kind === 'boolean' ? (isTrue(value) ? 'Yes' : 'No') : undefined;
+  const operator = splitName(name)[1];
+  const isDate = at !== undefined && operator !== undefined;
+  const flag = field?.kind === 'boolean' || operator === 'isnull' ? (isTrue(value) ? 'Yes' : 'No') : undefined;
   const text = value === '' ? 'not set' : (flag ?? shortened(phraseOf(value), VALUE_CHARACTERS));
   const label = shortened(labelOfParameter(name, isDate), VALUE_CHARACTERS);
   return html`${label}${isDate ? ' ' : ': '}${(isDate ? shownDateOf(value) : undefined) ?? text}`;

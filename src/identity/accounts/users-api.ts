@@ -6,7 +6,7 @@ import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { addUser, emailFault, passwordFault, passwordLengthMin, prepareUser } from './users.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { boolean, date, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons, Filter } from '#core/listing.ts';
+import type { Comparisons, Condition, Filter } from '#core/listing.ts';
 import { isInPerson, isPerson, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
 import { findUser, type UserRow } from './accounts-sql.ts';
 import { randomBytes } from 'node:crypto';
@@ -150,12 +150,15 @@ const creation = ({ mailer, config }: Runtime, { passwords, links, erasure }: De
     },
   });
 
-/** Returns the filter with the spelling in which addresses are stored. */
-function withStoredSpelling(filter: Filter): Filter {
-  const { property, operator, value } = filter;
+/** Returns the condition with the spelling in which addresses are stored. */
+function withStoredSpelling(condition: Condition): Condition {
+  const { property, operator, value } = condition;
   const isAddress = property === 'email' && (operator === 'is' || operator === 'not') && typeof value === 'string';
-  return isAddress ? { ...filter, value: readEmail(value) ?? value } : filter;
+  return isAddress ? { ...condition, value: readEmail(value) ?? value } : condition;
 }
+
+const withStoredSpellings = (filter: Filter): Filter =>
+  filter.operator === 'in' ? { ...filter, value: filter.value.map(withStoredSpelling) } : withStoredSpelling(filter);
 
 export function createUserOperations(runtime: Runtime, deps: Deps) {
   const { sql, config } = runtime;
@@ -168,7 +171,7 @@ export function createUserOperations(runtime: Runtime, deps: Deps) {
       title: 'All users',
       properties: USER_PROPERTIES,
       handle: async (request) => {
-        const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpelling) };
+        const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpellings) };
         const [rows, total] = await Promise.all([listUsers(sql, found), countUsers(sql, found)]);
         const items = rows.map((row) => userDocument(row, request.principal, config));
         return { path: `${baseUrl}/users`, items, total };

@@ -1,5 +1,6 @@
 /** Request bodies and parameters of an operation in OpenAPI, with the values that they accept. */
 import type { TSchema } from 'typebox';
+import { operatorsOf } from '#hypermedia/filter.ts';
 import type { Comparison } from '#core/listing.ts';
 import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { API_VERSION } from '#http/caller.ts';
@@ -153,7 +154,7 @@ const listPattern = (element: string, max: number): string => `${element}(?:,${e
 const choice = (names: readonly string[]): string => `(?:${names.join('|')})`;
 
 /** A property that a publisher has chosen. */
-const ANY_NAME = String.raw`[^\s:,=\u0000-\u001f\u007f-\u009f]{1,64}`;
+const ANY_NAME = String.raw`[^/\s:,=\u0000-\u001f\u007f-\u009f][^\s:,=\u0000-\u001f\u007f-\u009f]{0,63}`;
 const ANY_TEXT = text(String.raw`[^\u0000]*`, { maxLength: 1000 });
 
 /** The days of every year from 1000 to 2999: of months of 28, 30 and 31 days, then of leap years. */
@@ -208,7 +209,9 @@ export function queryParameters(methodDoc: MethodDoc): Json[] {
         : [
             query(
               name,
-              `Only items with this ${name}; append :not, :lessthan or :greaterthan to the name for other comparisons.`,
+              `Only items with this ${name}; append ${operatorsOf(comparison)
+                .map((operator) => `:${operator}`)
+                .join(', ')} to the name for other comparisons.`,
               VALUES[comparison],
             ),
           ],
