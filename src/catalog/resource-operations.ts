@@ -39,7 +39,7 @@ import {
 } from './catalog-sql.ts';
 import { shapeOf } from './shape.ts';
 import { internalProperties } from './internal-types.ts';
-import type { Charts, Curve } from '#hypermedia/chart.ts';
+import type { Charts, Curve } from '#hypermedia/view.ts';
 
 // The API operation that lists the resources of one type, in their latest versions.
 

@@ -6,9 +6,9 @@ import type { openInternalEvents } from '#server/publishing.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { areChangesApplied, enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
-import { createCommandLog } from './command-log.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
+import { createLog, type Log } from '#core/log.ts';
 
 export type CommandContext = Installation &
   ReturnType<typeof openInternalEvents> & {
@@ -38,4 +38,18 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   } finally {
     await installation.close();
   }
+}
+
+// The log of a command: its entries are for the person at the terminal, so they are lines of text without stacks.
+
+type Entry = { msg: string; database?: string | number; reason?: string; err?: { message: string } };
+
+/** Writes entries of the level, or a more serious one, as warnings. */
+export function createCommandLog(terminal: Pick<Terminal, 'warn'>, level: string): Log {
+  const write = (line: string): void => {
+    const { msg, database, reason, err } = JSON.parse(line) as Entry;
+    const details = [database, err?.message ?? reason].filter((detail) => detail !== undefined);
+    terminal.warn(`halcyon: ${[msg, ...details].join(': ')}`);
+  };
+  return createLog(level, { write });
 }

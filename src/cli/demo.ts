@@ -26,9 +26,8 @@ import { openInternalEvents } from '#server/publishing.ts';
 import { orderEvents } from '#catalog/scenarios.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { completeFile, demoApi, type DemoApi } from './demo-api.ts';
-import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start-receiver.ts';
+import { FAILING_PATH, startDemoReceiver, type DemoReceiver } from './demo-receiver/receiver-server.ts';
 import type { Installation } from './installation.ts';
-import { FAILING_PATH } from './demo-receiver/receiver-server.ts';
 
 // Plays the last day of the demo store at its first start, so that its pages show what they are for: the whole application runs with a
 // clock that is behind, orders are published by its API, and they are delivered over HTTP. For the last half hour the endpoint of one webhook fails.

@@ -1,6 +1,6 @@
 /** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
-import { collectionOf, pager } from '#hypermedia/html/pager.ts';
+import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';

@@ -1,6 +1,6 @@
 /** A list in the order of dates, below the headings of its days. */
 import type { Document, Naming, ViewType } from '#hypermedia/document.ts';
-import { collectionOf } from '#hypermedia/html/pager.ts';
+import { collectionOf } from '#hypermedia/html/content.ts';
 import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { clockOf, dayOfDate } from '#hypermedia/shown-date.ts';

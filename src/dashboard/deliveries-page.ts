@@ -5,7 +5,7 @@
 import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming, Action } from '#hypermedia/document.ts';
 import { parseDate, formatDate } from '#hypermedia/date.ts';
-import { collectionOf, pager } from '#hypermedia/html/pager.ts';
+import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';

@@ -1,7 +1,7 @@
 /** The page of a store's members: who works in the store, in which role, with small forms for owners. */
 import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
-import { collectionOf, pager, type Collection } from '#hypermedia/html/pager.ts';
+import { collectionOf, pager, type Collection } from '#hypermedia/html/content.ts';
 import { actionForm, formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';

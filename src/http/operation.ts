@@ -6,10 +6,9 @@
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
 import type { Sql, Tx } from '#db/pool.ts';
-import type { Charts } from '#hypermedia/chart.ts';
+import type { Advice, Charts, View } from '#hypermedia/view.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/paging.ts';
-import type { Advice, View } from '#hypermedia/view.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { Permission, Principal, SufficientScopes } from '#core/principal.ts';
 import type { Fault } from '#core/problem.ts';

@@ -3,8 +3,20 @@
  * alone (bench/render.ts); writing the text piece by piece reached 0.35, because each string is scanned for escaping
  * and concatenated.
  */
-import { type Document, type Link, type Naming, type Property, type Value, nameOf, templateOf } from './document.ts';
-import { isPaged, referTo, selectionOf, type JsonSchema, type SchemaContext } from './document-schema.ts';
+import {
+  isPaged,
+  nameOf,
+  referTo,
+  selectionOf,
+  templateOf,
+  type Document,
+  type JsonSchema,
+  type Link,
+  type Naming,
+  type Property,
+  type SchemaContext,
+  type Value,
+} from './document.ts';
 
 // Derives the JSON Schema (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values, for
 // compilers of clients: schemas refer to each other by name, and say which members are always present.

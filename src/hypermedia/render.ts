@@ -1,8 +1,7 @@
 /** The table of formats. A new format is one line here and one file. */
-import type { Document, Naming } from './document.ts';
+import { referTo, type Document, type JsonSchema, type Naming, type SchemaContext } from './document.ts';
 import { halComponents, halSchemas, renderHal } from './hal.ts';
 import { renderHtml } from './html/document-page.ts';
-import { referTo, type JsonSchema, type SchemaContext } from './document-schema.ts';
 import { renderSiren, sirenComponents } from './siren.ts';
 import type { View } from './view.ts';
 import { renderXml } from './xml.ts';

@@ -1,16 +1,17 @@
 /** Renders Siren (github.com/kevinswiber/siren). Builds a tree for `JSON.stringify`, for the reason in hal.ts. */
 import {
   addressOfRelation,
+  referTo,
   type Action,
   type Document,
   type Embedded,
   type Field,
+  type JsonSchema,
   type Kind,
   type Link,
   type Naming,
   type Value,
 } from './document.ts';
-import { referTo, type JsonSchema } from './document-schema.ts';
 
 type Json = { [name: string]: unknown };
 

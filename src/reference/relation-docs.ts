@@ -5,7 +5,7 @@ import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
 import { METHODS, rootOf, type Method, type Params, type Resource, type Route } from '#http/route.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { SufficientScopes } from '#core/principal.ts';
-import type { Document, Field, Naming } from '#hypermedia/document.ts';
+import type { Document, Field, Kind, Naming, Property } from '#hypermedia/document.ts';
 
 /** A method of an address. */
 export type MethodDoc = {
@@ -106,3 +106,98 @@ export function describeRelations(
   );
   return { chapters, byRel: new Map(relationDoc) };
 }
+
+// Texts of the reference: access, types, constraints, parameters, errors.
+
+const ACCESS: Readonly<Record<Operation['access'], string>> = {
+  anyone: 'Anyone, with or without a token.',
+  token: 'A token with full access to the store or user',
+  person: 'The signed-in person, and no program.',
+  self: 'A token with the scope platform, signed-in owners of the store, or the person themselves.',
+  owner: 'A token with the scope platform, or signed-in owners of the store.',
+  platform: 'A token with the scope platform.',
+};
+
+/** Returns who may use an operation, with the limited scopes that suffice. */
+export function accessText({ access, scopes }: Pick<Operation, 'access' | 'scopes'>): string {
+  if (access !== 'token') return ACCESS[access];
+  if (scopes === 'any') return `${ACCESS.token}, or with any limited scope for it.`;
+  if (scopes === 'account') return 'With a token for the account of the user, or of the platform.';
+  return scopes.length === 0 ? `${ACCESS.token}.` : `${ACCESS.token}, or with one of the scopes ${scopes.join(', ')}.`;
+}
+
+const KINDS: Readonly<Record<Kind, string>> = {
+  text: 'text',
+  number: 'number',
+  count: 'count',
+  boolean: 'boolean',
+  date: 'date',
+  url: 'URL',
+  code: 'text',
+  secret: 'secret text',
+  enumeration: 'enumeration',
+  money: 'amount of money',
+  json: 'object',
+  progress: 'number',
+  trend: 'list of numbers',
+};
+
+/** Returns the type of a field: `text`, or `list of text`. */
+export function kindOf({ kind, isMultiple }: Pick<Field, 'kind' | 'isMultiple'>): string {
+  return isMultiple ? `list of ${KINDS[kind]}` : KINDS[kind];
+}
+
+/** Returns the type of a property; for properties of publishers according to the example value. */
+export function kindOfProperty({ kind, value }: Property): string {
+  if (kind !== 'json') return KINDS[kind];
+  if (Array.isArray(value)) return 'list';
+  if (value === null) return 'anything';
+  return { string: 'text', number: 'number', boolean: 'boolean' }[typeof value as string] ?? 'object';
+}
+
+function range(min: number | undefined, max: number | undefined, unit: string): string | undefined {
+  if (min === undefined && max === undefined) return undefined;
+  if (min === undefined) return `at most ${max}${unit}`;
+  return max === undefined || max >= Number.MAX_SAFE_INTEGER ? `at least ${min}${unit}` : `${min} to ${max}${unit}`;
+}
+
+/** Returns the constraints of a field according to its schema; empty without any. */
+export function constraintsOf({ minLength, maxLength, minimum, maximum, choices }: Field): string {
+  return [
+    range(minLength, maxLength, ' characters'),
+    range(minimum, maximum, ''),
+    choices === undefined ? undefined : `one of ${choices.join(', ')}`,
+  ]
+    .filter((part) => part !== undefined)
+    .join('; ');
+}
+
+const MODIFIERS: Readonly<Record<string, string>> = {
+  offset: 'The number of items to skip (default 0).',
+  limit: 'The number of items per page, 1 to 300 (default 20).',
+  order: 'The properties to sort by, separated by commas, each with an optional " desc".',
+  fields: 'The properties to return, separated by commas.',
+  period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',
+  zoom: 'The relations to embed, separated by commas; a colon separates levels.',
+};
+
+/** Returns the description of a parameter; undefined for one that only a single operation has. */
+export function aboutModifier(name: string): string | undefined {
+  return Object.hasOwn(MODIFIERS, name) ? MODIFIERS[name] : undefined;
+}
+
+/** Meanings of error statuses. */
+export const ERROR_MEANINGS: Readonly<Record<string, string>> = {
+  '400': 'The request is invalid: the version header, a parameter, or the body',
+  '401': 'The token is missing, expired or revoked',
+  '403': 'The scope of the token does not permit this',
+  '404': 'The resource does not exist, or you have no access to it',
+  '406': 'No format that Accept allows is available',
+  '409': 'A limit or the current state does not permit it',
+  '412': 'The resource has changed since you read it',
+  '413': 'The body is too large',
+  '415': 'The format of the body is not supported',
+  '422': 'The Idempotency-Key was used for another body',
+  '429': 'Too many requests',
+  '503': 'The service is temporarily unavailable',
+};

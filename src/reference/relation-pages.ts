@@ -6,14 +6,18 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { renderExamples } from './reference-document.ts';
 import {
+  aboutModifier,
+  accessText,
   comparableOf,
+  constraintsOf,
+  kindOf,
+  kindOfProperty,
   templateOf,
   type AddressDoc,
   type MethodDoc,
   type RelationDoc,
   type RelationDocs,
 } from './relation-docs.ts';
-import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from './reference-words.ts';
 import { frame, listed, namedTable, relationLink, table } from './page-frame.ts';
 
 function meaningOf(field: Field): Markup {

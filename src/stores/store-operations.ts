@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
-import type { Charts } from '#hypermedia/chart.ts';
+import type { Charts } from '#hypermedia/view.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { creating } from '#http/idempotency.ts';

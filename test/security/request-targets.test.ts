@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { startDemoReceiver } from '../../src/cli/demo-receiver/start-receiver.ts';
+import { startDemoReceiver } from '../../src/cli/demo-receiver/receiver-server.ts';
 import { openLoopback } from '../../src/cli/session/authorize-terminal.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';

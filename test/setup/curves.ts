@@ -1,5 +1,5 @@
 /** Snapshots of recurring revenue with their charts, for browser and validator tests. */
-import type { Curve } from '#hypermedia/chart.ts';
+import type { Curve } from '#hypermedia/view.ts';
 import { date, json, number, type Document } from '#hypermedia/document.ts';
 import { collectionOf, store } from './documents.ts';
 

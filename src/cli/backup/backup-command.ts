@@ -8,10 +8,8 @@ import { readConfig, type Config } from '#config/config.ts';
 import { examples } from '../command.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { dump } from './dump.ts';
-import { writeAtomically } from './backup-file.ts';
-import { backupSet, findMap, MANIFEST } from './set.ts';
-import { runProgram } from './backup-run.ts';
+import { dump, runProgram } from './dump.ts';
+import { MANIFEST, backupSet, findMap, writeAtomically } from './set.ts';
 
 // Copies the stopped embedded cluster with tar, because the npm binaries contain neither pg_dump nor pg_basebackup.
 

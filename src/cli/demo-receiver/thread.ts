@@ -1,8 +1,7 @@
-/** The entry of the worker thread of the demo receiver (start-receiver.ts). */
+/** The entry of the worker thread of the demo receiver (receiver-server.ts). */
 import type { AddressInfo } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
-import { createDemoReceiver } from './receiver-server.ts';
-import type { ThreadMessage, WorkerData } from './start-receiver.ts';
+import { createDemoReceiver, type ThreadMessage, type WorkerData } from './receiver-server.ts';
 
 const post = (message: ThreadMessage): void => parentPort?.postMessage(message, []);
 const { port, ...options } = workerData as WorkerData;

@@ -7,8 +7,7 @@ import { isTemporary, reasonOf } from '../session/json-request.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { forward, type Forwarded } from './forward.ts';
 import type { PullWebhook } from './pull-webhook.ts';
-import { openMessage, readMessage, type Message } from './message.ts';
-import type { DeliveryReport } from './report.ts';
+import { openMessage, readMessage, type DeliveryReport, type Message } from './report.ts';
 
 /** Larger than any delivery, whose body has at most 1 MiB; limits the memory for an event without an end. */
 const EVENT_CHARACTERS_MAX = 8 * 1024 * 1024;

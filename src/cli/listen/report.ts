@@ -1,8 +1,8 @@
 /** Prints a line for each delivery of a listener, or with --json an object. */
-import type { Delivery } from '#receiver';
+import { WebhookError, type Delivery, verifyDelivery } from '#receiver';
 import type { Terminal } from '../terminal.ts';
-import type { Forwarded } from './forward.ts';
-import { eventOf, type Message } from './message.ts';
+import type { Forwarded, Headers } from './forward.ts';
+import { prefixIn } from '../header-prefix.ts';
 
 /** `forwarded` is undefined if the delivery is only shown; `opened` is a sentence if the verification failed. */
 export type DeliveryReport = { message: Message; opened: Delivery | string; forwarded: Forwarded | undefined };
@@ -66,4 +66,37 @@ export function createReport(
     if (printsBody && typeof opened !== 'string') print(JSON.stringify(bodyOf(opened), null, 2));
     return undefined;
   };
+}
+
+// Decodes and verifies a delivery of an event stream.
+
+export type Message = {
+  delivery_id: number;
+  event_id: number;
+  headers: Headers;
+  body: Uint8Array;
+  /** The address to which the result is sent. */
+  answer: string;
+};
+
+export function readMessage(data: string): Message {
+  const { body, ...rest } = JSON.parse(data) as Omit<Message, 'body'> & { body: string };
+  return { ...rest, body: Buffer.from(body, 'base64') };
+}
+
+const EVENT = /^.+-webhook-event$/i;
+
+/** Returns the name of the event; it is not verified. */
+function eventOf({ headers }: Message): string {
+  return Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
+}
+
+/** Returns the verified and decrypted delivery, or a sentence that describes the failure. */
+export async function openMessage({ headers, body }: Message, key: string): Promise<Delivery | string> {
+  try {
+    return await verifyDelivery({ headers, body, keys: [key], headerPrefix: prefixIn(headers) });
+  } catch (error) {
+    if (error instanceof WebhookError) return error.message;
+    throw error;
+  }
 }

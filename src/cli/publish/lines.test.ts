@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { linesOf } from './lines.ts';
+import { linesOf } from './publish-run.ts';
 
 async function read(bytes: Buffer, chunkBytes: number) {
   async function* chunks() {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { progressLine } from './progress.ts';
+import { progressLine } from './publish-run.ts';
 
 const MIB = 1024 * 1024;
 

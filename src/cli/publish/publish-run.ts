@@ -6,8 +6,6 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { linesOf, type Line } from './lines.ts';
-import { progressLine } from './progress.ts';
 import { createKeys, entryOf } from './publish-keys.ts';
 import { openPublisher, type Outcome } from './publish-requests.ts';
 import type { PublishTarget } from './publish-target.ts';
@@ -62,7 +60,7 @@ type PublishCounts = {
   refused: number;
 };
 
-const whole = new Intl.NumberFormat('en');
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const eventsOf = (count: number): string => `${whole.format(count)} ${count === 1 ? 'event' : 'events'}`;
 
 const RUN_AGAIN = 'run the same command again within 24 hours; published events are not published twice';
@@ -190,4 +188,81 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
   const failure = failureOf(thrown, report.counts, signal);
   report.end(thrown === undefined && signal === undefined, failure !== undefined);
   if (failure !== undefined) throw failure;
+}
+
+// Splits a stream into lines; buffers at most one line of at most `limitBytes`.
+
+/** `endByte` is the end of the line in the stream. `fault` is a message if the line cannot be read. */
+export type Line = { number: number; endByte: number } & ({ text: string } | { fault: string });
+
+const LINE_END = 0x0a;
+/** Fatal, because replacement characters would be published. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+function read(bytes: Buffer): { text: string } | { fault: string } {
+  try {
+    return { text: utf8.decode(bytes).trim() };
+  } catch {
+    return { fault: 'the line is not UTF-8: write the file in that encoding' };
+  }
+}
+
+/** Yields for each chunk the lines that end in it. Blank lines are skipped, but counted in line numbers. */
+export async function* linesOf(
+  chunks: AsyncIterable<Uint8Array>,
+  { limitBytes }: { limitBytes: number },
+): AsyncGenerator<Line[]> {
+  let [number, endByte, sizeBytes] = [0, 0, 0];
+  let parts: Uint8Array[] = [];
+  const add = (bytes: Uint8Array): void => {
+    sizeBytes += bytes.length;
+    endByte += bytes.length;
+    if (sizeBytes <= limitBytes) parts.push(bytes);
+    else parts = [];
+  };
+  const end = (): Line[] => {
+    const isTooLong = sizeBytes > limitBytes;
+    const content = isTooLong
+      ? { fault: `the line is longer than ${limitBytes} bytes, the limit for one event` }
+      : read(Buffer.concat(parts));
+    [number, sizeBytes, parts] = [number + 1, 0, []];
+    return 'text' in content && content.text === '' ? [] : [{ number, endByte, ...content }];
+  };
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let from = 0;
+    for (let at = chunk.indexOf(LINE_END); at !== -1; at = chunk.indexOf(LINE_END, from)) {
+      add(chunk.subarray(from, at));
+      endByte += 1;
+      from = at + 1;
+      lines.push(...end());
+    }
+    add(chunk.subarray(from));
+    yield lines;
+  }
+  if (sizeBytes > 0) yield end();
+}
+
+// Formats the progress line of `publish`.
+
+export type Done = { events: number; bytes: number; seconds: number };
+
+const two = (n: number): string => String(n).padStart(2, '0');
+
+function span(seconds: number): string {
+  const all = Math.ceil(seconds);
+  const [hours, minutes] = [Math.floor(all / 3600), Math.floor(all / 60) % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(all % 60)}` : `${minutes}:${two(all % 60)}`;
+}
+
+const BAR_WIDTH = 24;
+
+/** Returns the progress line; `totalBytes` is undefined for a pipe. */
+export function progressLine({ events, bytes, seconds }: Done, totalBytes: number | undefined): string {
+  const rate = `${whole.format(events)} events  ${whole.format(seconds > 0 ? events / seconds : 0)}/s`;
+  if (totalBytes === undefined || totalBytes === 0) return `${rate}  ${span(seconds)}`;
+  const part = Math.min(1, bytes / totalBytes);
+  const full = Math.floor(part * BAR_WIDTH);
+  const remaining = part > 0 ? `  ${span((seconds * (1 - part)) / part)} left` : '';
+  return `[${'='.repeat(full)}${' '.repeat(BAR_WIDTH - full)}] ${Math.floor(part * 100)} %  ${rate}${remaining}`;
 }

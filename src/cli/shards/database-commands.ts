@@ -12,7 +12,7 @@ import type { Place } from '#shards/move/move.ts';
 import { newIdIn } from '#shards/move/start-move.ts';
 import { identify, prepareDatabase } from '#shards/prepare.ts';
 import { readConfig } from '#config/config.ts';
-import { createCommandLog } from '../command-log.ts';
+import { createCommandLog } from '../command-context.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openInstallation, type Installation } from '../installation.ts';
 import { warnIfLate } from '../late.ts';

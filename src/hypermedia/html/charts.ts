@@ -1,5 +1,5 @@
 /** Renders the charts of a page side by side. */
-import type { Charts, Curve, Bars, Lines, Measured } from '../chart.ts';
+import type { Charts, Curve, Bars, Lines, Measured } from '../view.ts';
 import type { Property, Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { inSentence, labelOf } from './words.ts';

@@ -4,10 +4,8 @@
 import type { Operation } from '#http/operation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
-import type { MethodDoc, RelationDoc } from '../relation-docs.ts';
-import { ERROR_MEANINGS } from '../reference-words.ts';
-import type { Json } from './input.ts';
-import { resultsOf, schemaName } from './schemas.ts';
+import { ERROR_MEANINGS, type MethodDoc, type RelationDoc } from '../relation-docs.ts';
+import { resultsOf, schemaName, type Json } from './input.ts';
 
 /** Returns the parsed JSON, or the text of another format. */
 function read(text: string): Value {

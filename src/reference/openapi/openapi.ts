@@ -4,8 +4,7 @@ import { rootElement } from '#hypermedia/render.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { isBodyOptional } from '#http/bodies/validate.ts';
 import type { Endpoint } from '#http/relation.ts';
-import type { Naming, Value } from '#hypermedia/document.ts';
-import { selectionOf } from '#hypermedia/document-schema.ts';
+import { selectionOf, type Naming, type Value } from '#hypermedia/document.ts';
 import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting, SentRequests } from '../setting.ts';
 import { responseHeaders, responsesOf, errorResponse, examplesOf } from './openapi-responses.ts';
@@ -15,11 +14,13 @@ import {
   headersFor,
   pathParameters,
   plainSchema,
-  requestBody,
-  type Json,
   queryParameters,
+  requestBody,
+  resultsOf,
+  schemasOf,
+  type Json,
+  usedComponents,
 } from './input.ts';
-import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
 
 // Integers for compilers of clients, which write a 32-bit type unless the schema has a format.
 

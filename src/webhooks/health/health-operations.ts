@@ -24,12 +24,11 @@ import {
   type Period,
 } from './figures.ts';
 import { findFailureState, findHealth, listHealths, type FailureState, type HealthRow } from './health-sql.ts';
-import type { Charts } from '#hypermedia/chart.ts';
+import type { Advice, Charts } from '#hypermedia/view.ts';
 import { rangeText, type Range } from '#core/histogram.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
-import type { Advice } from '#hypermedia/view.ts';
 import { shardOf } from '#core/ids.ts';
 import { addressOfWebhook, lackReason, stateOf } from '../webhook-document.ts';
 import { reasonOf } from '../history/history-documents.ts';
