@@ -2,7 +2,6 @@
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import {
   conditionsOf,
-  isRange,
   timesOf,
   type Comparisons,
   type Condition,
@@ -86,14 +85,25 @@ function compared(sql: Queryable, condition: Condition, column: Fragment, equals
     const seconds = equals.map((date) => (date instanceof Date ? new Date(timesOf(condition, date).fromMs) : null));
     return sql`date_trunc('second', ${column}) = any(${seconds}::timestamptz[])`;
   }
+  const [only = value, ...others] = equals;
+  const isEqual = () => sql`${column} = ${others.length > 0 ? sql`any(${arrayOf(sql, equals)})` : valueOf(sql, only)}`;
   // The collation "C" of keys has only the case of ASCII.
   const isLike = () => sql`(${column}) collate "default" ilike ${patternOf(String(value))}::text`;
-  if (operator === 'like') return isLike();
-  if (operator === 'unlike') return sql`(${isLike()}) is not true`;
-  if (isRange(operator)) return sql`${column} ${symbolOf(sql, operator)} ${valueOf(sql, value)}`;
-  const [only = value, ...others] = equals;
-  const isEqual = sql`${column} = ${others.length > 0 ? sql`any(${arrayOf(sql, equals)})` : valueOf(sql, only)}`;
-  return operator === 'is' ? isEqual : sql`(${isEqual}) is not true`;
+  switch (operator) {
+    case 'is':
+      return isEqual();
+    case 'not':
+      return sql`(${isEqual()}) is not true`;
+    case 'like':
+      return isLike();
+    case 'unlike':
+      return sql`(${isLike()}) is not true`;
+    case 'greaterthan':
+    case 'lessthan':
+    case 'greaterthanorequal':
+    case 'lessthanorequal':
+      return sql`${column} ${symbolOf(sql, operator)} ${valueOf(sql, value)}`;
+  }
 }
 
 /** Returns ` and …` for each filter, to be appended to other conditions. */

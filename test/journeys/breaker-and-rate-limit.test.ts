@@ -78,6 +78,31 @@ test('a probe that succeeds closes the breaker, and waiting deliveries are sent 
   assert.deepEqual(state, { failures: 0, probeAt: null, pending: 5, charged: 5 });
 });
 
+test('an endpoint that was fast before it failed is probed by one delivery at a time', async () => {
+  const engine = await startEngine({ clock: standingClock() });
+  const receiver = await startReceiver();
+  await engine.addWebhook(receiver.url);
+  const worker = await engine.startWorker();
+  // Fast successes raise the concurrency limit.
+  await engine.publish(range(40), worker);
+  await receiver.until(40);
+  receiver.answer((_got, response) => response.writeHead(500).end());
+  await engine.publish(range(40), worker);
+  const { failures } = await until(
+    () => stateOf(engine),
+    ({ probeAt }) => probeAt !== null,
+  );
+  await meanwhile(engine, worker);
+  const before = receiver.got.length;
+  assert.ok(failures >= 5 && before < 80);
+  // The probe stays without an answer.
+  receiver.answer(() => {});
+  engine.clock.advance(13_000);
+  await receiver.until(before + 1);
+  await meanwhile(engine, worker);
+  assert.equal(receiver.got.length, before + 1);
+});
+
 test('a new owner continues with the breaker of its predecessor', async () => {
   const { engine, receiver } = await startDead();
   const first = await engine.startWorker();

@@ -4,7 +4,7 @@
  */
 import { formatDate, parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
-import { splitName } from '../filter.ts';
+import { OPERATORS, splitName } from '../filter.ts';
 import { html, type Markup } from '../markup.ts';
 import { shownDateOf } from '../shown-date.ts';
 import { shortened } from '#core/text.ts';
@@ -34,8 +34,11 @@ export function parseAddress(document: Document, naming: Naming): ParsedAddress 
   return { path, parameters, filters: parameters.filter(([name]) => !NON_FILTERS.has(name)) };
 }
 
+/** The operators of a name, and that of a field of a form. */
+const ENDS = [...OPERATORS, 'contains'] as const;
+
 /** Texts of operators, for dates and for other values. */
-const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: string]>> = {
+const OPERATOR_TEXTS: Readonly<Record<(typeof ENDS)[number], readonly [date: string, other: string]>> = {
   not: ['not', 'not'],
   in: ['one of', 'one of'],
   greaterthan: ['after', 'above'],
@@ -66,10 +69,10 @@ function valueOf(field: string, parameters: readonly Parameter[]): string {
 
 /** Returns `Date created before` for `date_created:lessthan`. */
 function labelOfParameter(name: string, isDate: boolean): string {
-  const [property, operator = ''] = splitName(name);
-  const words = Object.hasOwn(OPERATOR_TEXTS, operator) ? OPERATOR_TEXTS[operator] : undefined;
+  const [property, end] = splitName(name);
+  const operator = ENDS.find((known) => known === end);
   const label = isPointer(property) ? property : labelOf(property);
-  return words === undefined ? label : `${label} ${words[isDate ? 0 : 1]}`;
+  return operator === undefined ? label : `${label} ${OPERATOR_TEXTS[operator][isDate ? 0 : 1]}`;
 }
 
 type Fields = Search['fields'];
