@@ -29,15 +29,24 @@ import { isEncoded } from './shape.ts';
 /** The properties of lists of resources that are not members of the JSON. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
-/** A published resource. `texts`: JSON texts of its members, which several filters may compare. */
-type Payload = { id: string; modifiedAt: Date; resource: JsonObject; texts: Map<object, string> };
+/**
+ * A published resource, with what several filters may compare: `texts`, the JSON texts of its members, and `folded`, the beginnings of
+ * texts in lower case.
+ */
+type Payload = {
+  id: string;
+  modifiedAt: Date;
+  resource: JsonObject;
+  texts: Map<object, string>;
+  folded: Map<string, string>;
+};
 
 /** `modifiedAt`: what the publish stored as the date of modification. */
 export type PublishedVersion = { resourceId: string; modifiedAt: Date; body: string };
 
 /** Parses a version once for all filters. */
 export function payloadOf({ resourceId, modifiedAt, body }: PublishedVersion): Payload {
-  return { id: resourceId, modifiedAt, resource: parseExact(body) as JsonObject, texts: new Map() };
+  return { id: resourceId, modifiedAt, resource: parseExact(body) as JsonObject, texts: new Map(), folded: new Map() };
 }
 
 /** `timeZone`: of the store at the time of publishing. */
@@ -166,9 +175,16 @@ function endOf({ text: part, overlaps }: Part, text: string, from: number): numb
 /** Limits the time of a pattern: a store can have 2,000 of them, and an event texts of 256 KiB. */
 const PATTERN_CHARACTERS_MAX = 16_384;
 
+/** Returns what patterns compare of a text: its beginning, folded once for all of them. */
+function beginningOf(text: string, known: Payload['folded']): string {
+  const found = known.get(text) ?? folded(text.slice(0, PATTERN_CHARACTERS_MAX));
+  known.set(text, found);
+  return found;
+}
+
 /**
- * Returns the test of a text with `*` for any text. It finds the parts between the `*` from left to right; a regular expression
- * would try all combinations of places. Of a longer text it compares the beginning.
+ * Returns the test of a folded text with `*` for any text. It finds the parts between the `*` from left to right; a regular
+ * expression would try all combinations of places.
  */
 function patternTest(pattern: string): (text: string) => boolean {
   const texts = [''];
@@ -179,8 +195,7 @@ function patternTest(pattern: string): (text: string) => boolean {
   const [first = '', ...others] = texts.map(folded);
   const last = others.pop() ?? '';
   const parts = others.map(partOf);
-  return (text) => {
-    const given = folded(text.length > PATTERN_CHARACTERS_MAX ? text.slice(0, PATTERN_CHARACTERS_MAX) : text);
+  return (given) => {
     const end = given.length - last.length;
     if (end < first.length || !given.startsWith(first) || !given.endsWith(last)) return false;
     let from = first.length;
@@ -236,10 +251,7 @@ function textTest({ property, operator, value }: Condition): (text: string | nul
   const wanted = String(value);
   if (operator === 'is') return (text) => text === wanted;
   if (operator === 'not') return (text) => text !== wanted;
-  if (operator === 'like' || operator === 'unlike') {
-    const matches = patternTest(wanted);
-    return operator === 'like' ? (text) => text !== null && matches(text) : (text) => text === null || !matches(text);
-  }
+  if (operator === 'like' || operator === 'unlike') throw new TypeError('A pattern is no text');
   const compare = property === 'id' ? compareIds : compareTexts;
   const isInRange = RANGE_TESTS[operator];
   return (text) => text !== null && isInRange(compare(text, wanted));
@@ -262,6 +274,13 @@ function testOf(condition: Condition): Test {
   if (typeof value === 'number') {
     const equals = numberTest(value);
     return operator === 'is' ? (payload) => equals(member(payload)) : (payload) => !equals(member(payload));
+  }
+  if (operator === 'like' || operator === 'unlike') {
+    const [matches, isLike] = [patternTest(String(value)), operator === 'like'];
+    return (payload) => {
+      const text = textOf(member(payload), payload.texts);
+      return (text !== null && matches(beginningOf(text, payload.folded))) === isLike;
+    };
   }
   const passes = textTest(condition);
   return (payload) => passes(textOf(member(payload), payload.texts));

@@ -88,7 +88,10 @@ function compared(sql: Queryable, condition: Condition, column: Fragment, equals
   const [only = value, ...others] = equals;
   const isEqual = () => sql`${column} = ${others.length > 0 ? sql`any(${arrayOf(sql, equals)})` : valueOf(sql, only)}`;
   // The collation "C" of keys has only the case of ASCII.
-  const isLike = () => sql`(${column}) collate "default" ilike ${patternOf(String(value))}::text`;
+  const isLike = () => {
+    const patterns = equals.map((text) => patternOf(String(text)));
+    return sql`(${column}) collate "default" ilike any(${patterns}::text[])`;
+  };
   switch (operator) {
     case 'is':
       return isEqual();
@@ -116,8 +119,8 @@ export function narrowedBy(
     (before, filter) => {
       const all = conditionsOf(filter).map((condition) => ({ condition, operand: operandOf(condition) }));
       // An expression is compared with all its values at once.
-      const groups = Map.groupBy(all, ({ condition, operand }) =>
-        condition.operator === 'is' && condition.value !== null ? operand.form : condition,
+      const groups = Map.groupBy(all, ({ condition: { operator, value }, operand: { form } }) =>
+        value === null ? `${operator} null` : `${operator} ${form}`,
       );
       const parts = groups.values().flatMap((group) => {
         const equals = group.flatMap(({ operand }) => operand.equals);

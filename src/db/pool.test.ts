@@ -81,6 +81,21 @@ test('a statement is prepared once for all its parameters, arrays of dates inclu
   });
 });
 
+test('a statement that callers can make long is not prepared: each connection would keep it', async () => {
+  await transaction(sql, async (tx) => {
+    const preparedOf = async (terms: number): Promise<number> => {
+      const items = Array.from({ length: terms }, () => tx`, 100000000`).reduce((before, item) => tx`${before}${item}`);
+      const [row] = await tx<{ long_here: number }[]>`select cardinality(array[1${items}]) as long_here`;
+      assert.equal(row?.long_here, terms + 1);
+      const [{ statements } = { statements: 0 }] = await tx<{ statements: number }[]>`
+        select count(*) as statements from pg_prepared_statements where statement like '%as long_here'`;
+      return statements;
+    };
+    assert.equal(await preparedOf(3), 1);
+    assert.equal(await preparedOf(2_000), 1);
+  });
+});
+
 test('scalars: int8 and count are numbers, timestamptz is a Date to the millisecond', async () => {
   const [row] =
     await sql`select ${Number.MAX_SAFE_INTEGER}::bigint as id, count(*) as n, ${early}::timestamptz as at from (values (1), (2)) v`;

@@ -35,6 +35,8 @@ class Names {
 
 /** Prepared statements of texts that are composed of fragments, whose number callers determine by filters and orders. */
 const MAX_COMPOSED = 1_000;
+/** PostgreSQL keeps the plan of a prepared statement in each connection: some 100 times the length of its text. */
+const NAMED_CHARACTERS_MAX = 16_384;
 /** The names of texts, for all connections. Those of templates without fragments are finite. */
 const names = new Map<string, string>();
 let composed = 0;
@@ -42,7 +44,8 @@ let composed = 0;
 /** Returns the name of a text; undefined if too many have one, then the statement is not prepared. */
 function nameOf(text: string, isComposed: boolean): string | undefined {
   const known = names.get(text);
-  if (known !== undefined || (isComposed && composed >= MAX_COMPOSED)) return known;
+  const isLimited = composed >= MAX_COMPOSED || text.length > NAMED_CHARACTERS_MAX;
+  if (known !== undefined || (isComposed && isLimited)) return known;
   if (isComposed) composed += 1;
   const name = `s${names.size}`;
   names.set(text, name);

@@ -5,6 +5,7 @@
  */
 import { isLonger } from '#core/text.ts';
 import {
+  conditionsOf,
   isPointer,
   isRange,
   RANGES,
@@ -22,9 +23,13 @@ import { onlyValue, otherNames, unknownParameter } from './paging.ts';
 const FILTERS_MAX = 20;
 /** Of `in`; a filter of a webhook, of 1,000 characters, has fewer. */
 const VALUES_MAX = 500;
+/** Of values with `*`, which are compared one by one with each item. */
+const PATTERNS_MAX = 20;
 const TEXT_CHARACTERS_MAX = 1_000;
 /** More than lead to a member of the deepest resource. */
 const STEPS_MAX = 32;
+/** As `zoom`. PostgreSQL's memory for a statement doubles with each. */
+const RELATIONS_MAX = 4;
 
 /**
  * Properties that can be compared; with `isOpen` also any other name. `isPublished`: the items are published JSON, whose members of
@@ -44,8 +49,9 @@ const POINTER = /^(?:\/(?:[^~/\p{Cc}]|~[01])*)+$/u;
 
 function isPossiblePointer(name: string, { properties, isOpen }: Comparable): boolean {
   if (!POINTER.test(name) || isLonger(name, TEXT_CHARACTERS_MAX)) return false;
-  const [{ name: first } = { name: '' }, ...more] = stepsOf(name);
-  if (more.length >= STEPS_MAX) return false;
+  const steps = stepsOf(name);
+  const [{ name: first } = { name: '' }, ...more] = steps;
+  if (steps.length > STEPS_MAX || steps.filter(({ isRelation }) => isRelation).length > RELATIONS_MAX) return false;
   return isOpen || (more.length > 0 && Object.hasOwn(properties, first) && properties[first] === 'none');
 }
 
@@ -228,11 +234,17 @@ export function readFilters(
     });
     return [];
   }
-  return names.flatMap((name) => {
+  const filters = names.flatMap((name) => {
     const read = readFilter(name, { query, reserved, comparable }, faults);
     if (read === undefined) return [];
     if ('operator' in read) return [read];
     faults.push(read);
     return [];
   });
+  const patterns = filters.flatMap(conditionsOf).filter(({ operator }) => operator === 'like' || operator === 'unlike');
+  if (patterns.length > PATTERNS_MAX) {
+    const message = `At most ${PATTERNS_MAX} values with * can be given at once, not ${patterns.length}`;
+    faults.push({ code: 'too_many', message });
+  }
+  return filters;
 }

@@ -192,6 +192,7 @@ const refused: [string, string[]][] = [
   ['name:in=a&name:in=b', ['name:in duplicate_parameter']],
   [`id:in=${many(501, (n) => String(n), ',')}`, ['id:in invalid_parameter']],
   [`name:in=a,${'x'.repeat(1_001)}`, ['name:in invalid_parameter']],
+  [`name:in=${many(21, (n) => `*${n}`, ',')}`, ['- too_many']],
   ['/name=x', ['/name invalid_parameter']],
   ['/key/x:in=1,2', ['/key/x:in invalid_parameter']],
   ['order=/key/x', ['order unknown_property']],
@@ -253,9 +254,11 @@ test('a pointer leads to any member of published JSON, and in a closed list to t
     assert.deepEqual(faults(`${pointer}=1`, published), [`${pointer} unknown_parameter`]);
   assert.throws(() => read('/other/x=1', published), /a JSON Pointer below \/key$/);
   const long = '/a'.repeat(33);
-  for (const pointer of ['/a~2', '/~', '/a\0', '/a\n', long, `/${'x'.repeat(1_000)}`])
+  const related = '/_embedded/a'.repeat(5);
+  for (const pointer of ['/a~2', '/~', '/a\0', '/a\n', long, related, `/${'x'.repeat(1_000)}`])
     assert.deepEqual(faults(`${encodeURIComponent(pointer)}=1`, open).length, 1, pointer);
   assert.deepEqual(filters(`${long.slice(2)}=1`, open).length, 1);
+  assert.deepEqual(filters(`${related.slice('/_embedded/a'.length)}=1`, open).length, 1);
 });
 
 test('zoom is no property of an open collection without relations', () => {

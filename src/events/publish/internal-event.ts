@@ -55,7 +55,7 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     const existing = rows.filter((row) => row !== undefined);
     if (existing.length > 0) {
       const columns = toColumns(existing.toSorted(inLockOrder), now);
-      const filters = evaluateFilters(columns, (storeId) => known.get(storeId));
+      const filters = await evaluateFilters(columns, (storeId) => known.get(storeId));
       const batch = {
         columns,
         filters,

@@ -205,7 +205,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }
   ): Promise<Published[]> => {
     const { now } = options;
     const columns = toColumns(rows.toSorted(inLockOrder), now, newestDateOf);
-    const filters = evaluateFilters(columns, filtersOf);
+    const filters = await evaluateFilters(columns, filtersOf);
     return publishBatch(on, { ...options, columns, filters, day: dayOf(now), baseUrl });
   };
 
