@@ -158,6 +158,7 @@ const shared = {
   resource_type: 'transaction',
   action: 'created',
   rel: 'webhook',
+  page: 'oauth',
 };
 
 const routes = resourceTable(ISSUER);

@@ -28,6 +28,7 @@ const named = {
   recovery_id: '1',
   delivery_id: '1',
   file: '1',
+  page: 'oauth',
   invitation_id: '1',
   token: 'x',
 };

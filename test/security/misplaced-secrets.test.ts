@@ -104,6 +104,7 @@ const commerce = {
   resource_type: 'transaction',
   action: 'created',
   file: 'none.js',
+  page: 'oauth',
 };
 const routes = routeTable(origin);
 
