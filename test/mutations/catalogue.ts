@@ -35,13 +35,24 @@ export function readCatalogue(): Entry[] {
   return parseTable(contentOf(TABLE)).map(entryOf);
 }
 
-/** Returns the lines of the file, counted from 0, that changed since the commit. */
-export function changedLines(commit: string, path: string): { from: number; to: number }[] {
-  const diff = git('diff', '-U0', commit, '--', path);
-  return [...diff.matchAll(/^@@ -\S+ \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count = '1']) => ({
-    from: Number(start) - 1,
-    to: Number(start) + Number(count),
-  }));
+type Lines = readonly { from: number; to: number }[];
+
+/**
+ * Returns the lines, counted from 0, that changed since the commit, for each file that is not the same. One diff for all of
+ * them: one for each took 13 s after a week.
+ */
+export function changedLines(commit: string): ReadonlyMap<string, Lines> {
+  // A renamed file is a new one.
+  const diff = git('diff', '-U0', '--no-renames', '--no-prefix', commit, '--', 'src', 'packages');
+  return new Map(
+    diff.split(/^diff --git /m).map((part) => [
+      /^\+\+\+ (.+)$/m.exec(part)?.[1] ?? '',
+      [...part.matchAll(/^@@ -\S+ \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count = '1']) => ({
+        from: Number(start) - 1,
+        to: Number(start) + Number(count),
+      })),
+    ]),
+  );
 }
 
 function tableAt(commit: string): Map<string, string> | undefined {
@@ -63,11 +74,11 @@ export function inOrderOfChange(entries: readonly Entry[], day: number) {
   if (changes === undefined) return { changed: [], near: [], others: all };
   const { commit, files } = changes;
   const known = tableAt(commit);
-  const linesOf = new Map<string, ReturnType<typeof changedLines>>();
+  const linesOf = changedLines(commit);
   const isChanged = ({ name, mutation }: Entry): boolean => {
     if (known !== undefined && known.get(name) !== JSON.stringify(mutation)) return true;
     if (!files.has(mutation.target)) return false;
-    const lines = linesOf.getOrInsertComputed(mutation.target, () => changedLines(commit, mutation.target));
+    const lines = linesOf.get(mutation.target) ?? [];
     const at = placeOf(contentOf(mutation.target).split('\n'), mutation);
     return lines.some(({ from, to }) => at < to && at + mutation.find.length > from);
   };

@@ -27,11 +27,12 @@ function wantedLines(paths: readonly string[] | undefined): Map<string, (number:
   if (paths !== undefined) return new Map(paths.map((path) => [path, () => true]));
   const changes = changesSinceComplete();
   if (changes === undefined) return new Map();
+  const linesOf = changedLines(changes.commit);
   return new Map(
     [...changes.files]
       .filter((path) => CODE.test(path) && contentOf(path) !== '')
       .map((path) => {
-        const ranges = changedLines(changes.commit, path);
+        const ranges = linesOf.get(path) ?? [];
         return [path, (number: number) => ranges.some(({ from, to }) => number > from && number <= to)];
       }),
   );
