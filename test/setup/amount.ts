@@ -13,6 +13,7 @@ const IN_TURN = [
   'hostile-receivers',
   'lists-model',
   'malformed',
+  'misplaced-secrets',
   'model',
   'publish-kill',
   'restarts',
