@@ -12,6 +12,16 @@ const PAGES_MAX = 1_000;
 /** /authorize needs its own parameters, and the contract requires a 400 page without them: no page may link to it. */
 const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
+type Check = ReturnType<typeof responseChecker>;
+/** That of the walk before, with the schemas that it compiled: compiling them takes most of the time of a walk. */
+let last: { text: string; check: Check } | undefined;
+
+async function checkerOf(origin: string): Promise<Check> {
+  const text = await (await fetch(`${origin}/openapi.json`)).text();
+  if (last?.text !== text) last = { text, check: responseChecker(JSON.parse(text) as ApiDescription) };
+  return last.check;
+}
+
 /** Requests every address that links from home lead to with this token, by GET. Fails on any broken link. */
 export async function walk(
   fixture: Inhabited,
@@ -19,7 +29,7 @@ export async function walk(
   caller: { token?: string; headers?: Record<string, string> },
 ): Promise<Met> {
   const met: Met = { pages: new Map(), rels: new Set(), contradictions: [] };
-  const check = responseChecker((await (await fetch(`${fixture.origin}/openapi.json`)).json()) as ApiDescription);
+  const check = await checkerOf(fixture.origin);
   const waiting: (Seen & { from: string })[] = [{ rel: 'self', href: '/', from: 'home' }];
   const known = new Set(['/']);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
