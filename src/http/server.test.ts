@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import { limitUnsent } from './server.ts';
@@ -29,6 +30,14 @@ async function start(t: TestContext) {
     return reply.send(PAGE);
   });
   app.get('/text', async () => TEXT);
+  const streams: Readable[] = [];
+  app.get('/stream', async (_request, reply) => {
+    const stream = new Readable({ read: () => {} });
+    streams.push(stream);
+    stream.push(PAGE);
+    app.server.emit('streams');
+    return reply.type('text/event-stream').send(stream);
+  });
   let sent = 0;
   app.addHook('onSend', async () => void app.server.emit('sends', (sent += 1)));
   await app.listen({ port: 0, host: '127.0.0.1' });
@@ -44,7 +53,7 @@ async function start(t: TestContext) {
     const response = responses.at(-1) ?? assert.fail();
     return { response, send: ready.at(-1) ?? assert.fail() };
   };
-  return { ask, port, server: app.server };
+  return { ask, port, streams, server: app.server };
 }
 
 /** Resolves when the response has been handed to the connection, which takes only a part of it. */
@@ -64,7 +73,7 @@ test('a connection whose client reads nothing is closed after a time, and one th
   send();
   await handedOver(response);
   socket.emit('timeout');
-  assert.deepEqual([response.destroyed, response.writableFinished], [true, false]);
+  assert.deepEqual([socket.destroyed, response.writableFinished], [true, false]);
 });
 
 test('all connections together have a limited number of bytes unsent: the oldest are closed', async (t) => {
@@ -96,4 +105,20 @@ test('small responses to requests that were sent at once count too', async (t) =
   client.write('GET /text HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(REQUESTS));
   await Promise.race([once(connection, 'close'), sendsLast]);
   assert.equal(connection.destroyed, true);
+});
+
+test('a stream that ends although its client has not read it is reset: nothing of it stays in the kernel', async (t) => {
+  const { port, server, streams } = await start(t);
+  const client = connect(port, '127.0.0.1').pause();
+  t.after(() => client.destroy());
+  const { promise: ended, resolve } = Promise.withResolvers<NodeJS.ErrnoException | undefined>();
+  client.once('error', resolve).once('close', () => resolve(undefined));
+  const connected = once(server, 'connection') as Promise<[Socket]>;
+  client.write('GET /stream HTTP/1.1\r\nHost: x\r\n\r\n');
+  const [[connection]] = await Promise.all([connected, once(server, 'streams')]);
+  const closed = once(connection, 'close');
+  streams[0]?.destroy();
+  await closed;
+  client.resume();
+  assert.equal((await ended)?.code, 'ECONNRESET');
 });

@@ -4,6 +4,7 @@
  */
 import { type Server, type ServerResponse, METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
 import { storedCaller } from './caller.ts';
@@ -40,13 +41,16 @@ function unsentOf(responses: OpenResponses): number {
   return total;
 }
 
-/** Closes connections, the oldest first, until the others are within the limit. */
+/**
+ * Closes connections, the oldest first, until the others are within the limit. As everywhere in these limits by a reset: after a normal
+ * end the kernel keeps what is unsent for minutes.
+ */
 function closeOldest(connections: ReadonlyMap<Socket, OpenResponses>, { unsentBytesMax }: UnsentLimits): void {
   const unsent = [...connections].map(([connection, responses]) => ({ connection, bytes: unsentOf(responses) }));
   let total = unsent.reduce((sum, { bytes }) => sum + bytes, 0);
   for (const { connection, bytes } of unsent) {
     if (total <= unsentBytesMax) return;
-    if (bytes > 0) connection.destroy();
+    if (bytes > 0) connection.resetAndDestroy();
     total -= bytes;
   }
 }
@@ -66,10 +70,12 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
     });
     // Node waits once more if the client took a byte meanwhile. A response that is not ready has nothing unsent, and may take longer.
     raw.setTimeout(limits.unsentMs, () => {
-      if (raw.writableLength > 0) raw.destroy();
+      if (raw.writableLength > 0) socket.resetAndDestroy();
     });
   });
   app.addHook('onSend', async ({ raw: { socket } }, { raw }, payload) => {
+    // A stream that was ended because its client does not read.
+    if (payload instanceof Readable) payload.once('close', () => payload.readableEnded || socket.resetAndDestroy());
     const bytes = sizeOf(payload);
     connections.get(socket)?.set(raw, bytes);
     uncounted += bytes;
