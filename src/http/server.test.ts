@@ -69,7 +69,7 @@ test('a connection whose client reads nothing is closed after a time, and one th
   assert.equal(socket?.timeout, UNSENT_MS);
   // As the timer of Node does after this time without a byte.
   socket.emit('timeout');
-  assert.equal(response.destroyed, false, 'nothing is unsent');
+  assert.equal(socket.destroyed, false, 'nothing is unsent');
   send();
   await handedOver(response);
   socket.emit('timeout');
