@@ -1,5 +1,5 @@
 /** Calls the API for the demo: refreshes the access token and creates the webhook. */
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Config } from '#config/config.ts';
 import type { DemoFile } from './demo.ts';
 import type { Send } from '#server/app.ts';

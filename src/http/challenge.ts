@@ -1,5 +1,5 @@
 /** The challenge of a 401 of the API (RFC 6750 §3). */
-import { wellKnown } from './route.ts';
+import { wellKnown } from './root.ts';
 
 export const REALM = 'Bearer realm="halcyon"';
 export const INVALID_TOKEN = 'The access token provided is invalid';

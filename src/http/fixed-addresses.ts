@@ -1,7 +1,8 @@
 /** What programs look for at fixed addresses of any site: crawlers, password managers, and people who have found a vulnerability. */
 import { notFound } from '#core/problem.ts';
 import { redirectAnswer } from './answers.ts';
-import { rootOf, type RawHandler, type RawResponse } from './route.ts';
+import { type RawHandler, type RawResponse } from './route.ts';
+import { rootOf } from './root.ts';
 
 /** A contact that is no longer read should not be relied on for long (RFC 9116 §2.5.5). */
 const SECURITY_TEXT_EXPIRES_MS = 30 * 86_400_000;

@@ -15,7 +15,8 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
 import { reportProblem, timesSent, type Services, watchRequests } from './services.ts';
-import { rootOf, type Route } from './route.ts';
+import { type Route } from './route.ts';
+import { rootOf } from './root.ts';
 
 // Limits responses that clients do not read: how long a connection may stall, and how many bytes all of them may have unsent.
 

@@ -1,5 +1,5 @@
 /** The frame of the reference pages, and links to relations. */
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { type Naming, isRegistered, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { scriptElements, shell } from '#hypermedia/shell.ts';

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { json, number, text, type Document, type Naming } from '#hypermedia/document.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';

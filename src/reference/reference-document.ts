@@ -1,5 +1,5 @@
 /** The reference for programs: one Document per relation, and the list of relations. */
-import { homeOf } from '#http/route.ts';
+import { homeOf } from '#http/root.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { json, text, type Document, type Field, type Link, type Naming, type Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';

@@ -2,7 +2,8 @@
 import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
-import { METHODS, rootOf, type Method, type Params, type Resource, type Route } from '#http/route.ts';
+import { METHODS, type Method, type Params, type Resource, type Route } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { SufficientScopes } from '#core/principal.ts';
 import type { Document, Field, Kind, Naming, Property } from '#hypermedia/document.ts';

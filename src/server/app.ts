@@ -7,7 +7,7 @@ import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
 import { createRateLimit, type TakenChannel } from '#http/caller.ts';
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';

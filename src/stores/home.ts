@@ -1,6 +1,6 @@
 /** The API home, from which clients follow links. */
 import { open, type Operation } from '#http/operation.ts';
-import { homeOf } from '#http/route.ts';
+import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import type { Principal } from '#core/principal.ts';

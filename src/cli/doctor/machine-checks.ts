@@ -4,7 +4,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { connect, createServer, isIPv6 } from 'node:net';
 import { readFreeSpace } from '#db/free-space.ts';
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
 import type { Config } from '#config/config.ts';

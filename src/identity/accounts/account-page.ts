@@ -5,7 +5,8 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';
-import { rootOf, type RawHandler, type RawRequest } from '#http/route.ts';
+import { type RawHandler, type RawRequest } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';

@@ -1,7 +1,8 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
-import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';

@@ -1,7 +1,7 @@
 /** What verifies people and their browsers: the parts that all pages of people use. */
 import { passkeyScriptElements } from '#hypermedia/shell.ts';
 import type { Markup } from '#hypermedia/markup.ts';
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { createSecurityMails, type SecurityMails } from './account-mails.ts';
 import { createAttempts, createDevices, type Attempts, type Devices } from './attempts.ts';

@@ -5,7 +5,8 @@
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf, recordAuditEntry } from './audit.ts';

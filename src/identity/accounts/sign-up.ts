@@ -4,7 +4,8 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';

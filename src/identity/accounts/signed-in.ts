@@ -1,6 +1,7 @@
 /** Pages and forms that require a signed-in user. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';

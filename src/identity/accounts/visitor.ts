@@ -1,5 +1,5 @@
 /** Authenticates browsers that open the resources of the API as pages, by their session. */
-import { rootOf } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import type { Document } from '#hypermedia/document.ts';

@@ -1,6 +1,7 @@
 /** Serves the metadata of the authorization server (RFC 8414) and of the API (RFC 9728). */
 import { jsonAnswer } from '#http/answers.ts';
-import { type RawHandler, wellKnown } from '#http/route.ts';
+import { type RawHandler } from '#http/route.ts';
+import { wellKnown } from '#http/root.ts';
 import { DEVICE_GRANT } from './token-endpoint.ts';
 import { userScopes } from './scope.ts';
 

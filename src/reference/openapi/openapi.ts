@@ -1,5 +1,6 @@
 /** OpenAPI 3.1 description of the API, generated from routes, schemas and examples. */
-import { METHODS, rootOf, type Resource, type Route } from '#http/route.ts';
+import { METHODS, type Resource, type Route } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { rootElement } from '#hypermedia/render.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { isBodyOptional } from '#http/bodies/validate.ts';

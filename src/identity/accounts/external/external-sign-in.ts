@@ -4,7 +4,8 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Keys } from '#core/keys.ts';
-import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Proofs, ProvidedPerson, Provider } from './providers.ts';
 import { transaction, type Sql } from '#db/pool.ts';

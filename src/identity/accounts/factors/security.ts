@@ -1,7 +1,8 @@
 /** The pages and forms of sign-in settings: GET /account/security and what is below it. Every change needs a recent verification. */
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { rootOf, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';

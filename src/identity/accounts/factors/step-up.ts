@@ -6,7 +6,8 @@
 import type { Sealer } from '#db/seal.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import { rootOf, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Runtime } from '#runtime/runtime.ts';
