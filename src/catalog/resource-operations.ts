@@ -208,7 +208,7 @@ function createRelation(deps: Deps): Operation {
   };
 }
 
-// API operations on commerce resources: read the latest version, list a type, read an embedded relation.
+// The operations.
 
 /** Returns the revenue charts up to a snapshot. */
 const chartsOf = ({ sql }: Deps, key: ResourceKey): { charts?: Charted } =>

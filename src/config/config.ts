@@ -255,7 +255,7 @@ export function readConfig(env: Env, cwd: string) {
   });
 }
 
-// The settings of delivery. Every limit has its unit in its name.
+// The settings of delivery.
 
 /** Returns a random positive safe integer that identifies this process in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;

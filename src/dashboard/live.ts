@@ -84,7 +84,7 @@ export class LiveStreams implements Running {
 
   async #tick(): Promise<void> {
     const { sql, clock, log } = this.#deps;
-    // One after another: all pages together take one connection of the pool.
+    // One store after another: reading their activities takes one connection of the pool.
     for (const open of this.#stores.values()) {
       try {
         const activity = await readActivity(sql, open, dayOf(clock.now()));

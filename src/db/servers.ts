@@ -1,4 +1,4 @@
-/** The servers that a database address names, as settings of the driver. */
+/** The servers that a database address names, as settings of the driver, and the settings of each session. */
 import { userInfo } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, defaults, type ClientConfig } from 'pg';

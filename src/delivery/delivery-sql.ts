@@ -1,3 +1,4 @@
+/** The statements about deliveries and their events that several parts of delivery execute. */
 import type { Queryable } from '#db/pool.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';

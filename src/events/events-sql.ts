@@ -1,3 +1,4 @@
+/** The statements that read events. */
 import { resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
 import {

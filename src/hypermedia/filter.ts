@@ -21,9 +21,9 @@ import { parseDate } from './date.ts';
 import { onlyValue, otherNames, unknownParameter } from './paging.ts';
 
 const FILTERS_MAX = 20;
-/** Of `in`; a filter of a webhook, of 1,000 characters, has fewer. */
+/** Values of one `in`; a filter of a webhook, of 1,000 characters, has fewer. */
 const VALUES_MAX = 500;
-/** Of values with `*`, which are compared one by one with each item. */
+/** Values with `*`, which are compared one by one with each item. */
 const PATTERNS_MAX = 20;
 const TEXT_CHARACTERS_MAX = 1_000;
 /** More than lead to a member of the deepest resource. */

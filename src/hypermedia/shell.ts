@@ -1,4 +1,4 @@
-/** The frame of every page: head, header, main. Works without JavaScript, in light and dark mode, and on phones. */
+/** The frame of every page: head, header, main, and its scripts. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
 import { constant, html, render, type Markup } from './markup.ts';
 import { style } from './style.ts';

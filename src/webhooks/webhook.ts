@@ -1,4 +1,4 @@
-/** The settings of a webhook and its keys, as pure functions: validation beyond the schema, and the keys during a rotation. */
+/** The settings of a webhook: validation beyond the schema, the keys during a rotation, and the entries of changes in the changelog. */
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
 import { isBlank } from '#core/text.ts';
@@ -264,7 +264,7 @@ function isEncrypted(url: string): boolean {
 }
 
 // Changelog entries of webhooks: the settings as the API shows them, with `set`, `replaced` or `removed` in place of secrets.
-// Secret are the key, header values, and the path and query of the url, which often contain credentials: members of the store can
+// The key, header values, and the path and query of the url, which often contain credentials, are secret: members of the store can
 // read the path on the webhook, but an entry is sent to every subscriber and outlives the webhook.
 
 /** The stored row: an unchanged key has the same bytes, because sealing it again would change them. */

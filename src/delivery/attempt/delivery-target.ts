@@ -1,6 +1,6 @@
 /**
  * The delivery target of a webhook: its row in the form in which attempts use it, loaded once and discarded when the
- * webhook changes.
+ * webhook changes, with the mask of its secrets.
  */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { storedShape, type Shape } from '#catalog/shape.ts';

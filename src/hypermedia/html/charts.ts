@@ -271,10 +271,6 @@ export function trendWithWords(property: Property, values: readonly (number | nu
     : html`${sparkline(property, values)} <span class="soft" aria-hidden="true">${trendWords(values, property)}</span>`;
 }
 
-// The frame of all charts: title, axes, drawing and data table. Charts are static SVG with classes of the style sheet,
-// because the Content-Security-Policy permits nothing else. The drawing is stretched to its box and labels are HTML
-// beside it, so they have the same size on a phone.
-
 // Short texts of amounts, numbers and days for charts.
 
 /** Returns `€1.25K`; from 10¹⁵ in scientific notation: `1.2E18`. */
@@ -353,6 +349,10 @@ export function dayNumberOf(day: string): number {
 export function dayOfNumber(number: number): string {
   return new Date(number * DAY_MS).toISOString().slice(0, 10);
 }
+
+// The frame of all charts: title, axes, drawing and data table. Charts are static SVG with classes of the style sheet,
+// because the Content-Security-Policy permits nothing else. The drawing is stretched to its box and labels are HTML
+// beside it, so they have the same size on a phone.
 
 const WIDTH = 600;
 const HEIGHT = 100;

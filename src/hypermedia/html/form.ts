@@ -216,8 +216,6 @@ export function refusedAlert({ document, view: { refused } }: Pick<Context, 'doc
   </div>`;
 }
 
-// Renders one field of a form with label, hint and errors.
-
 // Renders the control of a field by its kind. Controls accept everything that the server accepts: `maxlength` counts
 // UTF-16 units instead of code points and would silently cut a pasted text, so it is not used; a url is a text.
 
@@ -386,6 +384,8 @@ function hintOf({ field, isNew, isLost }: FieldInput): string {
   ];
   return parts.filter((part) => typeof part === 'string').join(' ');
 }
+
+// Renders one field of a form with label, hint and errors.
 
 const faultsOf = ({ id, faults }: FieldInput): Markup | false =>
   faults.length > 0 &&

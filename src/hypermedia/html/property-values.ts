@@ -146,8 +146,6 @@ export function fitsCell({ kind, value }: Property): boolean {
   );
 }
 
-// Renders values with several lines or parts: lists, objects, code, JSON.
-
 // Renders a list of objects with short members as a table, which is easier to read than JSON.
 
 /** Larger tables are not readable. */
@@ -213,6 +211,8 @@ const INLINE_CHARACTERS = 120;
 /** Longer texts are folded: the body of a response may have 16 KiB. */
 const OPEN_CHARACTERS = 1_200;
 const OPEN_LINES = 16;
+
+// Renders values with several lines or parts: lists, objects, code, JSON.
 
 const none = html`<span class="soft">None</span>`;
 

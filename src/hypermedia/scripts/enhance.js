@@ -1,6 +1,6 @@
 /**
  * Adds to pages what needs a script: relative times, copy buttons, live lists and keyboard shortcuts. Pages are complete without it. Served as it
- * is (`scripts.ts`), as a module, so it runs after the page was parsed.
+ * is (`../shell.ts`), as a module, so it runs after the page was parsed.
  */
 
 const DAY_MS = 86_400_000;

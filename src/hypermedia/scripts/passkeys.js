@@ -1,6 +1,6 @@
 /**
  * Offers passkeys on the pages of sign-in and of sign-in settings. Without it the pages are complete, except for passkeys. Served as
- * it is (`scripts.ts`), after the library of SimpleWebAuthn, which defines `SimpleWebAuthnBrowser`.
+ * it is (`../shell.ts`), after the library of SimpleWebAuthn, which defines `SimpleWebAuthnBrowser`.
  */
 
 /**

@@ -1,6 +1,6 @@
 /**
- * SQL of accounts, of their identities at OpenID providers, and of throttling. Writes the tables users, session,
- * external_identity and throttle; account-handlers.ts has the purges of their expired rows.
+ * SQL of accounts, of their identities at OpenID providers, of throttling and of the audit. Writes the tables users, session,
+ * external_identity, throttle and audit; account-handlers.ts has the purges of their expired rows.
  */
 import type { Queryable } from '#db/pool.ts';
 import type { Action, AuditEntry, Origin } from './audit.ts';
@@ -318,7 +318,7 @@ export async function giveBack(sql: Queryable, { key, refillSeconds }: KeyedBuck
   `;
 }
 
-// SQL of the audit. Writes the table audit; account-handlers.ts purges its expired rows.
+// The audit.
 
 export async function insertAuditEntry(sql: Queryable, entry: AuditEntry): Promise<void> {
   const { action, userId, client = null, storeId = null, origin, detail = {}, now } = entry;

@@ -1,4 +1,4 @@
-/** Changes the password of a signed-in user (/account/password), and what every new password of an account ends. */
+/** A new password: of a signed-in user (/account/password) or by a mailed link, and the sessions and links that it ends. */
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';

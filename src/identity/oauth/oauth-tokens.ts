@@ -1,4 +1,4 @@
-/** Creates and hashes the secrets issued to clients: 32 random bytes after a prefix for the type. */
+/** The secrets that are issued to clients, 32 random bytes after a prefix for the type, and the authentication by access token. */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { OPERATOR } from '#changelog/changelog.ts';

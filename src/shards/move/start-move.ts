@@ -1,4 +1,7 @@
-/** Starts a move of shards: checks both databases, and writes the move and a new target into the home database. */
+/**
+ * Starts a move of shards: checks both databases, and writes the move and a new target into the home database. Undoes a move, and deletes
+ * what it has left.
+ */
 import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { dropGuards, dropReplication, readReplicating, trySubscription } from '#db/replication.ts';
 import type { Sealer } from '#db/seal.ts';

@@ -1,4 +1,4 @@
-/** Statistics from the hourly rows of webhooks, as pure functions. */
+/** Statistics of webhooks from their hourly rows, and the reads of what they need. */
 import { invalid, type Fault } from '#core/problem.ts';
 import { onlyValue } from '#hypermedia/paging.ts';
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';

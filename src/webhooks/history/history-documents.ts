@@ -1,4 +1,4 @@
-/** The Documents of deliveries and attempts. */
+/** The Documents of deliveries and attempts, with the reasons of failures in words. */
 import { addressOf, nameOf } from '#catalog/resource-document.ts';
 import { addressOfEvent } from '#events/event-document.ts';
 import { isTest } from '#catalog/catalog.ts';
