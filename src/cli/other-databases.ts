@@ -17,7 +17,7 @@ import {
   type Candidate,
 } from '#shards/adopt.ts';
 import { readIdentity, readMap } from '#shards/map-sql.ts';
-import { removeUnused } from '#shards/move/start-move.ts';
+import { removeUnused } from '#shards/move/undo.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
 import { warnIfLate } from './late.ts';

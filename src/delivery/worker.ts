@@ -22,7 +22,7 @@ import { Discovery } from './queue/discovery.ts';
 import { Dispatcher, Schedule, type DispatchSettings } from './queue/dispatcher.ts';
 import { Fetcher } from './queue/fetcher.ts';
 import { Lanes, type Lane, type LanesLimits } from './queue/lane.ts';
-import { PendingDisables, type DisableWebhook } from './queue/disabled-epochs.ts';
+import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
 import { createRecorder, withWarnings, type Notify } from './record/record.ts';
 import { LaneWork, ShardWork } from './worker-links.ts';
 

@@ -2,7 +2,8 @@
 import { formatShards } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
 import { runMove, StoppedError, type Late, type Moved, type Place, type Progress } from '#shards/move/move.ts';
-import { abortMove, dropMoved, ownerOf, removeDatabase, startMove, unusedIn } from '#shards/move/start-move.ts';
+import { ownerOf, startMove } from '#shards/move/start-move.ts';
+import { abortMove, dropMoved, removeDatabase, unusedIn } from '#shards/move/undo.ts';
 import { listLeasedShards, readMap } from '#shards/map-sql.ts';
 import { printResult } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
