@@ -9,6 +9,7 @@ import type { BlockedOn } from './run-queue.ts';
 import { LoadedDeliveries, MemoryLimit, type EventRetainer } from './loaded-deliveries.ts';
 import { LatencyStats, StartConditions, type Speed } from './lane-limits.ts';
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 
 // Names the state of a lane and what it waits for, for metrics.
 
@@ -251,7 +252,7 @@ export class Lanes {
   /** `events` retains the events of the loaded deliveries. */
   constructor(limits: LanesLimits, events?: EventRetainer) {
     this.#limits = limits;
-    this.#latencies = new LRUCache({ max: limits.endpointsKept });
+    this.#latencies = new LRUCache(entriesUpTo(limits.endpointsKept));
     this.#memoryLimit = new MemoryLimit(limits.heldDeliveries, events);
   }
 

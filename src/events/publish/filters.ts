@@ -5,6 +5,7 @@
  */
 import { setImmediate as pause } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import { compileFilter, payloadOf, type PayloadFilter } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
@@ -21,7 +22,7 @@ type KnownFilter = { id: string; type: string; passes: PayloadFilter };
 type FiltersOf = (storeId: number) => readonly KnownFilter[] | undefined;
 
 /** Compiled filters by their text: internal events read those of their store each time. */
-const compiled = new LRUCache<string, PayloadFilter>({ max: FILTERS_MAX, memoMethod: compileFilter });
+const compiled = new LRUCache<string, PayloadFilter>({ ...entriesUpTo(FILTERS_MAX), memoMethod: compileFilter });
 
 /** Reads the filters of all active webhooks of the stores. */
 export async function readFilters(

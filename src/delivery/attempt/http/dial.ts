@@ -7,6 +7,7 @@ import { isIP, type Socket, connect, isIPv6 } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import type { Guard, Runtime } from '#runtime/runtime.ts';
 import { BlockedAddress, isPublic } from './outbound-guard.ts';
 
@@ -100,7 +101,7 @@ class Sessions {
   readonly #kept: LRUCache<string, Session>;
 
   constructor(limit: number) {
-    this.#kept = new LRUCache({ max: limit });
+    this.#kept = new LRUCache(entriesUpTo(limit));
   }
 
   find(origin: string, nowMs: number): Session | undefined {
