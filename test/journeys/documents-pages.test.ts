@@ -70,6 +70,15 @@ test('documents have the names and the settings of the server', () => {
   assert.match(pages.get('/docs/webhooks')?.text ?? '', /<a href="\/rels\/recover"><code>acme:recover<\/code><\/a>/);
 });
 
+test('the receiver of the page expects the headers of the server', () => {
+  const { text } = pages.get('/docs/receiving') ?? assert.fail();
+  const program = Array.from(text.matchAll(/<pre class="copyable">([^]*?)<\/pre>/g), ([, code = '']) => code).find(
+    (code) => code.includes('verifyDelivery({'),
+  );
+  assert.match(program ?? '', /headerPrefix: (?:'|&#39;)Acme(?:'|&#39;),/);
+  assert.doesNotMatch(text, /Acme[^.]*\(the default\)/);
+});
+
 test('the table of settings keeps the defaults', () => {
   assert.match(
     pages.get('/docs/operating')?.text ?? '',
