@@ -223,6 +223,7 @@ function markdownTable(heads: readonly string[], rows: readonly (readonly string
 const VALUES: Readonly<Record<string, (setting: Setting) => string>> = {
   timeout: ({ deliveries }) => durationOf(deliveries.timeoutSeconds),
   retention: ({ deliveries }) => `${deliveries.retentionDays} days`,
+  search: ({ searchSeconds }) => durationOf(searchSeconds),
   retries: ({ deliveries }) =>
     markdownTable(
       ['`retry_profile`', 'attempts', 'waits between attempts', 'disabled after'],

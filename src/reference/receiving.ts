@@ -14,32 +14,27 @@ import type { Setting } from './setting.ts';
 
 const FOLDER = join(import.meta.dirname, '../../docs/verify');
 
-/** `rawBody`: where the unchanged body is in common frameworks. */
-type Program = { language: string; file: string; rawBody: string; source: string };
+type Program = { language: string; source: string };
 
-const read = (language: string, file: string, rawBody: string): Program => ({
+const read = (language: string, file: string): Program => ({
   language,
-  file,
-  rawBody,
   source: readFileSync(join(FOLDER, file), 'utf8'),
 });
 
 /** Reads the files when the module is loaded, so that a server whose files are incomplete does not start. */
 const programs: readonly Program[] = [
-  read('JavaScript', 'javascript/verify.mjs', 'express.raw({ type: () => true }), await request.arrayBuffer()'),
-  read('Python', 'python/verify.py', 'Flask request.get_data(), Django request.body, FastAPI await request.body()'),
-  read('PHP', 'php/verify.php', "file_get_contents('php://input'), Laravel $request->getContent()"),
-  read('Ruby', 'ruby/verify.rb', 'Rack request.body.read, Rails request.raw_post'),
-  read('Go', 'go/verify.go', 'io.ReadAll(http.MaxBytesReader(w, r.Body, 4<<20))'),
-  read('Java', 'java/Verify.java', 'Spring @RequestBody byte[] body, servlets request.getInputStream().readAllBytes()'),
+  read('JavaScript', 'javascript/verify.mjs'),
+  read('Python', 'python/verify.py'),
+  read('PHP', 'php/verify.php'),
+  read('Ruby', 'ruby/verify.rb'),
+  read('Go', 'go/verify.go'),
+  read('Java', 'java/Verify.java'),
 ];
 
 /** Returns the programs with another prefix of headers, which are in lower case where they are compared. */
 function programsFor(prefix: string): readonly Program[] {
-  return programs.map(({ language, file, rawBody, source }) => ({
+  return programs.map(({ language, source }) => ({
     language,
-    file,
-    rawBody,
     source: source
       .replaceAll('Service-Webhook-', `${prefix}-Webhook-`)
       .replaceAll('service-webhook-', `${prefix.toLowerCase()}-webhook-`),
@@ -64,10 +59,7 @@ export function receivingDocument(setting: Setting): Document {
       number('timeout_seconds', deliveries.timeoutSeconds),
       json('retry_seconds', deliveries.retrySeconds),
       json('packages', { npm: installCommands.npm ?? null, python: installCommands.python ?? null }),
-      json(
-        'programs',
-        programsFor(prefix).map(({ language, source }) => ({ language, source })),
-      ),
+      json('programs', programsFor(prefix)),
     ],
   };
 }
@@ -75,10 +67,9 @@ export function receivingDocument(setting: Setting): Document {
 /** Returns the programs, each folded. */
 export function programsPart({ webhookHeaderPrefix }: Setting): Markup {
   return html`${programsFor(webhookHeaderPrefix).map(
-    ({ language, rawBody, source }) =>
+    ({ language, source }) =>
       html`<details>
         <summary>${language}</summary>
-        <p>The raw body: <code>${rawBody}</code></p>
         <pre class="copyable">${source}</pre>
       </details>`,
   )}`;

@@ -21,6 +21,8 @@ export type Setting = {
   /** The name that endpoints have to allow before a webhook gets their url; undefined if the operator does not require it. */
   handshakeOrigin: string | undefined;
   rate: { requestsPerSecond: number; burstRequests: number };
+  /** The time limit of a search for one page of a collection. */
+  searchSeconds: number;
   /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;
   deliveries: {

@@ -48,6 +48,7 @@ export function settingOf(settings: RuntimeConfig, installCommands: InstallComma
     naming,
     authUrl,
     rate,
+    searchSeconds: settings.database.searchLimitMs / 1_000,
     scopes: scopeDescriptions(),
     deliveries: deliveriesOf(settings),
     sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),

@@ -203,6 +203,43 @@ test('with closeAtRefused the events before the first refused one are published,
   assert.deepEqual(await publishedIds(), [0, 1, 2]);
 });
 
+test('with closeAtRefused no event is published after one that was unavailable', async () => {
+  const { clock } = createClock();
+  const publisher = open({ closeAtRefused: true, batchEvents: 1, clock, deadlineMs: 10_000 });
+  await publisher.publish(storeId, order(0));
+  gate.fate = () => 'busy';
+  const [unavailable, later] = await Promise.all([
+    publishAll(publisher, [order(1)]).finally(() => gate.release()),
+    publishAll(publisher, [order(2), order(3)]),
+  ]);
+  assert.deepEqual([codesOf(unavailable), codesOf(later)], [['unavailable'], ['closed', 'closed']]);
+  await publisher.close();
+  assert.deepEqual(await publishedIds(), [0]);
+});
+
+test('with closeAtRefused the events before one that cannot be sent are published, and none after it', async () => {
+  for (const [store, event, code] of [
+    [storeId, '[]', 'invalid_event'],
+    [await newStore(), '{"event":', 'invalid_event'],
+    [await newStore(), order(3), 'no_store'],
+  ] as const) {
+    const publisher = open({ closeAtRefused: true, batchEvents: 2, delayMs: 60_000 });
+    const before = publishAll(publisher, [order(0), order(1), order(2)], store);
+    const wrong = publisher.publish(code === 'no_store' ? '../users' : store, event);
+    const after = publishAll(publisher, [order(4), order(5)], store);
+    await assert.rejects(wrong, { code });
+    assert.deepEqual(
+      [codesOf(await before), codesOf(await after)],
+      [
+        [undefined, undefined, undefined],
+        ['closed', 'closed'],
+      ],
+    );
+    await publisher.close();
+    assert.deepEqual(await publishedIds(store), range(3));
+  }
+});
+
 test('a body that is refused as a whole is sent in parts', async () => {
   const publisher = open();
   const manyCommas = { list: Array.from({ length: 60_000 }, () => 0) };

@@ -37,6 +37,17 @@ test('every link in the documents has a target', (t) => {
   );
 });
 
+test('a link whose label is the name of a document leads to that document', () => {
+  const links = [...pages.values()].flatMap(({ path, documentLinks }) =>
+    documentLinks.map((link) => ({ path, ...link })),
+  );
+  assert.ok(links.length > 0);
+  assert.deepEqual(
+    links.filter(({ label, target }) => !`/${target.split('#')[0] ?? ''}`.endsWith(`/${label}`)),
+    [],
+  );
+});
+
 /** The pages that a reader reaches from there by links. */
 function reachedFrom(start: string): Set<string> {
   const reached = new Set<string>();

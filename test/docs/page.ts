@@ -19,6 +19,8 @@ export type Page = {
   /** From the root of the project. */
   path: string;
   links: string[];
+  /** The links whose label is the name of a document. */
+  documentLinks: { label: string; target: string }[];
   /** The valid anchors of this page. */
   anchors: ReadonlySet<string>;
   /** The texts in backticks. */
@@ -28,7 +30,7 @@ export type Page = {
 
 const FENCE = /(?:^<!-- (?<remark>[^>]*?) -->\n+)?^```(?<language>[a-z]*)\n(?<text>.*?)^```$/gms;
 const INDENTED = /(?<=\n\n)(?: {4}.*\n+)+/g;
-const LINK = /\[(?:[^[\]]|\[[^[\]]*\])*\]\((?<target>[^()\s]+)\)/g;
+const LINK = /\[(?<label>(?:[^[\]]|\[[^[\]]*\])*)\]\((?<target>[^()\s]+)\)/g;
 const TICKED = /`(?<name>[^`\n]+)`/g;
 
 function anchorsOf(prose: string): ReadonlySet<string> {
@@ -62,6 +64,10 @@ export function readPage(path: string, text: string): Page {
   return {
     path,
     links: named(LINK, 'target'),
+    documentLinks: Array.from(prose.matchAll(LINK), ({ groups }) => ({
+      label: groups?.['label'] ?? '',
+      target: groups?.['target'] ?? '',
+    })).filter(({ label }) => /^[\w./-]+\.md$/.test(label)),
     anchors: anchorsOf(prose),
     names: named(TICKED, 'name'),
     blocks: blocksOf(text),

@@ -13,6 +13,7 @@ const env = {
   WEBHOOK_HEADER_PREFIX: 'Acme',
   RETENTION_DAYS: '17',
   API_RATE_PER_SECOND: '7',
+  SEARCH_LIMIT_MS: '5000',
   REQUIRE_WEBHOOK_HANDSHAKE: '1',
 };
 const { baseUrl } = await startTestApp({ roles: ['serve'], env });
@@ -67,7 +68,21 @@ test('documents have the names and the settings of the server', () => {
     );
   assert.match(pages.get('/docs/api')?.text ?? '', /7 requests a second/);
   assert.match(pages.get('/docs/webhooks')?.text ?? '', /at most 17 days ago/);
+  assert.match(pages.get('/docs/webhooks')?.text ?? '', /takes longer\s+than 5 s is refused/);
+  assert.match(pages.get('/docs/collections')?.text ?? '', /<code>SEARCH_LIMIT_MS<\/code>, 5 s/);
+  assert.match(pages.get('/docs/store-owners')?.text ?? '', /up to 17 days ago/);
+  for (const path of ['/docs/listening', '/docs/platform'])
+    assert.match(pages.get(path)?.text ?? '', /17 days \(<code>RETENTION_DAYS<\/code>\)/, path);
   assert.match(pages.get('/docs/webhooks')?.text ?? '', /<a href="\/rels\/recover"><code>acme:recover<\/code><\/a>/);
+});
+
+test('the receiver of the page expects the headers of the server', () => {
+  const { text } = pages.get('/docs/receiving') ?? assert.fail();
+  const program = Array.from(text.matchAll(/<pre class="copyable">([^]*?)<\/pre>/g), ([, code = '']) => code).find(
+    (code) => code.includes('verifyDelivery({'),
+  );
+  assert.match(program ?? '', /headerPrefix: (?:'|&#39;)Acme(?:'|&#39;),/);
+  assert.doesNotMatch(text, /Acme[^.]*\(the default\)/);
 });
 
 test('the table of settings keeps the defaults', () => {

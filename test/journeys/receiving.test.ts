@@ -75,6 +75,18 @@ test('the programs are those that are tested with deliveries, apart from the nam
   }
 });
 
+test('the page has the table of the document that says where the raw body is', async () => {
+  const text = await readFile(join(PROGRAMS, '../receiving.md'), 'utf8');
+  const rows = [...text.matchAll(/^\| \[(\w+)\]\(verify\/.*?\| (.*) \|$/gm)];
+  assert.deepEqual(
+    rows.map(([, language]) => language),
+    Object.keys(FILES),
+  );
+  const plain = page.replaceAll(/<\/?code>/g, '');
+  for (const [, language, where = ''] of rows)
+    assert.ok(plain.includes(escaped(where.replaceAll('`', ''))), `${language}: ${where}`);
+});
+
 test('the page has the names and values of this server', () => {
   for (const name of ['Webhook-Event', 'Webhook-Signature', 'Webhook-Signature-Next', 'Store-ID'])
     assert.ok(page.includes(`${PREFIX}-${name}`), name);

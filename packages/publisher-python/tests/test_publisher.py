@@ -165,6 +165,28 @@ class PublisherTest(unittest.TestCase):
         publisher.close()
         self.assertEqual(self.ids(), [0, 1, 2])
 
+    def test_close_at_unavailable(self):
+        publisher = self.open(close_at_refused=True, batch_events=1, clock=TestClock(), deadline_seconds=10)
+        publisher.publish(self.store, order(0)).result()
+        self.gate.fate = lambda n: "busy"
+        futures = [publisher.publish(self.store, order(1))]
+        futures[0].add_done_callback(lambda future: self.gate.release())
+        futures += [publisher.publish(self.store, order(id)) for id in (2, 3)]
+        self.assertEqual(codes_of(futures), ["unavailable", "closed", "closed"])
+        publisher.close()
+        self.assertEqual(self.ids(), [0])
+
+    def test_close_at_event_that_cannot_be_sent(self):
+        for code, event in (("invalid_event", "[]"), ("invalid_event", '{"event":'), ("no_store", order(3))):
+            store = self.new_store()
+            publisher = self.open(close_at_refused=True, batch_events=2, delay_seconds=60)
+            futures = [publisher.publish(store, order(id)) for id in range(3)]
+            futures.append(publisher.publish("../users" if code == "no_store" else store, event))
+            futures += [publisher.publish(store, order(id)) for id in (4, 5)]
+            self.assertEqual(codes_of(futures), [None] * 3 + [code, "closed", "closed"])
+            publisher.close()
+            self.assertEqual(self.ids(store), list(range(3)))
+
     def test_body_refused_as_a_whole(self):
         publisher = self.open(delay_seconds=0.2)
         futures = [publisher.publish(self.store, order(id, list=[0] * 60_000)) for id in range(5)]

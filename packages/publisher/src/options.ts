@@ -27,8 +27,8 @@ export type PublisherOptions = {
   /** The time limit of one request; default 30 seconds. */
   requestTimeoutMs?: number;
   /**
-   * Closes the publisher at the first event that the server refuses: the events of its store before it are published, those after it are
-   * rejected with `closed`. Default false: the others are published.
+   * Closes the publisher at the first event that is rejected for any reason except its signal: the events of its store before it are
+   * published, those after it are rejected with `closed`. Default false: the others are published.
    */
   closeAtRefused?: boolean;
   /** Sends the requests, such as through a proxy; default the global `fetch`. */

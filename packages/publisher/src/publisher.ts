@@ -1,7 +1,7 @@
 /** Publishes the events of a platform's stores to Halcyon. */
 import { systemClock, type Clock } from './clock.ts';
 import { closedError, PublishError } from './error.ts';
-import { serialize, type EventInput } from './event.ts';
+import { serialize, type EventInput, type SerializedEvent } from './event.ts';
 import { readOptions, type PublisherOptions } from './options.ts';
 import { Queue, type QueuedEvent } from './queue.ts';
 import { createRequest } from './request.ts';
@@ -30,6 +30,32 @@ export type Publisher = {
 
 const STORE_ID = /^[1-9][0-9]{0,15}$/;
 
+/** Adds an event to the queue; an aborted signal removes it. */
+function enqueue(
+  queue: Queue,
+  event: Omit<QueuedEvent, 'resolve' | 'reject'>,
+  signal: AbortSignal | undefined,
+): Promise<PublishedEvent> {
+  return new Promise<PublishedEvent>((resolve, reject) => {
+    const queued: QueuedEvent = {
+      ...event,
+      resolve: (published) => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve(published);
+      },
+      reject: (error) => {
+        signal?.removeEventListener('abort', onAbort);
+        reject(error);
+      },
+    };
+    const onAbort = () => {
+      if (queue.remove(queued)) queued.reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', onAbort);
+    queue.add(queued);
+  });
+}
+
 /** Creates a publisher, which is used for all stores of the platform. Throws a `TypeError` for an invalid option. */
 export function createPublisher(options: PublisherOptions): Publisher {
   const { fetch: send = fetch, clock = systemClock, closeAtRefused = false } = options;
@@ -39,33 +65,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const request = createRequest({ connection, credentials, deadlineMs });
   const queue = new Queue(limits, {
     nowMs: clock.nowMs,
-    send: (batch) => sendBatch(batch, request, closeAtRefused ? () => endAtRefused() : undefined),
+    send: (batch) => sendBatch(batch, request, closeAtRefused ? () => endAtRejected() : undefined),
   });
   let closed: Promise<void> | undefined;
-
-  const enqueue = (storeId: string, event: EventInput, signal?: AbortSignal): Promise<PublishedEvent> => {
-    const serialized = serialize(event);
-    return new Promise<PublishedEvent>((resolve, reject) => {
-      const queued: QueuedEvent = {
-        ...serialized,
-        storeId,
-        queuedMs: clock.nowMs(),
-        resolve: (published) => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve(published);
-        },
-        reject: (error) => {
-          signal?.removeEventListener('abort', onAbort);
-          reject(error);
-        },
-      };
-      const onAbort = () => {
-        if (queue.remove(queued)) queued.reject(signal?.reason);
-      };
-      signal?.addEventListener('abort', onAbort);
-      queue.add(queued);
-    });
-  };
 
   const rejectWaiting = (): void => {
     for (const event of queue.removeAll()) event.reject(closedError());
@@ -74,18 +76,28 @@ export function createPublisher(options: PublisherOptions): Publisher {
     stop.abort();
     rejectWaiting();
   };
-  const endAtRefused = (): void => {
+  const endAtRejected = (): void => {
     rejectWaiting();
     closed ??= queue.flush();
+  };
+  const check = (storeId: number | string, event: EventInput): SerializedEvent => {
+    try {
+      if (!STORE_ID.test(String(storeId)))
+        throw new PublishError('no_store', `The id of a store is a positive whole number: ${storeId}`);
+      return serialize(event);
+    } catch (error) {
+      // The events before it wait, and are still sent.
+      if (closeAtRefused) closed ??= queue.flush();
+      throw error;
+    }
   };
 
   return {
     publish: async (storeId, event, { signal } = {}) => {
       if (closed !== undefined) throw closedError();
       signal?.throwIfAborted();
-      if (!STORE_ID.test(String(storeId)))
-        throw new PublishError('no_store', `The id of a store is a positive whole number: ${storeId}`);
-      return enqueue(String(storeId), event, signal);
+      const serialized = check(storeId, event);
+      return enqueue(queue, { ...serialized, storeId: String(storeId), queuedMs: clock.nowMs() }, signal);
     },
     ready: () => queue.ready(),
     close: async ({ signal } = {}) => {

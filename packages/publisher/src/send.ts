@@ -104,22 +104,22 @@ async function sendPart(events: readonly QueuedEvent[], request: Request, allows
 
 /**
  * Sends events of one store and settles each of them; does not throw. The server publishes an array as a whole or not at all, so
- * the events beside a refused one are sent again. With `onRefused`, which is called at the first refused event, those after it are
- * rejected.
+ * the events beside a refused one are sent again. With `onRejected`, which is called at the first event that is not published, those
+ * after it are rejected.
  */
 export async function sendBatch(
   batch: readonly QueuedEvent[],
   request: Request,
-  onRefused?: () => void,
+  onRejected?: () => void,
 ): Promise<void> {
   const parts = [batch];
   for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
     try {
-      parts.unshift(...(await sendPart(part, request, onRefused === undefined)));
+      parts.unshift(...(await sendPart(part, request, onRejected === undefined)));
     } catch (error) {
       for (const event of part) event.reject(error);
-      if (onRefused === undefined || !(error instanceof PublishError && error.code === 'refused')) continue;
-      onRefused();
+      if (onRejected === undefined || (error instanceof PublishError && error.code === 'closed')) continue;
+      onRejected();
       for (const event of parts.splice(0).flat()) event.reject(closedError());
     }
   }

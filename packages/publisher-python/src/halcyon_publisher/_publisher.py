@@ -39,8 +39,8 @@ class Publisher:
     `concurrency`: the maximum number of requests at once, each of another store.
     `deadline_seconds`: how long the publisher tries to publish an event. Idempotency keys are kept for 24 hours.
     `request_timeout_seconds`: the time limit of connecting, and of each pause of a response.
-    `close_at_refused`: closes the publisher at the first event that the server refuses: the events of its store before it are
-    published, those after it are rejected with `closed`.
+    `close_at_refused`: closes the publisher at the first event that is not published, except a cancelled one: the events of its
+    store before it are published, those after it are rejected with `closed`.
     `version_header`: the header with the version of the API, if the operator has renamed it.
     `clock`: replaces time and randomness in tests.
     """
@@ -81,8 +81,9 @@ class Publisher:
         tokens = Tokens(exchange, clock, client_id, client_secret)
         requests = Requests(exchange, tokens, clock, deadline_seconds=deadline_seconds, stop=self._stop)
         limits = QueueLimits(batch_events, batch_bytes, delay_seconds, waiting_events, waiting_bytes, concurrency)
-        on_refused = (lambda: self._queue.end()) if close_at_refused else None
-        self._queue = Queue(limits, clock, lambda batch: send_batch(batch, requests.send, on_refused), exchange.close)
+        self._close_at_refused = close_at_refused
+        on_rejected = (lambda: self._queue.end()) if close_at_refused else None
+        self._queue = Queue(limits, clock, lambda batch: send_batch(batch, requests.send, on_rejected), exchange.close)
 
     def publish(self, store_id: int | str, event: EventInput) -> "Future[PublishedEvent]":
         """Waits while the queue is full, and returns a future of the published event.
@@ -98,6 +99,8 @@ class Publisher:
             body, key = serialize(event)
             self._queue.add(QueuedEvent(str(store_id), body, key, future))
         except PublishError as error:
+            if self._close_at_refused:
+                self._queue.finish()
             future.set_exception(error)
         return future
 

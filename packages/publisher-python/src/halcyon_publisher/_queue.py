@@ -117,9 +117,7 @@ class Queue:
     def close(self, timeout: float | None) -> None:
         """Sends from now on without delay, and waits until every event is settled; rejects the others after the time."""
         with self._work:
-            self._is_closing = True
-            for lane in list(self._delayed):
-                self._make_due(lane)
+            self._finish()
             if not self._end.wait_for(self._is_empty, timeout):
                 self._reject_all()
             self._is_closed = True
@@ -129,6 +127,11 @@ class Queue:
         for thread in threads:
             thread.join()
 
+    def finish(self) -> None:
+        """Accepts no further events, and sends the others without delay."""
+        with self._work:
+            self._finish()
+
     def end(self) -> None:
         """Rejects all events that are not being sent; those that are being sent are settled."""
         with self._work:
@@ -137,6 +140,11 @@ class Queue:
             self._reject_waiting()
             self._capacity.notify_all()
             self._end.notify_all()
+
+    def _finish(self) -> None:
+        self._is_closing = True
+        for lane in list(self._delayed):
+            self._make_due(lane)
 
     def _is_empty(self) -> bool:
         return self._events == 0 and not self._tickets

@@ -133,21 +133,22 @@ def _send_part(
 
 
 def send_batch(
-    batch: Sequence[QueuedEvent], request: Request, on_refused: Callable[[], None] | None = None
+    batch: Sequence[QueuedEvent], request: Request, on_rejected: Callable[[], None] | None = None
 ) -> None:
     """Sends events of one store and settles each of them; does not raise. The server publishes an array as a whole or not at
-    all, so the events beside a refused one are sent again. With `on_refused`, which is called at the first refused event, those
-    after it are rejected."""
+    all, so the events beside a refused one are sent again. With `on_rejected`, which is called at the first event that is not
+    published, those after it are rejected."""
     parts = [batch]
     while parts:
         part = parts.pop(0)
         try:
-            parts[:0] = _send_part(part, request, on_refused is None)
+            parts[:0] = _send_part(part, request, on_rejected is None)
         except Exception as error:
             for event in part:
                 event.reject(error)
-            if on_refused is not None and isinstance(error, PublishError) and error.code == "refused":
-                on_refused()
-                for event in (event for rest in parts for event in rest):
-                    event.reject(PublishError("closed", "The publisher is closed"))
-                parts = []
+            if on_rejected is None or (isinstance(error, PublishError) and error.code == "closed"):
+                continue
+            on_rejected()
+            for event in (event for rest in parts for event in rest):
+                event.reject(PublishError("closed", "The publisher is closed"))
+            parts = []
