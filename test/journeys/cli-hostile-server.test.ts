@@ -1,0 +1,121 @@
+/** The commands of a login at a server that is hostile: it harms neither files, nor other logins, nor this computer. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { cleanups } from '../setup/cleanups.ts';
+import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
+
+const USER = { email: 'owner@example.com', password: 'a long password' };
+
+const ends = cleanups();
+
+type Answer = object | ((response: ServerResponse) => void);
+/** The answers by path, which replace those of a genuine server. */
+type Answers = Record<string, Answer>;
+
+const METADATA = '/.well-known/oauth-authorization-server';
+const TOKENS = { access_token: 'a', refresh_token: 'r', expires_in: 3_600, scope: 's', token_type: 'bearer' };
+
+function genuineAnswers(self: string): Answers {
+  const endpoints = ['authorization', 'token', 'revocation', 'device_authorization'];
+  return {
+    '/': {
+      _links: { self: { href: self }, authorize: { href: `${self}/authorize` }, store: { href: `${self}/store` } },
+    },
+    [METADATA]: {
+      issuer: self,
+      protected_resources: [self],
+      ...Object.fromEntries(endpoints.map((name) => [`${name}_endpoint`, `${self}/${name}`])),
+    },
+    '/device_authorization': {
+      device_code: 'dc',
+      user_code: 'WDJB-MJHT',
+      verification_uri: `${self}/device`,
+      expires_in: 600,
+      interval: 1,
+    },
+    '/token': TOKENS,
+    '/store': { id: 1, name: 'Shop', domain: 'shop.example', _links: { webhooks: { href: `${self}/webhooks` } } },
+    '/webhooks': { id: 7, events: ['a/b'], _links: { listen: { href: `${self}/gone` } } },
+  };
+}
+
+type Hostile = { url: string; person: PersonAtTerminal; login: () => ReturnType<PersonAtTerminal['run']> };
+
+/** Starts a server that answers as a genuine one but for `answersOf` of its own address, and a person who uses it. */
+async function hostile(answersOf: (self: string) => Answers = () => ({})): Promise<Hostile> {
+  const server = createServer((request, response) => {
+    const answer = answers[new URL(request.url ?? '/', url).pathname];
+    request.resume();
+    if (typeof answer === 'function') return answer(response);
+    response.writeHead(answer === undefined ? 404 : 200, { 'Content-Type': 'application/json' });
+    return response.end(JSON.stringify(answer ?? {}));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  ends.after(async () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const answers = { ...genuineAnswers(url), ...answersOf(url) };
+  const person = await personAtTerminal(url, USER, ends);
+  return { url, person, login: () => person.run('login', '--device', '--timeout', '5') };
+}
+
+/** Stores a login as `halcyon login` would. */
+async function logIn({ url, person }: Hostile): Promise<void> {
+  const { access_token, refresh_token, scope } = TOKENS;
+  const expires = new Date(0).toISOString();
+  const endpoints = { token_endpoint: `${url}/token`, revocation_endpoint: `${url}/revocation` };
+  const login = { issuer: url, ...endpoints, access_token, refresh_token, expires, scope };
+  await mkdir(person.folder, { recursive: true });
+  await writeFile(join(person.folder, 'credentials.json'), JSON.stringify({ [url]: login }));
+}
+
+test('a webhook whose id is none is rejected, and no file is written or deleted', async () => {
+  for (const id of [
+    '../credentials',
+    '../../package',
+    '7/../../package',
+    '',
+    '0',
+    -1,
+    1.5,
+    null,
+    {},
+    { toString: 1 },
+  ]) {
+    const server = await hostile((self) => ({
+      '/webhooks': { id, events: ['a/b'], _links: { listen: { href: `${self}/gone` } } },
+    }));
+    await logIn(server);
+    const { env, folder, run } = server.person;
+    const own = [join(env['XDG_CONFIG_HOME'] ?? '', 'package.json'), join(folder, 'credentials.json')];
+    await writeFile(own[0] ?? '', '{}');
+    const before = await Promise.all(own.map((path) => readFile(path, 'utf8')));
+    const { code, err } = await run('listen');
+    assert.deepEqual([code, /is no webhook of Halcyon/.test(err)], [1, true], err);
+    assert.deepEqual(await Promise.all(own.map((path) => readFile(path, 'utf8'))), before);
+    assert.deepEqual(await readdir(join(folder, 'listening')).catch(() => []), []);
+  }
+});
+
+test('a listener leaves the record of a listener at another server, whose webhook may have the same id', async () => {
+  const server = await hostile();
+  await logIn(server);
+  const records = join(server.person.folder, 'listening');
+  await mkdir(records);
+  const other = JSON.stringify({
+    server: 'https://other.example.com',
+    webhook: 'https://other.example.com/webhooks/7',
+  });
+  await writeFile(join(records, '7.json'), other);
+  const { code, err } = await server.person.run('listen');
+  assert.deepEqual([code, /webhook of this listener was removed/.test(err)], [1, true], err);
+  assert.deepEqual(await readdir(records), ['7.json']);
+  assert.equal(await readFile(join(records, '7.json'), 'utf8'), other);
+});
