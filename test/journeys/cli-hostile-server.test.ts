@@ -20,6 +20,16 @@ type Answers = Record<string, Answer>;
 const METADATA = '/.well-known/oauth-authorization-server';
 const TOKENS = { access_token: 'a', refresh_token: 'r', expires_in: 3_600, scope: 's', token_type: 'bearer' };
 
+function deviceCodeOf(self: string) {
+  return {
+    device_code: 'dc',
+    user_code: 'WDJB-MJHT',
+    verification_uri: `${self}/device`,
+    expires_in: 600,
+    interval: 1,
+  };
+}
+
 function genuineAnswers(self: string): Answers {
   const endpoints = ['authorization', 'token', 'revocation', 'device_authorization'];
   return {
@@ -31,13 +41,7 @@ function genuineAnswers(self: string): Answers {
       protected_resources: [self],
       ...Object.fromEntries(endpoints.map((name) => [`${name}_endpoint`, `${self}/${name}`])),
     },
-    '/device_authorization': {
-      device_code: 'dc',
-      user_code: 'WDJB-MJHT',
-      verification_uri: `${self}/device`,
-      expires_in: 600,
-      interval: 1,
-    },
+    '/device_authorization': deviceCodeOf(self),
     '/token': TOKENS,
     '/store': { id: 1, name: 'Shop', domain: 'shop.example', _links: { webhooks: { href: `${self}/webhooks` } } },
     '/webhooks': { id: 7, events: ['a/b'], _links: { listen: { href: `${self}/gone` } } },
@@ -118,4 +122,35 @@ test('a listener leaves the record of a listener at another server, whose webhoo
   assert.deepEqual([code, /webhook of this listener was removed/.test(err)], [1, true], err);
   assert.deepEqual(await readdir(records), ['7.json']);
   assert.equal(await readFile(join(records, '7.json'), 'utf8'), other);
+});
+
+test('a login by code at a server that relays the address of another one is rejected before the code is shown', async () => {
+  for (const name of ['verification_uri', 'verification_uri_complete'])
+    for (const address of ['https://api.example.com/device', 'device', 'javascript:alert(1)']) {
+      const { url, login } = await hostile((self) => ({
+        '/device_authorization': {
+          ...deviceCodeOf(self),
+          [name]: address,
+        },
+      }));
+      const { code, err } = await login();
+      assert.equal(code, 1);
+      assert.ok(err.startsWith(`halcyon: ${url} has the code entered at another address, ${address}: `), err);
+    }
+});
+
+test('a login by code polls neither at once nor without a pause, whatever the server says', async () => {
+  for (const interval of [1e15, 0.001]) {
+    let polls = 0;
+    const { person } = await hostile((self) => ({
+      '/device_authorization': { ...deviceCodeOf(self), interval },
+      '/token': (response) => {
+        polls += 1;
+        response.writeHead(400, { 'Content-Type': 'application/json' }).end('{"error":"authorization_pending"}');
+      },
+    }));
+    const { err } = await person.run('login', '--device', '--timeout', '1');
+    assert.match(err, /No response from the browser for 1 s/);
+    assert.ok(polls <= 1, `${polls} polls`);
+  }
 });
