@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { cleanups } from '../setup/cleanups.ts';
+import { runCommand } from '../setup/command.ts';
 import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
@@ -153,4 +154,32 @@ test('a login by code polls neither at once nor without a pause, whatever the se
     assert.match(err, /No response from the browser for 1 s/);
     assert.ok(polls <= 1, `${polls} polls`);
   }
+});
+
+const MIB = 1024 * 1024;
+
+test('a response with more bytes than the documents of Halcyon have is not read to its end', async () => {
+  const limits = { '/': 8, [METADATA]: 1, '/device_authorization': 1, '/token': 1 };
+  for (const [path, limit] of Object.entries(limits)) {
+    const { url, login } = await hostile(() => ({
+      [path]: (response) => response.end(Buffer.alloc(limit * MIB + 1, ' ')),
+    }));
+    const { code, err } = await login();
+    assert.equal(code, 1);
+    assert.ok(err.includes(`halcyon: ${url}${path} sent more than ${limit} MiB: `), err);
+  }
+});
+
+test('a response to halcyon publish has a limit as well', async () => {
+  const { url, person } = await hostile(() => ({
+    '/token': (response) => response.end(Buffer.alloc(8 * MIB + 1, ' ')),
+  }));
+  const file = join(person.folder, 'orders.jsonl');
+  await mkdir(person.folder);
+  await writeFile(file, '{"event":"transaction/created","resource":{"id":1}}');
+  const publish = ['publish', file, '--url', url, '--store', '1', '--retry-for', '0'];
+  const client = { HALCYON_CLIENT_ID: 'c', HALCYON_CLIENT_SECRET: 's' };
+  const { code, err } = await runCommand(publish, { ...person.env, ...client });
+  assert.equal(code, 3);
+  assert.match(err, /sent more than 8 MiB/);
 });

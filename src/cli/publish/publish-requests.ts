@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import { createPublisher, PublishError, type Publisher } from '#publisher';
 import { retryAfterMs } from '#retry-after';
 import { UserError, EXIT } from '../explain.ts';
-import { causeOf } from '../session/json-request.ts';
+import { causeOf, DOCUMENT_BYTES_MAX, textOf } from '../session/json-request.ts';
 import type { PublishTarget } from './publish-target.ts';
 
 /** The result of an event: undefined if it is published, the reasons if it is refused, an error if nothing can be published. */
@@ -41,7 +41,7 @@ function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Opti
     try {
       const response = await fetch(input, init);
       // The body is read here, because a connection can break in the middle of a response.
-      const text = await response.text();
+      const text = await textOf(response, DOCUMENT_BYTES_MAX);
       last.problem = `the server answers ${response.status}`;
       last.requestedMs = retryAfterMs(response.headers.get('Retry-After'), clock.now().getTime());
       return new Response(text === '' ? null : text, response);

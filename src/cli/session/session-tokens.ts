@@ -4,15 +4,19 @@ import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
 import { DEVICE_GRANT } from '#identity/oauth/token-endpoint.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import { causeOf, isTemporary, REQUEST_SECONDS, unreachable } from './json-request.ts';
+import { causeOf, isTemporary, REQUEST_SECONDS, textOf, unreachable } from './json-request.ts';
 
 export const DENIED = 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login';
 
+/** The limit of metadata and of the responses about tokens. */
+const RESPONSE_BYTES_MAX = 1024 * 1024;
+
 /** Returns a response without its challenge, which the library would report instead of the OAuth error in the body. */
-function withoutChallenge({ body, status, headers: given }: Response): Response {
-  const headers = new Headers(given);
+async function withoutChallenge(response: Response): Promise<Response> {
+  const headers = new Headers(response.headers);
   headers.delete('WWW-Authenticate');
-  return new Response(body, { status, headers });
+  const text = await textOf(response, RESPONSE_BYTES_MAX);
+  return new Response(text === '' ? null : text, { status: response.status, headers });
 }
 
 /** Sends a request; a response with a temporary status counts as none, because it may come from a proxy of a restarting server. */
@@ -22,7 +26,7 @@ const fetchAvailable =
     const signals = [options.signal, stop].filter((signal) => signal !== undefined);
     try {
       const response = await fetch(address, { ...options, body: body ?? null, signal: AbortSignal.any(signals) });
-      if (!isTemporary(response.status)) return withoutChallenge(response);
+      if (!isTemporary(response.status)) return await withoutChallenge(response);
       throw unreachable(address, `it answers ${response.status}`);
     } catch (error) {
       if (error instanceof UserError) throw error;
