@@ -183,3 +183,30 @@ test('a response to halcyon publish has a limit as well', async () => {
   assert.equal(code, 3);
   assert.match(err, /sent more than 8 MiB/);
 });
+
+test('links, stores and tokens that no Halcyon sends are reported, and no token is printed', async () => {
+  const secret = 'a\r\nX-Injected: secret';
+  const home = (self: string, links: Record<string, string>) => {
+    const all = { self, authorize: `${self}/authorize`, store: `${self}/store`, ...links };
+    return { _links: Object.fromEntries(Object.entries(all).map(([rel, href]) => [rel, { href }])) };
+  };
+  const cases: [answersOf: (self: string) => Answers, message: RegExp][] = [
+    [
+      (self) => ({ '/': home(self, { authorize: 'no address/authorize' }) }),
+      /the authorization server of .*"no address"/,
+    ],
+    [(self) => ({ '/': home(self, { store: 'no address' }) }), /links to "no address", which is no address/],
+    [() => ({ '/store': { id: {}, name: { toString: 1 }, domain: [] } }), /sent no store of Halcyon/],
+    [() => ({ '/store': [1] }), /sent no store of Halcyon/],
+    [() => ({ '/token': { ...TOKENS, access_token: secret } }), /sent no valid token response/],
+    [() => ({ '/token': { ...TOKENS, refresh_token: 'secret\u2028' } }), /sent no valid token response/],
+    [() => ({ '/token': { ...TOKENS, expires_in: 1e300 } }), /sent no valid token response/],
+  ];
+  // All at once, because the command waits before it asks for a token.
+  const ended = await Promise.all(cases.map(async ([answersOf]) => (await hostile(answersOf)).login()));
+  for (const [at, { code, err }] of ended.entries()) {
+    assert.equal(code, 1);
+    assert.match(err, cases[at]?.[1] ?? /$^/);
+    assert.ok(!/internal error|secret/.test(err), err);
+  }
+});

@@ -80,15 +80,20 @@ export async function discoverIssuer(issuer: string): Promise<client.ServerMetad
 
 const notLoggedIn = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
 
+/** The characters of a token (RFC 6749, appendix A.12). Others cannot be sent in a header, whose error would print the token. */
+const TOKEN = /^[\x20-\x7e]+$/;
+
 /** Returns the login of a token response. */
 function loginOf(
   { issuer, token_endpoint = '', revocation_endpoint = '' }: client.ServerMetadata,
   { access_token, refresh_token, expires_in, scope }: client.TokenEndpointResponse,
   now: Date,
 ): Login {
-  if (refresh_token === undefined || expires_in === undefined)
+  const isValid = TOKEN.test(access_token) && refresh_token !== undefined && TOKEN.test(refresh_token);
+  const expiry = new Date(now.getTime() + (expires_in ?? NaN) * 1000);
+  if (!isValid || Number.isNaN(expiry.getTime()))
     throw new UserError(`${token_endpoint} sent no valid token response: check that it is a Halcyon`);
-  const expires = new Date(now.getTime() + expires_in * 1000).toISOString();
+  const expires = expiry.toISOString();
   return { issuer, token_endpoint, revocation_endpoint, access_token, refresh_token, expires, scope: String(scope) };
 }
 
