@@ -184,6 +184,20 @@ test('a response to halcyon publish has a limit as well', async () => {
   assert.match(err, /sent more than 8 MiB/);
 });
 
+test('metadata that cannot be used are reported with the reason', async () => {
+  const cases: [answer: Answer, reason: string][] = [
+    [(response) => response.writeHead(404).end(), 'the server answers 404'],
+    [(response) => response.writeHead(200, { 'Content-Type': 'application/json' }).end('{'), 'parsing error'],
+    [{ issuer: 'https://other.example.com' }, 'discovered metadata issuer does not match'],
+  ];
+  for (const [answer, reason] of cases) {
+    const { url, login } = await hostile(() => ({ [METADATA]: answer }));
+    const { code, err } = await login();
+    assert.equal(code, 1);
+    assert.ok(err.startsWith(`halcyon: The metadata of ${url} cannot be used (${reason}`), err);
+  }
+});
+
 test('links, stores and tokens that no Halcyon sends are reported, and no token is printed', async () => {
   const secret = 'a\r\nX-Injected: secret';
   const home = (self: string, links: Record<string, string>) => {

@@ -4,7 +4,7 @@ import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
 import { DEVICE_GRANT } from '#identity/oauth/token-endpoint.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import { causeOf, isTemporary, REQUEST_SECONDS, textOf, unreachable } from './json-request.ts';
+import { causeOf, isTemporary, reasonOf, REQUEST_SECONDS, textOf, unreachable } from './json-request.ts';
 
 export const DENIED = 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login';
 
@@ -45,11 +45,11 @@ export function clientAt(metadata: client.ServerMetadata, stop?: AbortSignal): c
   return configuration;
 }
 
-/** Returns why a request failed: a `UserError` if the server is not reachable, otherwise what it said. */
-function reasonOf(error: unknown): string | UserError {
-  if (error instanceof client.ResponseBodyError) return error.error_description ?? error.error;
+/** Returns why the library failed: a `UserError` if the server is not reachable, otherwise what the server said. */
+function failureOf(error: unknown): string | UserError {
+  if (error instanceof client.ResponseBodyError) return reasonOf({ status: error.status, json: error.cause });
   const { cause, message } = error as Error;
-  if (cause instanceof Response) return `the server answers ${cause.status}`;
+  if (cause instanceof Response) return reasonOf({ status: cause.status, json: {} });
   return cause instanceof UserError ? cause : message;
 }
 
@@ -58,7 +58,7 @@ async function result<T>(request: Promise<T>, sentenceOn: (reason: string) => st
   try {
     return await request;
   } catch (error) {
-    const reason = reasonOf(error);
+    const reason = failureOf(error);
     throw typeof reason === 'string' ? new UserError(sentenceOn(reason)) : reason;
   }
 }
@@ -73,12 +73,12 @@ export async function discoverIssuer(issuer: string): Promise<client.ServerMetad
   });
   const found = await result(
     request,
-    () => `The metadata of ${issuer} are of another issuer: its operator has to fix that`,
+    (reason) => `The metadata of ${issuer} cannot be used (${reason}): the operator has to correct that`,
   );
   return found.serverMetadata();
 }
 
-const notLoggedIn = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
+const loginFailed = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
 
 /** The characters of a token (RFC 6749, appendix A.12). Others cannot be sent in a header, whose error would print the token. */
 const TOKEN = /^[\x20-\x7e]+$/;
@@ -105,7 +105,7 @@ export async function redeemCode(
   now: Date,
 ): Promise<Login> {
   const checks = { pkceCodeVerifier: verifier, expectedState: state };
-  const tokens = await result(client.authorizationCodeGrant(server, redirected, checks), notLoggedIn);
+  const tokens = await result(client.authorizationCodeGrant(server, redirected, checks), loginFailed);
   return loginOf(server.serverMetadata(), tokens, now);
 }
 
@@ -132,7 +132,7 @@ export async function pollDeviceCode(
     if (code === 'slow_down') return 'slower';
     if (code === 'access_denied') throw new UserError(DENIED);
     if (error instanceof UserError) throw error;
-    return result(Promise.reject(error as Error), notLoggedIn);
+    return result(Promise.reject(error as Error), loginFailed);
   }
 }
 
@@ -150,7 +150,7 @@ export async function refresh(login: Login, now: Date): Promise<Login | undefine
     if (error instanceof UserError) throw error;
     const isRefused = error instanceof client.ResponseBodyError && (error.status === 400 || error.status === 401);
     if (isRefused && LOGIN_ENDED.has(error.error)) return undefined;
-    const reason = reasonOf(error);
+    const reason = failureOf(error);
     throw typeof reason === 'string' ? unreachable(login.token_endpoint, reason) : reason;
   }
 }
