@@ -1,6 +1,7 @@
 /** `halcyon login`, `logout` and `whoami`: a user authorizes this terminal for one of their stores in the browser. */
 import { Command } from 'commander';
 import { printResult, examples } from './command.ts';
+import { UserError } from './explain.ts';
 import { openApi } from './session/api-session.ts';
 import type { LoginOptions } from './session/authorize-terminal.ts';
 import { openCredentials } from './session/credentials.ts';
@@ -9,7 +10,7 @@ import type { Terminal } from './terminal.ts';
 
 type Identity = {
   server: string;
-  store: { id: unknown; name: unknown; domain: unknown };
+  store: { id: number; name: string; domain: string };
   scope: string;
   access_until: string;
 };
@@ -17,6 +18,8 @@ type Identity = {
 async function readIdentity(options: ServerOptions, terminal: Terminal): Promise<Identity> {
   const api = await openApi(options, terminal);
   const { id, name, domain } = await api.store();
+  if (typeof id !== 'number' || typeof name !== 'string' || typeof domain !== 'string')
+    throw new UserError(`${api.server} sent no store of Halcyon: check --server`);
   const { scope, expires } = await api.login();
   return { server: api.server, store: { id, name, domain }, scope, access_until: expires };
 }
@@ -26,8 +29,7 @@ function printIdentity(terminal: Terminal, identity: Identity, sentence: string)
   return terminal.print(sentence);
 }
 
-const nameOf = ({ store }: Identity): string =>
-  `${String(store.name)} (store ${String(store.id)}, ${String(store.domain)})`;
+const nameOf = ({ store: { id, name, domain } }: Identity): string => `${name} (store ${id}, ${domain})`;
 
 async function login(options: LoginOptions, terminal: Terminal): Promise<void> {
   const credentials = openCredentials(terminal);

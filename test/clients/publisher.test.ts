@@ -186,8 +186,8 @@ test('a refused event is rejected alone, with its faults; the others are publish
   assert.deepEqual(await publishedIds(), [0, 1, 4, 6, 11, 12]);
 });
 
-test('with closeAtRefused the events before the first refused one are published, and none after it', async () => {
-  const publisher = open({ closeAtRefused: true, batchEvents: 10 });
+test('with closeAtRejected the events before the first refused one are published, and none after it', async () => {
+  const publisher = open({ closeAtRejected: true, batchEvents: 10 });
   const wrong: Record<number, EventInput> = {
     3: { event: 'transaction/made', resource: { id: 3 } },
     5: { event: 'transaction/made', resource: { id: 5 } },
@@ -203,9 +203,9 @@ test('with closeAtRefused the events before the first refused one are published,
   assert.deepEqual(await publishedIds(), [0, 1, 2]);
 });
 
-test('with closeAtRefused no event is published after one that was unavailable', async () => {
+test('with closeAtRejected no event is published after one that was unavailable', async () => {
   const { clock } = createClock();
-  const publisher = open({ closeAtRefused: true, batchEvents: 1, clock, deadlineMs: 10_000 });
+  const publisher = open({ closeAtRejected: true, batchEvents: 1, clock, deadlineMs: 10_000 });
   await publisher.publish(storeId, order(0));
   gate.fate = () => 'busy';
   const [unavailable, later] = await Promise.all([
@@ -217,13 +217,13 @@ test('with closeAtRefused no event is published after one that was unavailable',
   assert.deepEqual(await publishedIds(), [0]);
 });
 
-test('with closeAtRefused the events before one that cannot be sent are published, and none after it', async () => {
+test('with closeAtRejected the events before one that cannot be sent are published, and none after it', async () => {
   for (const [store, event, code] of [
     [storeId, '[]', 'invalid_event'],
     [await newStore(), '{"event":', 'invalid_event'],
     [await newStore(), order(3), 'no_store'],
   ] as const) {
-    const publisher = open({ closeAtRefused: true, batchEvents: 2, delayMs: 60_000 });
+    const publisher = open({ closeAtRejected: true, batchEvents: 2, delayMs: 60_000 });
     const before = publishAll(publisher, [order(0), order(1), order(2)], store);
     const wrong = publisher.publish(code === 'no_store' ? '../users' : store, event);
     const after = publishAll(publisher, [order(4), order(5)], store);

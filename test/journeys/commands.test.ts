@@ -75,6 +75,11 @@ test('every command has a description, an example, and --json if it prints somet
   }
 });
 
+test('the help of every command has short lines', () => {
+  for (const command of leaves)
+    for (const line of helpOf(command).split('\n')) assert.ok(line.length <= 130, `${nameOf(command)}: ${line}`);
+});
+
 test('the handbook lists the same exit codes as the help', async () => {
   const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
   const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [

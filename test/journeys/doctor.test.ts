@@ -89,7 +89,9 @@ test('a server that would lose accepted data, or has a full disk', async (t) => 
   assertFinding(findings, /^warn full_page_writes is off/);
   assertFinding(findings, /^fail synchronous_commit is off/);
   assertFinding(findings, /^warn work_mem is 64 kB/);
-  assertFinding(findings, /^fail .* 505,/);
+  // As many as the supervisor and the documents reckon with: the pool and six.
+  assertFinding(findings, /^fail .* 506,/);
+  assert.ok(findings.some(({ advice }) => advice?.includes('processes × (DATABASE_CONNECTIONS + 6)')));
 });
 
 test('a database that refuses writes', async (t) => {

@@ -120,6 +120,25 @@ test('an address at which no Halcyon answers is named, with what to check', asyn
   assert.match(err, /127\.0\.0\.1:\d+ is no Halcyon.*--url/);
 });
 
+test('a fault whose message does not begin with its field is printed with it', async () => {
+  const faults = [
+    { code: 'x', field: '0.resource.id', message: '0.resource.id must be short' },
+    { code: 'x', field: '0.id', message: 'invalid' },
+    { code: 'x', message: 'too many' },
+  ];
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url === '/token') return response.end('{"access_token":"t","expires_in":3600}');
+    return response.writeHead(400).end(JSON.stringify({ _embedded: { 'svc:errors': faults } }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const { err } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
+  const lines = ['resource.id must be short', 'id: invalid', 'too many'].map((text) => `orders.jsonl:1: ${text}\n`);
+  assert.ok(err.startsWith(lines.join('')), err);
+});
+
 test('an answer that reports no events counts as no publish', async () => {
   fate = () => 'paged';
   const { code, out, err } = await publish([await file(orders(1)), '--store', storeId]);

@@ -156,9 +156,9 @@ class PublisherTest(unittest.TestCase):
         self.assertEqual([(fault.code, fault.field) for fault in faults], [("invalid_value", "resource.id")])
         self.assertEqual(self.ids(), [0, 1, 4, 6, 12, 13])
 
-    def test_close_at_refused(self):
+    def test_close_at_rejected(self):
         wrong = {3: {"event": "transaction/made", "resource": {"id": 3}}, 5: {"event": "transaction/made", "resource": {"id": 5}}}
-        publisher = self.open(close_at_refused=True, batch_events=10)
+        publisher = self.open(close_at_rejected=True, batch_events=10)
         futures = [publisher.publish(self.store, wrong.get(id, order(id))) for id in range(25)]
         self.assertEqual(codes_of(futures), [None] * 3 + ["refused"] + ["closed"] * 21)
         self.assertEqual(codes_of([publisher.publish(self.store, order(30))]), ["closed"])
@@ -166,7 +166,7 @@ class PublisherTest(unittest.TestCase):
         self.assertEqual(self.ids(), [0, 1, 2])
 
     def test_close_at_unavailable(self):
-        publisher = self.open(close_at_refused=True, batch_events=1, clock=TestClock(), deadline_seconds=10)
+        publisher = self.open(close_at_rejected=True, batch_events=1, clock=TestClock(), deadline_seconds=10)
         publisher.publish(self.store, order(0)).result()
         self.gate.fate = lambda n: "busy"
         futures = [publisher.publish(self.store, order(1))]
@@ -179,7 +179,7 @@ class PublisherTest(unittest.TestCase):
     def test_close_at_event_that_cannot_be_sent(self):
         for code, event in (("invalid_event", "[]"), ("invalid_event", '{"event":'), ("no_store", order(3))):
             store = self.new_store()
-            publisher = self.open(close_at_refused=True, batch_events=2, delay_seconds=60)
+            publisher = self.open(close_at_rejected=True, batch_events=2, delay_seconds=60)
             futures = [publisher.publish(store, order(id)) for id in range(3)]
             futures.append(publisher.publish("../users" if code == "no_store" else store, event))
             futures += [publisher.publish(store, order(id)) for id in (4, 5)]

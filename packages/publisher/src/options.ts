@@ -30,7 +30,7 @@ export type PublisherOptions = {
    * Closes the publisher at the first event that is rejected for any reason except its signal: the events of its store before it are
    * published, those after it are rejected with `closed`. Default false: the others are published.
    */
-  closeAtRefused?: boolean;
+  closeAtRejected?: boolean;
   /** Sends the requests, such as through a proxy; default the global `fetch`. */
   fetch?: typeof fetch;
   /** Replaces time and randomness in tests. */

@@ -58,14 +58,14 @@ function enqueue(
 
 /** Creates a publisher, which is used for all stores of the platform. Throws a `TypeError` for an invalid option. */
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { fetch: send = fetch, clock = systemClock, closeAtRefused = false } = options;
+  const { fetch: send = fetch, clock = systemClock, closeAtRejected = false } = options;
   const { limits, deadlineMs, credentials, ...address } = readOptions(options);
   const stop = new AbortController();
   const connection = { ...address, fetch: send, clock, stop: stop.signal };
   const request = createRequest({ connection, credentials, deadlineMs });
   const queue = new Queue(limits, {
     nowMs: clock.nowMs,
-    send: (batch) => sendBatch(batch, request, closeAtRefused ? () => endAtRejected() : undefined),
+    send: (batch) => sendBatch(batch, request, closeAtRejected ? () => endAtRejected() : undefined),
   });
   let closed: Promise<void> | undefined;
 
@@ -87,7 +87,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return serialize(event);
     } catch (error) {
       // The events before it wait, and are still sent.
-      if (closeAtRefused) closed ??= queue.flush();
+      if (closeAtRejected) closed ??= queue.flush();
       throw error;
     }
   };

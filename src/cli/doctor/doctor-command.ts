@@ -32,8 +32,9 @@ async function doctor(terminal: Terminal): Promise<void> {
 }
 
 const HELP = `
-Checks settings, every database, the map of shards, migrations, partitions, the secret key, clocks, workers, backlog, disk, name servers, ports,
-addresses and the mail server, and changes nothing. Run it with the environment of your processes, on the same machine.
+Checks settings, every database, the map of shards, migrations, partitions, the secret key, clocks, workers, backlog,
+disk, name servers, ports, addresses and the mail server, and changes nothing. Run it with the environment of your
+processes, on the same machine.
 
 "warn": works now, but may fail later. "fail": does not work. Exit code 1 if a check fails.`;
 

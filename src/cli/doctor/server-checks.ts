@@ -1,6 +1,7 @@
 /** The checks of the server of a database, which need no tables: it can be used, keeps what it accepts, and has connections. */
 import { checkServer, type Sql } from '#db/pool.ts';
 import { checkDatabaseText, checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
+import { OTHER_CONNECTIONS } from '../installation.ts';
 import { fail, ok, orOk, warn, type Check, type Database, type Verdict } from './check.ts';
 import { readServer, readSession, withTimeouts, type Server } from './doctor-sql.ts';
 
@@ -12,8 +13,6 @@ const SWITCHES = {
   autovacuum: { state: 'fail', effect: 'deleted rows are not removed, which slows everything down' },
 } as const;
 const WORK_MEM_KB = { min: 1_024, max: 512 * 1_024 };
-/** The maximum of connections of a process outside its pool: heartbeat, LISTEN, and work under a lock. */
-const EXTRA_CONNECTIONS = 5;
 
 const set = (name: string, value: string): string =>
   `In psql: alter system set ${name} = ${value}; select pg_reload_conf()`;
@@ -69,10 +68,10 @@ const CONNECTIONS: Check<Database> = {
   name: 'connections',
   run: async ({ direct, config }) => {
     const { connections, connectionsMax } = await inspectServer(direct);
-    const needed = config.database.connections + EXTRA_CONNECTIONS;
+    const needed = config.database.connections + OTHER_CONNECTIONS;
     const used = `${connections} of ${connectionsMax} connections are used`;
-    const advice =
-      'Raise max_connections, lower DATABASE_CONNECTIONS (processes × (DATABASE_CONNECTIONS + 5) must fit), or use PgBouncer';
+    const sum = `processes × (DATABASE_CONNECTIONS + ${OTHER_CONNECTIONS})`;
+    const advice = `Raise max_connections, lower DATABASE_CONNECTIONS (${sum} must fit), or use PgBouncer`;
     if (needed > connectionsMax) return [fail(`${used}; one process may need ${needed}, more than the limit`, advice)];
     const message = `${used}; one more process may need ${needed}`;
     if (needed <= connectionsMax - connections) return [ok(message)];

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { rememberIds } from '#receiver';
 import type { Api } from '../session/api-session.ts';
-import { isTemporary, reasonOf } from '../session/json-request.ts';
+import { DOCUMENT_BYTES_MAX, isTemporary, objectIn, reasonOf, textOf } from '../session/json-request.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { forward, type Forwarded } from './forward.ts';
 import type { PullWebhook } from './pull-webhook.ts';
@@ -90,7 +90,7 @@ async function* connect({ api, stop }: StreamOptions, address: string): AsyncGen
       yield* eventsIn(response.body, SILENCE_MS);
       return;
     }
-    reason = reasonOf({ status, json: (await response.json().catch(() => ({}))) as Record<string, unknown> });
+    reason = reasonOf({ status, json: objectIn(await textOf(response, DOCUMENT_BYTES_MAX).catch(() => '')) });
   } finally {
     clearTimeout(timer);
   }

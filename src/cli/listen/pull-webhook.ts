@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { UserError } from '../explain.ts';
 import { follow, type Api } from '../session/api-session.ts';
 import { settingsFolder } from '../session/credentials.ts';
 import { linkOf, type Json } from '../session/json-request.ts';
@@ -72,12 +73,18 @@ export async function removeOrphans(api: Api, terminal: Terminal): Promise<numbe
   return removed;
 }
 
-async function writeRecord(terminal: Terminal, id: string, record: ListenerRecord): Promise<string> {
+/** Returns the path. Its name is not the id of the webhook, because webhooks of two servers may have the same one. */
+async function writeRecord(terminal: Terminal, record: ListenerRecord): Promise<string> {
   const folder = folderOf(terminal);
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const path = join(folder, `${id}.json`);
-  await writeFile(path, JSON.stringify(record), { mode: 0o600 });
+  const path = join(folder, `${randomUUID()}.json`);
+  await writeFile(path, JSON.stringify(record), { mode: 0o600, flag: 'wx' });
   return path;
+}
+
+function idOf({ id }: Json, server: string): string {
+  if (Number.isSafeInteger(id) && Number(id) > 0) return String(id);
+  throw new UserError(`What ${server} has created is no webhook of Halcyon: check --server`);
 }
 
 /** Creates a pull webhook and its listener record. */
@@ -100,10 +107,10 @@ export async function createPullWebhook(
       ...(filter === undefined ? {} : { filter }),
     },
   });
-  const id = String(document['id']);
-  const address = linkOf(document, 'self') ?? `${webhooks}/${id}`;
   const { server } = api;
-  const path = await writeRecord(terminal, id, {
+  const id = idOf(document, server);
+  const address = linkOf(document, 'self') ?? `${webhooks}/${id}`;
+  const path = await writeRecord(terminal, {
     server,
     webhook: address,
     host: hostname(),

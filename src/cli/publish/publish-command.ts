@@ -19,9 +19,9 @@ function secondsOf(text: string): number {
 
 const HELP = `
 Each line is one event: {"event":"transaction/created","resource":{"id":1001,"total":24.5}}
+A line may contain its own key, "idempotency_key"; otherwise a key is derived from its content. Within 24 hours the same
+file publishes no event twice: after an interruption, run the same command again.
 A JSON array is not published: jq -c ".[]" writes its events as lines.
-It may contain its own key, "idempotency_key"; otherwise a key is derived from its content. Within 24 hours the same file
-publishes no event twice: after an interruption, run the same command again.
 
 The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
 (HALCYON_DATA/demo.json). The client must be trusted: halcyon client create --name Platform --trusted

@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import { createPublisher, PublishError, type Publisher } from '#publisher';
 import { retryAfterMs } from '#retry-after';
 import { UserError, EXIT } from '../explain.ts';
-import { causeOf } from '../session/json-request.ts';
+import { causeOf, DOCUMENT_BYTES_MAX, textOf } from '../session/json-request.ts';
 import type { PublishTarget } from './publish-target.ts';
 
 /** The result of an event: undefined if it is published, the reasons if it is refused, an error if nothing can be published. */
@@ -32,16 +32,20 @@ const WAITING_EVENTS = 1_000;
 const CREDENTIALS_ADVICE =
   '. Check --url, --client-id and its secret; without them, HALCYON_DATA must be the folder of the running demo';
 
+/** What a request of the publisher is about: a form asks for a token (RFC 6749 §4.4.2), JSON has events. */
+type Subject = 'token' | 'events';
+
 /** Watches the requests of a publisher through its `fetch` and its clock, because it repeats them by itself. */
 function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Options) {
-  const last = { address: '', problem: '', requestedMs: 0, startedMs: 0, tries: 0, isRepeated: false };
+  const last = { subject: 'token' as Subject, problem: '', requestedMs: 0, startedMs: 0, tries: 0, isRepeated: false };
   const send: typeof fetch = async (input, init) => {
     if (!last.isRepeated) Object.assign(last, { startedMs: clock.monotonicMs(), tries: 0 });
-    Object.assign(last, { address: new Request(input).url, isRepeated: false, requestedMs: 0 });
+    const subject: Subject = init?.body instanceof URLSearchParams ? 'token' : 'events';
+    Object.assign(last, { subject, isRepeated: false, requestedMs: 0 });
     try {
       const response = await fetch(input, init);
       // The body is read here, because a connection can break in the middle of a response.
-      const text = await response.text();
+      const text = await textOf(response, DOCUMENT_BYTES_MAX);
       last.problem = `the server answers ${response.status}`;
       last.requestedMs = retryAfterMs(response.headers.get('Retry-After'), clock.now().getTime());
       return new Response(text === '' ? null : text, response);
@@ -65,19 +69,19 @@ function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Opti
 }
 
 /** Returns why an event is not published. */
-function outcomeOf(error: unknown, target: PublishTarget, address: string): Outcome {
+function outcomeOf(error: unknown, target: PublishTarget, subject: Subject): Outcome {
   if (!(error instanceof PublishError)) return error as Error;
   const { code, status, faults, message } = error;
   if (code === 'closed') return error;
   if (code === 'refused' || code === 'invalid_event') {
     if (faults.length === 0) return [message];
-    return faults.map(({ field = '', message: text }) => (text.includes(field) ? text : `${field}: ${text}`));
+    return faults.map(({ field = '', message: text }) => (text.startsWith(field) ? text : `${field}: ${text}`));
   }
   if (status === undefined) return new UserError(message, EXIT.unreachable);
   if (status < 300) return new UserError(`The server at ${target.url} is no Halcyon: check --url (or HALCYON_URL)`);
   const reason = `the server answers ${status}: ${faults[0]?.message ?? 'no reason'}`;
   return new UserError(
-    address.endsWith('/token')
+    subject === 'token'
       ? `No token for the client ${target.clientId}: ${reason}${CREDENTIALS_ADVICE}`
       : `Nothing can be published to store ${target.storeId}: ${reason}`,
   );
@@ -99,14 +103,14 @@ export function openPublisher(
     waitingEvents: WAITING_EVENTS,
     deadlineMs: DEADLINE_MS,
     requestTimeoutMs: REQUEST_MS,
-    closeAtRefused: !options.keepsGoing,
+    closeAtRejected: !options.keepsGoing,
     fetch: send,
     clock,
   });
   const publish = (text: string): Promise<Outcome> =>
     publisher.publish(storeId, text).then(
       () => undefined,
-      (error: unknown) => outcomeOf(error, target, last.address),
+      (error: unknown) => outcomeOf(error, target, last.subject),
     );
   return { publisher, publish };
 }

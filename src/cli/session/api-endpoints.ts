@@ -67,7 +67,8 @@ async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
     throw new UserError(`The server at ${server} is no Halcyon (${reasonOf(home)}): check --server`);
   const { discoverIssuer } = await import('./session-tokens.ts');
-  const metadata = await discoverIssuer(authorize.slice(0, -AUTHORIZE.length));
+  const issuer = safeAddress(authorize.slice(0, -AUTHORIZE.length), `the authorization server of ${server}`);
+  const metadata = await discoverIssuer(issuer);
   const url = safeAddress(linkOf(home.json, 'self') ?? server, `the own address of ${server}`);
   // A server of an older version has no codes for devices.
   const { device_authorization_endpoint: device } = metadata;

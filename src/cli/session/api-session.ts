@@ -68,10 +68,12 @@ export async function openApi(options: ServerOptions, terminal: Terminal): Promi
     { body, ...rest }: ApiRequest,
     run: (options: RequestOptions) => Promise<Result>,
   ): Promise<Result> => {
+    const target = URL.parse(address);
+    if (target === null) throw new UserError(`${server} links to "${address}", which is no address: check --server`);
     // Prevents that a link to another origin receives the token.
-    if (new URL(address).origin !== origin)
+    if (target.origin !== origin)
       throw new UserError(
-        `${server} links to another server: its BASE_URL is ${new URL(address).origin}. Use that address with --server`,
+        `${server} links to another server: its BASE_URL is ${target.origin}. Use that address with --server`,
       );
     const withToken = (accessToken: string): RequestOptions => ({
       ...rest,

@@ -95,14 +95,36 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
 /** The seconds by which the interval grows after `slow_down` (RFC 8628 §3.5), and while the server does not answer. */
 const SLOWER_SECONDS = 5;
 
+/** The interval of the server is used within these bounds; a timer takes at most 24 days, and fires at once beyond. */
+const INTERVAL_SECONDS = { min: 1, max: 60 };
+
+/**
+ * Throws unless the user would enter the code at the server itself. A malicious server could relay the code and the address of a
+ * genuine one, whose user would then grant it access there.
+ */
+function requireOwnPages(
+  { issuer }: Server['metadata'],
+  { verification_uri, verification_uri_complete }: client.DeviceAuthorizationResponse,
+): void {
+  const { origin } = new URL(issuer);
+  for (const address of [verification_uri, verification_uri_complete])
+    if (address !== undefined && URL.parse(address)?.origin !== origin)
+      throw new UserError(
+        `${issuer} has the code entered at another address, ${address}: log in only at servers that you trust`,
+      );
+}
+
 /** Prints the address and the code, and polls until the user has decided, the code has expired, or `stop` aborts. */
 async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop: AbortSignal): Promise<Login> {
   const server = clientAt(metadata, stop);
-  const { device_code, user_code, verification_uri, interval = SLOWER_SECONDS } = await requestDeviceCode(server);
+  const device = await requestDeviceCode(server);
+  requireOwnPages(metadata, device);
+  const { device_code, user_code, verification_uri, interval = SLOWER_SECONDS } = device;
   terminal.warn(
     `Open this address in a browser, on any device:\n\n  ${verification_uri}\n\nand enter the code: ${user_code}\n`,
   );
-  for (let seconds = interval; ;) {
+  const { min, max } = INTERVAL_SECONDS;
+  for (let seconds = Math.min(Math.max(interval, min), max); ;) {
     await pause(seconds * 1_000, undefined, { signal: stop });
     const state = await pollDeviceCode(server, device_code, systemClock.now()).catch((error: unknown) => {
       if (error instanceof UserError && error.exitCode === EXIT.unreachable) return 'slower' as const;
@@ -141,7 +163,11 @@ async function waitFor<Result>(decision: Promise<Result>, seconds: number, termi
 }
 
 /** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
-async function authorizeByRedirect({ metadata }: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
+async function authorizeByRedirect(
+  { metadata }: Server,
+  { opensPage, seconds }: { opensPage: boolean; seconds: number },
+  terminal: Terminal,
+): Promise<Login> {
   const [state, verifier] = [client.randomState(), client.randomPKCECodeVerifier()];
   const server = clientAt(metadata);
   const loopback = await openLoopback({ state, issuer: metadata.issuer });
@@ -154,8 +180,8 @@ async function authorizeByRedirect({ metadata }: Server, options: LoginOptions, 
       code_challenge_method: 'S256',
     });
     terminal.warn(`Allow it in your browser, at this address:\n\n  ${href}\n`);
-    if (options.browser) terminal.openPage?.(href);
-    const redirected = await waitFor(loopback.redirected, secondsOf(options.timeout), terminal);
+    if (opensPage) terminal.openPage?.(href);
+    const redirected = await waitFor(loopback.redirected, seconds, terminal);
     return await redeemCode(server, redirected, { verifier, state }, systemClock.now());
   } finally {
     await loopback.close();
@@ -172,7 +198,8 @@ export async function authorize(server: Server, options: LoginOptions, terminal:
   if (options.device === true && !hasDeviceCodes)
     throw new UserError(`${server.url} has no codes for devices: it runs an older version. Omit --device`);
   const isDevice = options.device ?? (options.browser && isRemote(terminal));
-  if (!isDevice || !hasDeviceCodes) return authorizeByRedirect(server, options, terminal);
+  if (!isDevice || !hasDeviceCodes)
+    return authorizeByRedirect(server, { opensPage: options.browser, seconds }, terminal);
   const ended = new AbortController();
   const decision = authorizeByDevice(server, terminal, ended.signal);
   // Prevents an unhandled rejection by the abort.

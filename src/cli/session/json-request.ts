@@ -5,6 +5,9 @@ import { EXIT, UserError } from '../explain.ts';
 /** The time limit of one request. */
 export const REQUEST_SECONDS = 30;
 
+/** No document of the API has more. */
+export const DOCUMENT_BYTES_MAX = 8 * 1024 * 1024;
+
 export type Json = Readonly<Record<string, unknown>>;
 export type RequestOptions = {
   method?: string;
@@ -65,6 +68,20 @@ export function objectIn(text: string): Json {
   }
 }
 
+/** Returns the body of a response; throws a `UserError` and closes the connection if it has more than `limitBytes`. */
+export async function textOf({ body, url }: Response, limitBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  // Leaving the loop cancels the body.
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > limitBytes)
+      throw new UserError(`${url} sent more than ${limitBytes / 1024 ** 2} MiB: check that a Halcyon runs there`);
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
+}
+
 /** Sends a request and returns the response with any status; throws an unreachable `UserError` without a response. */
 export async function send(address: string, options: RequestOptions = {}): Promise<Response> {
   const { signal, ...rest } = options;
@@ -86,7 +103,7 @@ export async function exchange(address: string, options: RequestOptions = {}): P
       ...options,
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     });
-    return { status: response.status, json: objectIn(await response.text()) };
+    return { status: response.status, json: objectIn(await textOf(response, DOCUMENT_BYTES_MAX)) };
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof UserError) throw error;

@@ -4,15 +4,19 @@ import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
 import { DEVICE_GRANT } from '#identity/oauth/token-endpoint.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import { causeOf, isTemporary, REQUEST_SECONDS, unreachable } from './json-request.ts';
+import { causeOf, isTemporary, reasonOf, REQUEST_SECONDS, textOf, unreachable } from './json-request.ts';
 
 export const DENIED = 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login';
 
+/** The limit of metadata and of the responses about tokens. */
+const RESPONSE_BYTES_MAX = 1024 * 1024;
+
 /** Returns a response without its challenge, which the library would report instead of the OAuth error in the body. */
-function withoutChallenge({ body, status, headers: given }: Response): Response {
-  const headers = new Headers(given);
+async function withoutChallenge(response: Response): Promise<Response> {
+  const headers = new Headers(response.headers);
   headers.delete('WWW-Authenticate');
-  return new Response(body, { status, headers });
+  const text = await textOf(response, RESPONSE_BYTES_MAX);
+  return new Response(text === '' ? null : text, { status: response.status, headers });
 }
 
 /** Sends a request; a response with a temporary status counts as none, because it may come from a proxy of a restarting server. */
@@ -22,7 +26,7 @@ const fetchAvailable =
     const signals = [options.signal, stop].filter((signal) => signal !== undefined);
     try {
       const response = await fetch(address, { ...options, body: body ?? null, signal: AbortSignal.any(signals) });
-      if (!isTemporary(response.status)) return withoutChallenge(response);
+      if (!isTemporary(response.status)) return await withoutChallenge(response);
       throw unreachable(address, `it answers ${response.status}`);
     } catch (error) {
       if (error instanceof UserError) throw error;
@@ -41,11 +45,11 @@ export function clientAt(metadata: client.ServerMetadata, stop?: AbortSignal): c
   return configuration;
 }
 
-/** Returns why a request failed: a `UserError` if the server is not reachable, otherwise what it said. */
-function reasonOf(error: unknown): string | UserError {
-  if (error instanceof client.ResponseBodyError) return error.error_description ?? error.error;
+/** Returns why the library failed: a `UserError` if the server is not reachable, otherwise what the server said. */
+function failureOf(error: unknown): string | UserError {
+  if (error instanceof client.ResponseBodyError) return reasonOf({ status: error.status, json: error.cause });
   const { cause, message } = error as Error;
-  if (cause instanceof Response) return `the server answers ${cause.status}`;
+  if (cause instanceof Response) return reasonOf({ status: cause.status, json: {} });
   return cause instanceof UserError ? cause : message;
 }
 
@@ -54,7 +58,7 @@ async function result<T>(request: Promise<T>, sentenceOn: (reason: string) => st
   try {
     return await request;
   } catch (error) {
-    const reason = reasonOf(error);
+    const reason = failureOf(error);
     throw typeof reason === 'string' ? new UserError(sentenceOn(reason)) : reason;
   }
 }
@@ -69,12 +73,15 @@ export async function discoverIssuer(issuer: string): Promise<client.ServerMetad
   });
   const found = await result(
     request,
-    () => `The metadata of ${issuer} are of another issuer: its operator has to fix that`,
+    (reason) => `The metadata of ${issuer} cannot be used (${reason}): the operator has to correct that`,
   );
   return found.serverMetadata();
 }
 
-const notLoggedIn = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
+const loginFailed = (reason: string): string => `You are not logged in: ${reason}. Run halcyon login again`;
+
+/** The characters of a token (RFC 6749, appendix A.12). Others cannot be sent in a header, whose error would print the token. */
+const TOKEN = /^[\x20-\x7e]+$/;
 
 /** Returns the login of a token response. */
 function loginOf(
@@ -82,9 +89,11 @@ function loginOf(
   { access_token, refresh_token, expires_in, scope }: client.TokenEndpointResponse,
   now: Date,
 ): Login {
-  if (refresh_token === undefined || expires_in === undefined)
+  const isValid = TOKEN.test(access_token) && refresh_token !== undefined && TOKEN.test(refresh_token);
+  const expiry = new Date(now.getTime() + (expires_in ?? NaN) * 1000);
+  if (!isValid || Number.isNaN(expiry.getTime()))
     throw new UserError(`${token_endpoint} sent no valid token response: check that it is a Halcyon`);
-  const expires = new Date(now.getTime() + expires_in * 1000).toISOString();
+  const expires = expiry.toISOString();
   return { issuer, token_endpoint, revocation_endpoint, access_token, refresh_token, expires, scope: String(scope) };
 }
 
@@ -96,7 +105,7 @@ export async function redeemCode(
   now: Date,
 ): Promise<Login> {
   const checks = { pkceCodeVerifier: verifier, expectedState: state };
-  const tokens = await result(client.authorizationCodeGrant(server, redirected, checks), notLoggedIn);
+  const tokens = await result(client.authorizationCodeGrant(server, redirected, checks), loginFailed);
   return loginOf(server.serverMetadata(), tokens, now);
 }
 
@@ -123,7 +132,7 @@ export async function pollDeviceCode(
     if (code === 'slow_down') return 'slower';
     if (code === 'access_denied') throw new UserError(DENIED);
     if (error instanceof UserError) throw error;
-    return result(Promise.reject(error as Error), notLoggedIn);
+    return result(Promise.reject(error as Error), loginFailed);
   }
 }
 
@@ -141,7 +150,7 @@ export async function refresh(login: Login, now: Date): Promise<Login | undefine
     if (error instanceof UserError) throw error;
     const isRefused = error instanceof client.ResponseBodyError && (error.status === 400 || error.status === 401);
     if (isRefused && LOGIN_ENDED.has(error.error)) return undefined;
-    const reason = reasonOf(error);
+    const reason = failureOf(error);
     throw typeof reason === 'string' ? unreachable(login.token_endpoint, reason) : reason;
   }
 }

@@ -39,7 +39,7 @@ class Publisher:
     `concurrency`: the maximum number of requests at once, each of another store.
     `deadline_seconds`: how long the publisher tries to publish an event. Idempotency keys are kept for 24 hours.
     `request_timeout_seconds`: the time limit of connecting, and of each pause of a response.
-    `close_at_refused`: closes the publisher at the first event that is not published, except a cancelled one: the events of its
+    `close_at_rejected`: closes the publisher at the first event that is not published, except a cancelled one: the events of its
     store before it are published, those after it are rejected with `closed`.
     `version_header`: the header with the version of the API, if the operator has renamed it.
     `clock`: replaces time and randomness in tests.
@@ -59,7 +59,7 @@ class Publisher:
         concurrency: int = 8,
         deadline_seconds: float = 300.0,
         request_timeout_seconds: float = 30.0,
-        close_at_refused: bool = False,
+        close_at_rejected: bool = False,
         version_header: str = "SERVICE-API-VERSION",
         clock: Clock | None = None,
     ) -> None:
@@ -81,8 +81,8 @@ class Publisher:
         tokens = Tokens(exchange, clock, client_id, client_secret)
         requests = Requests(exchange, tokens, clock, deadline_seconds=deadline_seconds, stop=self._stop)
         limits = QueueLimits(batch_events, batch_bytes, delay_seconds, waiting_events, waiting_bytes, concurrency)
-        self._close_at_refused = close_at_refused
-        on_rejected = (lambda: self._queue.end()) if close_at_refused else None
+        self._close_at_rejected = close_at_rejected
+        on_rejected = (lambda: self._queue.end()) if close_at_rejected else None
         self._queue = Queue(limits, clock, lambda batch: send_batch(batch, requests.send, on_rejected), exchange.close)
 
     def publish(self, store_id: int | str, event: EventInput) -> "Future[PublishedEvent]":
@@ -99,7 +99,7 @@ class Publisher:
             body, key = serialize(event)
             self._queue.add(QueuedEvent(str(store_id), body, key, future))
         except PublishError as error:
-            if self._close_at_refused:
+            if self._close_at_rejected:
                 self._queue.finish()
             future.set_exception(error)
         return future
