@@ -177,9 +177,11 @@ const PATTERN_CHARACTERS_MAX = 16_384;
 
 /** Returns what patterns compare of a text: its beginning, folded once for all of them. */
 function beginningOf(text: string, known: Payload['folded']): string {
-  const found = known.get(text) ?? folded(text.slice(0, PATTERN_CHARACTERS_MAX));
-  known.set(text, found);
-  return found;
+  const found = known.get(text);
+  if (found !== undefined) return found;
+  const beginning = folded(text.slice(0, PATTERN_CHARACTERS_MAX));
+  known.set(text, beginning);
+  return beginning;
 }
 
 /**
@@ -245,13 +247,18 @@ const RANGE_TESTS: Readonly<Record<Range, (sign: number) => boolean>> = {
   lessthanorequal: (sign) => sign <= 0,
 };
 
+type Pattern = 'like' | 'unlike';
+
 /** Returns the test of a text or null. */
-function textTest({ property, operator, value }: Condition): (text: string | null) => boolean {
+function textTest(
+  property: string,
+  operator: Exclude<Condition['operator'], Pattern>,
+  value: Condition['value'],
+): (text: string | null) => boolean {
   if (value === null) return operator === 'is' ? (text) => text === null : (text) => text !== null;
   const wanted = String(value);
   if (operator === 'is') return (text) => text === wanted;
   if (operator === 'not') return (text) => text !== wanted;
-  if (operator === 'like' || operator === 'unlike') throw new TypeError('A pattern is no text');
   const compare = property === 'id' ? compareIds : compareTexts;
   const isInRange = RANGE_TESTS[operator];
   return (text) => text !== null && isInRange(compare(text, wanted));
@@ -282,7 +289,7 @@ function testOf(condition: Condition): Test {
       return (text !== null && matches(beginningOf(text, payload.folded))) === isLike;
     };
   }
-  const passes = textTest(condition);
+  const passes = textTest(property, operator, value);
   return (payload) => passes(textOf(member(payload), payload.texts));
 }
 

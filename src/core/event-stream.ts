@@ -11,20 +11,18 @@ import { Problem } from './problem.ts';
 export type EndReason =
   /** The process stops: the client should reconnect. */
   | 'stopping'
-  /** The webhook has a newer stream. */
+  /** A newer stream has taken its place. */
   | 'replaced'
   | 'deleted'
   /** The token has expired or was revoked, or the session has ended. */
   | 'unauthorized'
-  /** The webhook's key cannot be decrypted. */
+  /** What it has to send cannot be made with the present settings. */
   | 'unusable';
 
 /** Returns why the stream has to end; undefined if it may continue. Throws if that cannot be determined. */
 export type FindEndReason = () => Promise<EndReason | undefined>;
 
-/** `readers`: what the streams are called in messages, such as `listeners`. */
-type StreamSettings = {
-  readers: string;
+export type StreamSettings = {
   streamsMax: number;
   streamsPerStoreMax: number;
   /** The delay after which a client reconnects. */
@@ -131,12 +129,15 @@ export class EventStream {
 
 /** The open streams of one kind in a process. */
 export class EventStreams implements Running {
+  readonly #readers: string;
   readonly #settings: StreamSettings;
   readonly #log: Log;
   readonly #open = new Set<EventStream>();
   #isStopping = false;
 
-  constructor(settings: StreamSettings, log: Log) {
+  /** `readers` names the readers in messages, such as `listeners`. */
+  constructor(readers: string, settings: StreamSettings, log: Log) {
+    this.#readers = readers;
     this.#settings = settings;
     this.#log = log;
   }
@@ -146,7 +147,8 @@ export class EventStreams implements Running {
    * process stops or has its maximum of streams, and a 429 if the store has.
    */
   open(storeId: number, findEndReason: FindEndReason, older?: EventStream): EventStream {
-    const { streamsMax, streamsPerStoreMax, readers } = this.#settings;
+    const { streamsMax, streamsPerStoreMax } = this.#settings;
+    const readers = this.#readers;
     const others = [...this.#open].filter((one) => one !== older);
     if (this.#isStopping) throw refusal(503, 'unavailable', 'The service is stopping: try again shortly');
     if (others.length >= streamsMax)

@@ -18,7 +18,6 @@ import { readActivity } from './lists-sql.ts';
 
 const TICK_MS = 1_000;
 const SETTINGS = {
-  readers: 'live pages',
   streamsMax: 200,
   streamsPerStoreMax: 20,
   retryMs: 5_000,
@@ -43,7 +42,7 @@ export class LiveStreams implements Running {
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    this.#streams = new EventStreams(SETTINGS, deps.log);
+    this.#streams = new EventStreams('live pages', SETTINGS, deps.log);
   }
 
   /**

@@ -92,11 +92,10 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
 
 // Authorizes a terminal without a browser: the user enters a code in a browser elsewhere (RFC 8628).
 
+/** The longest time that a login waits for its user. */
+const TIMEOUT_SECONDS_MAX = 3_600;
 /** The seconds by which the interval grows after `slow_down` (RFC 8628 §3.5), and while the server does not answer. */
 const SLOWER_SECONDS = 5;
-
-/** The interval of the server is used within these bounds; a timer takes at most 24 days, and fires at once beyond. */
-const INTERVAL_SECONDS = { min: 1, max: 60 };
 
 /**
  * Throws unless the user would enter the code at the server itself. A malicious server could relay the code and the address of a
@@ -123,8 +122,8 @@ async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop:
   terminal.warn(
     `Open this address in a browser, on any device:\n\n  ${verification_uri}\n\nand enter the code: ${user_code}\n`,
   );
-  const { min, max } = INTERVAL_SECONDS;
-  for (let seconds = Math.min(Math.max(interval, min), max); ;) {
+  // No login waits longer than the maximum; a timer of more than 24 days would fire at once.
+  for (let seconds = Math.min(Math.max(interval, 1), TIMEOUT_SECONDS_MAX); ;) {
     await pause(seconds * 1_000, undefined, { signal: stop });
     const state = await pollDeviceCode(server, device_code, systemClock.now()).catch((error: unknown) => {
       if (error instanceof UserError && error.exitCode === EXIT.unreachable) return 'slower' as const;
@@ -136,8 +135,6 @@ async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop:
 }
 
 export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: string };
-
-const TIMEOUT_SECONDS_MAX = 3_600;
 
 function secondsOf(text: string): number {
   const seconds = Number(text);

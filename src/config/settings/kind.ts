@@ -219,6 +219,7 @@ const Providers = Type.Array(
 const compiled = Compile(Providers);
 
 export type OpenIdProvider = {
+  /** In the text of the button and in addresses. */
   readonly name: string;
   /** As the provider writes it, which is compared with its tokens. */
   readonly issuer: string;

@@ -10,7 +10,7 @@
  * A delivery ends with its answer: one that was sent and not answered is sent again by the next stream, not by this one.
  */
 import type { Readable } from 'node:stream';
-import { EventStreams, type EventStream, type FindEndReason } from '#core/event-stream.ts';
+import { EventStreams, type EventStream, type FindEndReason, type StreamSettings } from '#core/event-stream.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -34,7 +34,7 @@ type StreamsRuntime = Pick<Runtime, 'sql' | 'sealer' | 'clock' | 'log'>;
 
 /** `baseUrl` decides whether the body is encrypted, as the URL of a webhook does: the stream is served at this URL. */
 type PullSettings = ComposerSettings &
-  Omit<ConstructorParameters<typeof EventStreams>[0], 'readers'> & {
+  StreamSettings & {
     baseUrl: string;
     pollMs: number;
     unansweredMax: number;
@@ -248,7 +248,7 @@ export class PullStreams implements Running {
     this.#runtime = runtime;
     this.#settings = settings;
     this.#messages = new Messages(runtime, settings);
-    this.#streams = new EventStreams({ ...settings, readers: 'listeners' }, runtime.log);
+    this.#streams = new EventStreams('listeners', settings, runtime.log);
   }
 
   /** Opens a stream and ends the previous one of the webhook. Throws a 429 or 503 Problem if there are too many. */

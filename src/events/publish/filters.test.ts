@@ -2,19 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileFilter } from '#catalog/payload-filter.ts';
 import { evaluateFilters } from './filters.ts';
-import type { PublishColumns } from './rows.ts';
+import { rowOf, toColumns } from './rows.ts';
 
 test('filters of long patterns leave time to others', async () => {
   const passes = compileFilter(`note:in=${Array.from({ length: 20 }, (_, n) => `*${'ab'.repeat(20)}${n}*`).join(',')}`);
   const body = JSON.stringify({ id: 1, note: 'ab'.repeat(8_192) });
-  const events = Array.from({ length: 60 }, (_, n) => n);
-  const columns = {
-    storeId: events.map(() => 256),
-    type: events.map(() => 'transaction'),
-    resourceId: events.map(String),
-    modifiedAt: events.map(() => new Date(0)),
-    body: events.map(() => body),
-  } as unknown as PublishColumns;
+  const now = new Date(0);
+  const rows = Array.from({ length: 60 }, (_, n) => {
+    const event = { type: 'transaction', action: 'created', resourceId: String(n), modifiedAt: null, body } as const;
+    return rowOf(event, 256, { n, at: n, now });
+  });
+  const columns = toColumns(rows, now);
   let isDone = false;
   let turns = 0;
   const count = (): void => {

@@ -1,25 +1,21 @@
-/** The read-only statements that list attempts, and the deliveries of an event to all webhooks. */
+/** The read-only statements that list attempts. */
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
-import type { Fragment, Queryable, Sql } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import { findEventsOfResource, withTypeAndAction } from '#events/events-sql.ts';
-import { firstIdOfDay, dayOfId } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import { findDeliveriesOfEvents } from './deliveries-sql.ts';
-import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './history-documents.ts';
+import type { LOG_PROPERTIES } from './history-documents.ts';
 import {
   attemptSelection,
   eventColumns,
   needs,
   ownedBy,
   withEvent,
-  withLastAttempt,
   withShownEvent,
   type AttemptRow,
-  type DeliveryRow,
   type Owner,
 } from './history-sql.ts';
-import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
 
 const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event']);
 
@@ -96,104 +92,4 @@ async function countAttempts(
     where ${ownedBy(sql, owner)} ${rows} ${narrowed(sql, filters, columnsOf(sql))}`,
   );
   return counts === undefined ? total : total + countedRows(counts);
-}
-
-// Deliveries to all webhooks: those of an event, and the webhooks of a store.
-
-/** `app`: the app that calls, or null. */
-export type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
-
-type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
-
-const ofEvent = (sql: Queryable, { shard, storeId, eventId, app }: EventKey) => sql`
-  left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-  where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId} ${historySeenBy(sql, app)}`;
-
-const statusColumns = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
-  id: sql`d.id`,
-  resource_type: sql`e.resource_type`,
-  resource_id: sql`e.resource_id`,
-  webhook_id: sql`d.webhook_id`,
-  event: sql`e.resource_type || '/' || e.action`,
-  status: sql`d.status`,
-  attempts: sql`d.attempts`,
-  response_code: sql`d.response_code`,
-  response_body: sql`d.response_body`,
-  date_next: sql`d.date_next`,
-  date_created: sql`e.date_created`,
-  date_ended: sql`d.date_ended`,
-});
-
-type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
-
-/**
- * Returns a page of an event's deliveries, newest first by default, and their total; undefined if the store has no such event. A
- * pending delivery of an older epoch or a deleted webhook is shown as failed, even before a worker has ended it. A delivery is
- * never older than its event, so earlier partitions are not read.
- */
-export async function listDeliveriesOfEvent(
-  sql: Queryable,
-  key: EventKey,
-  listing: Listing,
-): Promise<Page | undefined> {
-  const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
-  const columns = statusColumns(sql);
-  const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
-  const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
-    with delivered as (
-      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_stale, null as state, d.attempts,
-        greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
-      from delivery d ${ofEvent(sql, key)}
-      union all
-      select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
-      from delivery_done d ${ofEvent(sql, key)} and d.id >= ${firstIdOfDay(dayOfId(key.eventId))}
-    ), known as (
-      select d.*, coalesce(d.state, case when d.is_stale then 'failed' else 'pending' end) as status,
-        case when not d.is_stale then d.due_at end as date_next, a.outcome, a.response_code, a.response_body
-      from delivered d ${withLastAttempt(sql, key)}
-    ), found as materialized (
-      select d.* from event e cross join known d
-      where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
-        ${narrowed(sql, listing.filters, columns)}
-    )
-    select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
-      d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
-      e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
-      d.outcome, d.response_code as "responseCode"
-    from event e
-    join store s on s.shard = e.shard and s.id = e.store_id
-    left join lateral (select d.* from found d ${sorted} ${paged(sql, listing)}) d on true
-    where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
-    ${sorted}`;
-  const [first] = rows;
-  if (first === undefined) return undefined;
-  const { timeZone, total } = first;
-  return { timeZone, total, rows: rows.flatMap((row) => (row.id === null ? [] : [row])) };
-}
-
-/** One row without a webhook if the store has none. */
-type OwnerRow = { timeZone: string; heldUntil: Date | null } & (
-  | { id: number; epoch: number }
-  | { id: null; epoch: null }
-);
-
-/** Returns the time zone of the store and its webhooks whose deliveries the caller sees, of which it has at most 100; undefined if the store does not exist. */
-export async function readOwners(
-  sql: Sql,
-  { shard, storeId, app }: SeenStore,
-): Promise<{ timeZone: string; owners: Owner[] } | undefined> {
-  const rows = await sql.reads<OwnerRow[]>`
-    select s.time_zone as "timeZone", w.id, w.epoch, greatest(t.paused_until, t.probe_at) as "heldUntil"
-    from store s
-    left join webhook w on w.shard = s.shard and w.store_id = s.id ${historySeenBy(sql, app)}
-    left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-    where s.shard = ${shard} and s.id = ${storeId}
-    order by w.id`;
-  const [first] = rows;
-  if (first === undefined) return undefined;
-  const owners = rows.flatMap(({ id, epoch, heldUntil }) =>
-    id === null ? [] : [{ shard, storeId, id, epoch, heldUntil }],
-  );
-  return { timeZone: first.timeZone, owners };
 }

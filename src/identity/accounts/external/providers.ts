@@ -1,18 +1,10 @@
 /** The OpenID providers of this server: discovery, the redirect to a provider, and the exchange of its code for an identity. */
 import * as client from 'openid-client';
 import type { Log } from '#core/log.ts';
+import type { RuntimeConfig } from '#runtime/runtime.ts';
 import type { ExternalIdentity } from '../accounts-sql.ts';
 
-export type OpenIdProvider = {
-  /** In the text of the button and in addresses. */
-  readonly name: string;
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly clientSecret: string;
-  /** Domains of the e-mail addresses that may be linked; empty: all. */
-  readonly domains: readonly string[];
-  readonly createsAccounts: boolean;
-};
+export type OpenIdProvider = RuntimeConfig['accounts']['openIdProviders'][number];
 
 /** What binds a response of the provider to the browser that asked for it. */
 export type Proofs = { state: string; nonce: string; verifier: string };
