@@ -11,15 +11,8 @@ import { sendDocument, viewOf } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
-import {
-  addressOf,
-  headersOf,
-  queryOf,
-  rawQueryOf,
-  refuseOtherMethods,
-  reportProblem,
-  type Services,
-} from './services.ts';
+import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Services } from './services.ts';
+import type { Addresses } from './addresses.ts';
 
 const isForm = (contentType: string): boolean => /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType);
 
@@ -53,7 +46,12 @@ export function sendRaw(reply: FastifyReply, response: RawResponse) {
   return reply.header('Content-Length', Buffer.byteLength(body)).send(body);
 }
 
-export function mountRawEndpoint(app: FastifyInstance, services: Services, endpoint: RawEndpoint): void {
+export function mountRawEndpoint(
+  app: FastifyInstance,
+  services: Services,
+  endpoint: RawEndpoint,
+  addresses: Addresses,
+): void {
   const { GET: get, ...others } = endpoint.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...Object.keys(others), 'OPTIONS'].join(', ');
   const { settings } = services;
@@ -98,5 +96,5 @@ export function mountRawEndpoint(app: FastifyInstance, services: Services, endpo
       return sendDocument(reply, request, representation, { status: 200, document, naming, isSecret: false, view });
     },
   });
-  refuseOtherMethods(app, { path: endpoint.path, allow, cors: endpoint.cors, errorHandler });
+  addresses.add({ path: endpoint.path, allow, cors: endpoint.cors, errorHandler });
 }

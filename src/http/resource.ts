@@ -16,18 +16,8 @@ import type { ApiRequest, Operation, OperationResult } from './operation.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
-import {
-  addressOf,
-  headersOf,
-  methodNotAllowed,
-  pathAndQueryOf,
-  pathOf,
-  queryOf,
-  rawQueryOf,
-  refuseOtherMethods,
-  type Services,
-  timesSent,
-} from './services.ts';
+import { addressOf, headersOf, pathAndQueryOf, queryOf, rawQueryOf, type Services, timesSent } from './services.ts';
+import { methodNotAllowed, pathOf, type Addresses } from './addresses.ts';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { SEARCH, withWildcards } from '#hypermedia/html/search-form.ts';
 
@@ -175,7 +165,7 @@ export function mountResource(
   app: FastifyInstance,
   services: Services,
   route: Resource,
-  routes: readonly Route[],
+  { routes, addresses }: { routes: readonly Route[]; addresses: Addresses },
 ): void {
   const { operations, isDocumentation, path } = route;
   const methods = METHODS.filter((method) => operations[method] !== undefined);
@@ -240,7 +230,7 @@ export function mountResource(
       return send(services, { request, reply, caller, target: withoutActions }, { status: 200, document });
     },
   });
-  refuseOtherMethods(app, { path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
+  addresses.add({ path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
 }
 
 // Reloads pages that wait for something, by the `Refresh` header: axe reports any delayed `<meta

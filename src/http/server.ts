@@ -2,7 +2,7 @@
  * Creates the HTTP server: a fastify instance with our limits, raw bodies and one error handler, which also covers input that is no
  * request (malformed HTTP, `Expect`). Responses are sent in the order of the requests.
  */
-import { type Server, type ServerResponse, METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
+import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -15,6 +15,7 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
 import { reportProblem, timesSent, type Services, watchRequests } from './services.ts';
+import { ROUTER, createAddresses, errorHandlerOf } from './addresses.ts';
 import { type Route } from './route.ts';
 import { rootOf } from './root.ts';
 
@@ -193,7 +194,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     requestTimeout: settings.requestTimeoutMs,
     http: { maxHeaderSize: settings.headersLimitBytes },
     rewriteUrl: ({ url = '/' }) => withoutSlash(url, home),
-    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 128 },
+    routerOptions: ROUTER,
     exposeHeadRoutes: false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
@@ -206,15 +207,14 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   connections.watch(app.server);
   watchRequests(app, services.metrics);
   limitUnsent(app, settings);
-  for (const method of NODE_METHODS) {
-    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
-  }
+  const addresses = createAddresses();
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Content-Type-Options', 'nosniff');
     if (isHttps) reply.headers(STRICT_TRANSPORT);
     // Sets the header before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
+    if (request.is404) addresses.refuseUnserved(request, reply);
   });
   app.addHook('onSend', async ({ method }, reply) => {
     if (services.isStopping()) reply.header('Connection', 'close');
@@ -223,7 +223,11 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   // Handlers receive bytes; bodies/body.ts parses them and describes faults.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.setErrorHandler((error, request, reply) => sendProblem(services, request, reply, error));
+  app.setErrorHandler((error, request, reply) => {
+    const send = errorHandlerOf(request);
+    if (send) send(error, request, reply);
+    else void sendProblem(services, request, reply, error);
+  });
   app.setNotFoundHandler((request, reply) =>
     sendProblem(
       services,
@@ -233,8 +237,9 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     ),
   );
   for (const route of routes) {
-    if (route.kind === 'resource') mountResource(app, services, route, routes);
-    else mountRawEndpoint(app, services, route);
+    if (route.kind === 'resource') mountResource(app, services, route, { routes, addresses });
+    else mountRawEndpoint(app, services, route, addresses);
   }
+  addresses.refuseShadowed(app);
   return app;
 }

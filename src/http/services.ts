@@ -1,18 +1,17 @@
 /** Dependencies of src/http, provided by server/compose.ts, and functions of a request. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { Problem } from '#core/problem.ts';
+import type { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
+import { addressForLog, pathOf, routeOf } from './addresses.ts';
 import type { Pages, RateLimit } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
 import type { createIdempotency } from './idempotency.ts';
-import { METHODS, type Params } from './route.ts';
+import { METHODS } from './route.ts';
 import { Counter, Histogram, type Registry } from 'prom-client';
-
-export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 export type HttpSettings = {
   bodyLimitBytes: number;
@@ -88,16 +87,6 @@ export function headersOf(request: FastifyRequest): Record<string, string | unde
   return headers;
 }
 
-/**
- * Returns the address for the log: the route with its ids. Everything else is omitted, because it may be a misplaced
- * token.
- */
-const addressForLog = ({ routeOptions, params }: FastifyRequest): string | undefined =>
-  routeOptions.url?.replaceAll(/:(\w+)/g, (parameter, name: string) => {
-    const value = (params as Params)[name] ?? '';
-    return /^[0-9]{1,16}$/.test(value) ? value : parameter;
-  });
-
 /** Converts a thrown value to a Problem and logs it under `logref`: once, where it is handled. */
 export function reportProblem(
   services: Services,
@@ -118,15 +107,6 @@ export function reportProblem(
   return { problem, logref };
 }
 
-/** The scheme and host of a request target in absolute form (RFC 9112 §3.2.2). */
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
-
-/** Returns the requested path; the root if the target has none, such as `?x` or `#x`. */
-export function pathOf({ url }: FastifyRequest): string {
-  const path = url.replace(ORIGIN, '').split(/[?#]/, 1)[0] ?? '';
-  return path.startsWith('/') ? path : `/${path}`;
-}
-
 /** Returns path and query, for a redirect to another host or after signing in. */
 export function pathAndQueryOf(request: FastifyRequest): string {
   const query = rawQueryOf(request);
@@ -136,40 +116,6 @@ export function pathAndQueryOf(request: FastifyRequest): string {
 /** Returns the public address of the requested path. */
 export function addressOf(request: FastifyRequest, { naming }: Services): string {
   return new URL(pathOf(request), naming.baseUrl).href;
-}
-
-/** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
-export function methodNotAllowed({ method }: FastifyRequest, allow: string): Problem {
-  const message = `${method} is not possible here; allowed: ${allow}`;
-  return new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
-}
-
-/**
- * Responds with a 405 to every method that the route does not serve; `alsoServed` are served but not listed in `Allow`.
- */
-export function refuseOtherMethods(
-  app: FastifyInstance,
-  route: { path: string; allow: string; alsoServed?: readonly string[]; cors: boolean; errorHandler?: ErrorHandler },
-): void {
-  const { path, allow, alsoServed = [], cors, errorHandler } = route;
-  const served = new Set([...allow.split(', '), ...alsoServed]);
-  app.route({
-    method: app.supportedMethods.filter((method) => !served.has(method)),
-    url: path,
-    config: { cors },
-    ...(errorHandler && { errorHandler }),
-    onRequest: async (request) => {
-      throw methodNotAllowed(request, allow);
-    },
-    handler: async () => undefined,
-  });
-}
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Whether scripts of any origin may read responses of this route. */
-    cors?: boolean;
-  }
 }
 
 // Counts requests by route, never by address: addresses contain ids and misplaced secrets.
@@ -212,7 +158,7 @@ export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): vo
   app.addHook('onResponse', async (request, reply) => {
     metrics.recordResponse({
       method: request.method,
-      route: request.routeOptions.url,
+      route: routeOf(request).path,
       status: reply.statusCode,
       seconds: reply.elapsedTime / 1_000,
     });

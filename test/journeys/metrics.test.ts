@@ -41,6 +41,8 @@ test('publishes and attempts are counted exactly', async () => {
   await addWebhook('/bad');
   await publish(1, 2, 3);
   await publish(4, 5);
+  // A method that the route does not serve counts with its route.
+  assert.equal((await fetch(`${app.baseUrl}/stores/1/events`, { method: 'DELETE' })).status, 405);
   const seen = await until(
     () => scrape(at),
     (one) => recorded(one) === 10,
@@ -67,6 +69,7 @@ test('publishes and attempts are counted exactly', async () => {
   const route = { method: 'POST', route: '/stores/:store_id/events' };
   assert.equal(value('http_requests_total', { ...route, status: '200' }), 2);
   assert.equal(value('http_request_duration_seconds_count', route), 2);
+  assert.equal(value('http_requests_total', { ...route, method: 'DELETE', status: '405' }), 1);
 });
 
 test('waiting and running attempts are visible as long as they last', async () => {

@@ -120,7 +120,12 @@ test('any origin may call it, and reads no data of a person by it', async () => 
   assert.equal(preflight.headers.get('access-control-allow-credentials'), null);
   const answer = await revoke({ token: 'x', ...client });
   assert.equal(answer.headers.get('access-control-allow-origin'), '*');
-  assert.equal((await fetch(`${origin}/revoke`)).status, 405);
+  const refused = await fetch(`${origin}/revoke`);
+  const { error } = (await refused.json()) as { error: string };
+  assert.deepEqual(
+    [refused.status, refused.headers.get('access-control-allow-origin'), error],
+    [405, '*', 'invalid_request'],
+  );
 });
 
 test('a public client revokes by its client_id alone', async () => {

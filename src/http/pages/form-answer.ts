@@ -14,7 +14,8 @@ import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
-import { addressOf, methodNotAllowed, pathOf, type Services } from '../services.ts';
+import { addressOf, type Services } from '../services.ts';
+import { methodNotAllowed, pathOf } from '../addresses.ts';
 
 export type PostedForm = {
   request: FastifyRequest;
