@@ -1,2 +1,2 @@
 /** Halcyon's version; deliveries send it in `User-Agent`. */
-export const VERSION = '0.1.0';
+export const VERSION = '0.2.0';

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { VERSION } from '#server/version.ts';
 import { installPacked, PACKAGE } from '../clients/receiver/packed.ts';
 import { KEY, sent } from '../clients/receiver/signed-delivery.ts';
 import { cleanups } from '../setup/cleanups.ts';
@@ -20,9 +21,13 @@ async function installNext(): Promise<string> {
   const folder = join((await installPacked(ends)).folder, 'next');
   await mkdir(join(folder, 'app/hook'), { recursive: true });
   await writeFile(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
-  await run('npm', ['install', '--no-audit', '--no-fund', ...PACKAGES, join(folder, '../halcyon-receiver-0.1.0.tgz')], {
-    cwd: folder,
-  });
+  await run(
+    'npm',
+    ['install', '--no-audit', '--no-fund', ...PACKAGES, join(folder, `../halcyon-receiver-${VERSION}.tgz`)],
+    {
+      cwd: folder,
+    },
+  );
   const snippet =
     /```js next\n(.*?)```/s.exec(await readFile(join(PACKAGE, 'README.md'), 'utf8'))?.[1] ?? assert.fail();
   await writeFile(join(folder, 'app/hook/route.js'), snippet.replace('\n\n', `\n\n${QUEUE}`));
