@@ -43,11 +43,9 @@ const methodsOf = ({ allow, alsoServed = [] }: Served): string[] => [...allow.sp
 /** How addresses are matched with the paths of routes. */
 export const ROUTER = { ignoreTrailingSlash: false, maxParamLength: 128 } as const;
 
-/** Whether the general path matches all addresses of the other, too. */
-function covers(general: string, path: string): boolean {
-  const [parts, exact] = [general.split('/'), path.split('/')];
-  return parts.length === exact.length && parts.every((part, at) => part === exact[at] || part.startsWith(':'));
-}
+/** Whether the segments of a general path match all addresses of the other path, too. */
+const covers = (general: readonly string[], exact: readonly string[]): boolean =>
+  general.length === exact.length && general.every((segment, at) => segment === exact[at] || segment.startsWith(':'));
 
 /** The addresses of requests that reached no route, because none serves their method. */
 const unserved = new WeakMap<FastifyRequest, { served: Served; params: Params }>();
@@ -58,10 +56,10 @@ const unserved = new WeakMap<FastifyRequest, { served: Served; params: Params }>
  */
 export function createAddresses() {
   const router = findMyWay(ROUTER);
-  const all: Served[] = [];
+  const all: { served: Served; segments: readonly string[] }[] = [];
   return {
     add: (served: Served): void => {
-      all.push(served);
+      all.push({ served, segments: served.path.split('/') });
       router.on('GET', served.path, () => undefined, served);
     },
     /** Throws a 405 if the address of a request that reached no route serves other methods. */
@@ -75,10 +73,11 @@ export function createAddresses() {
     },
     /** Refuses methods that only a more general path serves, which would get the request: `POST /stores/1/events/2`. */
     refuseShadowed: (app: FastifyInstance): void => {
-      for (const served of all) {
+      for (const { served, segments } of all) {
         const { path, allow, cors, errorHandler } = served;
-        const others = all.filter((other) => covers(other.path, path)).flatMap(methodsOf);
-        const method = [...new Set(others)].filter((name) => !methodsOf(served).includes(name));
+        const covering = all.filter((other) => covers(other.segments, segments));
+        const methods = new Set(covering.flatMap((other) => methodsOf(other.served)));
+        const method = [...methods].filter((name) => !methodsOf(served).includes(name));
         if (method.length === 0) continue;
         app.route({
           method,
