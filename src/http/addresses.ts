@@ -96,9 +96,10 @@ export function createAddresses() {
 
 export type Addresses = ReturnType<typeof createAddresses>;
 
-/** Sends an error in the format of the address, if that has one of its own. */
-export const errorHandlerOf = (request: FastifyRequest): ErrorHandler | undefined =>
-  unserved.get(request)?.served.errorHandler;
+/** Returns what sends an error to a request that reached no route, if its address has a format of its own. */
+export function errorHandlerOf(request: FastifyRequest): ErrorHandler | undefined {
+  return unserved.get(request)?.served.errorHandler;
+}
 
 /** Returns the path of the route with its parameters, also of a request with a method that the route does not serve. */
 export function routeOf(request: FastifyRequest): { path: string | undefined; params: Params } {
