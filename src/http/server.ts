@@ -14,8 +14,15 @@ import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
-import { reportProblem, timesSent, type Services, watchRequests } from './services.ts';
-import { ROUTER, createAddresses, errorHandlerOf } from './addresses.ts';
+import {
+  reportProblem,
+  timesSent,
+  type Services,
+  watchRequests,
+  ROUTER,
+  createAddresses,
+  errorHandlerOf,
+} from './services.ts';
 import { type Route } from './route.ts';
 import { rootOf } from './root.ts';
 

@@ -14,8 +14,7 @@ import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
-import { addressOf, type Services } from '../services.ts';
-import { methodNotAllowed, pathOf } from '../addresses.ts';
+import { addressOf, type Services, methodNotAllowed, pathOf } from '../services.ts';
 
 export type PostedForm = {
   request: FastifyRequest;
