@@ -218,7 +218,7 @@ export function errorHandlerOf(request: FastifyRequest): ErrorHandler | undefine
 }
 
 /** Returns the path of the route with its parameters, also of a request with a method that the route does not serve. */
-export function routeOf(request: FastifyRequest): { path: string | undefined; params: Params } {
+function routeOf(request: FastifyRequest): { path: string | undefined; params: Params } {
   const address = unserved.get(request);
   if (address) return { path: address.served.path, params: address.params };
   return { path: request.routeOptions.url, params: request.params as Params };
@@ -228,7 +228,7 @@ export function routeOf(request: FastifyRequest): { path: string | undefined; pa
  * Returns the address for the log: the route with its ids. Everything else is omitted, because it may be a misplaced
  * token.
  */
-export function addressForLog(request: FastifyRequest): string | undefined {
+function addressForLog(request: FastifyRequest): string | undefined {
   const { path, params } = routeOf(request);
   return path?.replaceAll(/:(\w+)/g, (parameter, name: string) => {
     const value = params[name] ?? '';
