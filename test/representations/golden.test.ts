@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { assertGolden, assertSameLines, ownLines } from '../setup/golden.ts';
+import { assertGolden, assertSameLines, openGoldenParts, ownLines } from '../setup/golden.ts';
 import { faultsIn } from '../setup/html-validator.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
@@ -211,7 +211,7 @@ async function answerApart({ path, method = 'GET', token, body: sent }: Asked, a
   return { head, type, text, structure: `${withoutWordingInMarkup(top, take)}\n\n${structure}\n`, words };
 }
 
-/** A resource as another caller sees it, or in another state: its golden file has the lines that differ from those of this one. */
+/** A resource as another caller sees it, or in another state: its golden text is the lines that differ from those of this one. */
 const VARIANTS: Readonly<Record<string, string>> = {
   'client-of-another-owner': 'client',
   'client-of-platform': 'client',
@@ -290,12 +290,36 @@ async function linesOf(name: string, asked: Asked = assert.fail(name)): Promise<
   return structure.replaceAll(id === '' ? /$^/g : new RegExp(`\\b${id}\\b`, 'g'), 'OWN_ID').split('\n');
 }
 
+/** The golden files of HAL: a list, its items and what is below them are reviewed together. */
+const FAMILIES = [
+  'home',
+  'event',
+  'user',
+  'client',
+  'grant',
+  'store',
+  'member',
+  'invitation',
+  'webhook',
+  'health',
+  'status',
+  'log',
+  'recover',
+  'transaction',
+  'subscription',
+  'customer',
+  'changelog',
+  'error',
+];
+const familyOf = (name: string): string => FAMILIES.find((family) => name.startsWith(family)) ?? name;
+const reviewed = openGoldenParts(comparable);
+
 for (const [name, asked] of Object.entries(resources)) {
   test(`${name} as ${formats.hal} is as reviewed`, async () => {
     const lines = await linesOf(name, asked);
     const base = VARIANTS[name];
     const shown = base === undefined ? lines : [...ownLines(lines, await linesOf(base, resources[base])), ''];
-    await assertGolden(`${name}.hal`, shown.join('\n'), comparable);
+    await reviewed.assertPart(`${familyOf(name)}.hal`, name, shown.join('\n'));
   });
 
   test(`${name} as ${formats.xml} has the content of HAL`, async () => {
@@ -324,6 +348,8 @@ for (const [name, asked] of Object.entries(resources)) {
     });
   }
 }
+
+test('the golden files of HAL have no other parts', () => assert.deepEqual(reviewed.unused(), []));
 
 async function outlineIn(name: string, asked: Asked = assert.fail(name)): Promise<string[]> {
   const { text } = await answerIn(name, asked, formats.siren);

@@ -52,16 +52,50 @@ export function assertSameLines(actual: readonly string[], expected: readonly st
   throw error;
 }
 
+type Comparable = (text: string) => string;
+
+function assertReviewed(file: string, { actual, expected }: { actual: string; expected: string }): void {
+  const head = `${relative(process.cwd(), file)} differs; UPDATE_GOLDEN=1 rewrites it:`;
+  assertSameLines(actual.split('\n'), expected.split('\n'), head);
+}
+
 /** Compares a text with its golden file, in the form that `comparable` returns. `UPDATE_GOLDEN=1` writes the file first. */
-export async function assertGolden(
-  name: string,
-  text: string,
-  comparable: (text: string) => string = (same) => same,
-): Promise<void> {
+export async function assertGolden(name: string, text: string, comparable: Comparable = (same) => same): Promise<void> {
   const file = join(FOLDER, `${name}.golden`);
   if (isUpdate) await writeFile(file, text);
-  const [actual, expected] = [text, await readFile(file, 'utf8')].map((one) => comparable(one).split('\n'));
-  assert.ok(actual !== undefined && expected !== undefined);
-  const place = relative(process.cwd(), file);
-  assertSameLines(actual, expected, `${place} differs; UPDATE_GOLDEN=1 rewrites it:`);
+  assertReviewed(file, { actual: comparable(text), expected: comparable(await readFile(file, 'utf8')) });
+}
+
+const HEADING = /^=== (.*)\n/m;
+
+/** Golden files with several parts, each below a line `=== part`. A file that is rewritten gets only the parts of this run. */
+export function openGoldenParts(comparable: Comparable = (same) => same) {
+  const files = new Map<string, Map<string, string>>();
+  const partsOf = async (file: string): Promise<Map<string, string>> => {
+    const known = files.get(file);
+    if (known !== undefined) return known;
+    const [, ...pieces] = isUpdate ? [] : (await readFile(file, 'utf8')).split(HEADING);
+    const parts = new Map<string, string>();
+    for (let at = 0; at + 1 < pieces.length; at += 2) parts.set(pieces[at] ?? '', pieces[at + 1] ?? '');
+    files.set(file, parts);
+    return parts;
+  };
+  const compared = new Set<string>();
+  return {
+    assertPart: async (name: string, part: string, text: string): Promise<void> => {
+      const file = join(FOLDER, `${name}.golden`);
+      const parts = await partsOf(file);
+      compared.add(`${file} ${part}`);
+      if (isUpdate) {
+        parts.set(part, text);
+        await writeFile(file, [...parts].map(([heading, body]) => `=== ${heading}\n${body}`).join(''));
+      }
+      assertReviewed(file, { actual: comparable(text), expected: comparable(parts.get(part) ?? '') });
+    },
+    /** Returns the parts that nothing was compared with. */
+    unused: (): string[] =>
+      [...files]
+        .flatMap(([file, parts]) => [...parts.keys()].map((part) => `${file} ${part}`))
+        .filter((one) => !compared.has(one)),
+  };
 }
