@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 
 const app = await startTestApp();
@@ -134,4 +135,30 @@ test('an erased store keeps no idempotency key', async () => {
   assert.equal((await post()).status, 201);
   assert.equal((await app.api('DELETE', `/stores/${id}`, { token: platformToken })).status, 204);
   assert.equal((await post()).status, 404);
+});
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+test('an idempotency key is kept for 24 hours, and then it can be used again', async () => {
+  const { clock, sql, baseUrl } = app;
+  const platform = await createClient(sql, { name: 'Publisher', redirectUris: [], trusted: true, now: clock.now() });
+  // With a new token each time, because none is valid for a day.
+  const send = async (id: number) => {
+    const form = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
+    const granted = await fetch(`${baseUrl}/token`, { method: 'POST', body: form });
+    const { access_token: token } = (await granted.json()) as { access_token: string };
+    const body = { event: 'transaction/created', resource: { id } };
+    const response = await app.api('POST', events, { token, body, headers: { 'Idempotency-Key': 'kept' } });
+    return { status: response.status, id: ((await response.json()) as { id?: unknown }).id };
+  };
+  const first = await send(1);
+  clock.advance(DAY_MS - MINUTE_MS);
+  assert.deepEqual(await send(1), first);
+  assert.equal((await send(2)).status, 422);
+  clock.advance(MINUTE_MS);
+  const later = await send(2);
+  assert.equal(later.status, 201);
+  assert.deepEqual(await send(2), later);
+  assert.equal((await send(1)).status, 422);
 });

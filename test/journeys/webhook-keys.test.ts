@@ -1,6 +1,8 @@
 /** The encryption key: sealed at rest, shown to the client that set it, kept by clients that cannot see it. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { createSealer } from '#db/seal.ts';
 import { faultsIn, minimal, startWebhookApi, type Token } from '../setup/webhook-api.ts';
 
 const { call, sql, a } = await startWebhookApi();
@@ -76,4 +78,29 @@ test('a change of another property leaves the sealed bytes as they are', async (
   await call('PATCH', at, { body: { name: 'x' } });
   const [after] = await sql`select encryption_key from webhook where id = ${id}`;
   assert.deepEqual(after, before);
+});
+
+test('a webhook whose key is lost is shown without it, does not break lists, and takes a new one', async () => {
+  const [lost, sound] = await Promise.all(
+    ['lost', 'sound'].map(async (encryption_key) => {
+      const { body } = await call('POST', path, { body: { ...minimal, encryption_key } });
+      return String(body['id']);
+    }),
+  );
+  const at = `/webhooks/${lost}`;
+  const sealed = createSealer(randomBytes(32)).seal('lost', `webhook:${lost}`);
+  await sql`update webhook set encryption_key = ${sealed} where id = ${Number(lost)}`;
+
+  const shown = await call('GET', at);
+  assert.deepEqual([shown.status, shown.body['encryption_key']], [200, null], shown.text);
+  const { status, body } = await call('GET', path);
+  const listed = (body._embedded['svc:webhooks'] ?? []).map((one) => [one['id'], one['encryption_key']]);
+  assert.deepEqual([status, new Map(listed as [unknown, unknown][]).get(Number(sound))], [200, 'sound']);
+
+  const renamed = await call('PATCH', at, { body: { name: 'Renamed' } });
+  assert.deepEqual([renamed.status, renamed.body['encryption_key']], [200, null]);
+  const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${Number(lost)}`;
+  assert.deepEqual(row?.key, sealed, 'with the former secret key it can be opened again');
+  const mended = await call('PATCH', at, { body: { encryption_key: 'new' } });
+  assert.deepEqual([mended.status, mended.body['encryption_key']], [200, 'new']);
 });

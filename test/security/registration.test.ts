@@ -236,3 +236,16 @@ test('unknown metadata are ignored, and nothing is fetched', async () => {
   const row = await rowOf(body['client_id']);
   assert.deepEqual([row?.['trusted'], row?.['is_verified'], row?.['owner']], [false, false, null]);
 });
+
+test('any caller may register twenty clients where that is open, rejected ones not counted, and then one each three minutes', async () => {
+  const open = await startAuthorizationServer({ OPEN_REGISTRATION: 'true' });
+  const statusFor = async (uri: string) => (await register({ redirect_uris: [uri] }, {}, open.origin)).status;
+  for (let tries = 0; tries < 25; tries += 1) assert.equal(await statusFor('http://x.example'), 400);
+  for (let made = 0; made < 20; made += 1) assert.equal(await statusFor(CALLBACK), 201);
+  const refused = await register(minimal, {}, open.origin);
+  assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '180']);
+  open.wait(180_000);
+  assert.equal(await statusFor(CALLBACK), 201);
+  const rows = await open.sql`select from client where name = 'Unnamed app' and owner is null and not is_verified`;
+  assert.equal(rows.length, 21);
+});

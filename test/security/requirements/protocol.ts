@@ -43,7 +43,7 @@ export const protocol: readonly Clause[] = [
       'test/security/registration.test.ts > unknown callers are rejected, with how to authenticate',
       'test/security/registration.test.ts > the platform registers verified clients; the token of an app registers none',
       'test/security/registration.test.ts > a registration token expires after its days, and is stored as a hash',
-      'test/security/registration-open.test.ts > any caller may register twenty clients, rejected ones not counted, and then one each three minutes',
+      'test/security/registration.test.ts > any caller may register twenty clients where that is open, rejected ones not counted, and then one each three minutes',
     ],
     guards: 'redirect',
     mutations: ['anonymous-registration-allowed', 'store-token-registers-clients', 'registration-token-never-expires'],
