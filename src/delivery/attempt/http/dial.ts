@@ -8,7 +8,7 @@ import { connect as connectTls, createSecureContext, type TLSSocket } from 'node
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
-import type { Guard, Runtime } from '#runtime/runtime.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { BlockedAddress, isPublic } from './outbound-guard.ts';
 
 // Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
@@ -219,10 +219,7 @@ type DialRequest = {
 export type Opening = { destroy: () => void };
 
 export type Dialer = {
-  /**
-   * Opens a socket. Throws `BlockedAddress` for a forbidden literal address; a name is checked when it has been
-   * resolved.
-   */
+  /** Opens a socket to a checked address of the host. */
   dial: (request: DialRequest) => Opening;
   /** Numbers of full and of resumed handshakes. */
   handshakes: { full: number; resumed: number };
@@ -232,18 +229,6 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 
 class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
-}
-
-/** Returns the checked addresses of the host; rejects like the look-up function of the guard. */
-async function addressesOf(guard: Guard, { hostname, port }: DialRequest): Promise<LookupAddress[]> {
-  const family = isIP(hostname);
-  if (family !== 0) return [{ address: hostname, family }];
-  return new Promise((resolve, reject) => {
-    guard.lookupFor(port)(hostname, { all: true }, (error, addresses) => {
-      if (error === null) resolve(addresses as LookupAddress[]);
-      else reject(error);
-    });
-  });
 }
 
 /** Begins TLS on a connected socket. */
@@ -274,7 +259,7 @@ class Dial implements Opening {
   }
 
   /** Connects through the proxy, if there is one, to the addresses that are public, otherwise directly. */
-  async open(resolving: Promise<LookupAddress[]>, proxy: Proxy | undefined): Promise<void> {
+  async open(resolving: Promise<readonly LookupAddress[]>, proxy: Proxy | undefined): Promise<void> {
     this.#request.onStep('dns');
     try {
       const addresses = await resolving;
@@ -387,9 +372,8 @@ export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>,
 
   return {
     dial: (request) => {
-      guard.checkLiteral(request);
       const dial = new Dial(request, openTls, settings.connectTimeoutMs);
-      void dial.open(addressesOf(guard, request), settings.outboundProxy);
+      void dial.open(guard.addressesOf(request), settings.outboundProxy);
       return dial;
     },
     handshakes,
