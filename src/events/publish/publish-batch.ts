@@ -7,7 +7,7 @@ import { createMissing } from '#db/partitions.ts';
 import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { notFound, type Problem, temporary } from '#core/problem.ts';
 import { lookUpKeys, type Ready } from './key.ts';
 import type { PublishMetrics } from '../event-metrics.ts';
 import type { PublishedEvent, PublishRequest } from './publish.ts';
@@ -185,7 +185,7 @@ const isConflict = (error: unknown): boolean =>
 
 const CONFLICT_MESSAGE = 'The same resource or key is being published or erased by another request: retry in a second';
 const conflictProblem = (cause: unknown): Problem =>
-  new Problem(503, { code: 'busy', message: CONFLICT_MESSAGE }, { headers: { 'Retry-After': '1' }, cause });
+  temporary(503, { code: 'busy', message: CONFLICT_MESSAGE }, 1, { cause });
 
 /** A `Problem` is the fault of the request; after any other error it is unknown whether the request was committed. */
 type Result = PublishedEvent[] | Error;
