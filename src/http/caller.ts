@@ -239,11 +239,12 @@ export async function identifyCaller(
   return { representation, principal, visitor, isBrowser };
 }
 
-// Rate limit of a grant: a token bucket in memory. In the database it would cost a write per request. The processes of a
-// supervisor share what they take every 25 ms; a grant has a bucket on each machine.
-
 const GRANTS_MAX = 100_000;
 
+/**
+ * A grant has a token bucket in memory: in the database it would cost a write per request. The processes of a supervisor share what they
+ * take every 25 ms; a grant has a bucket on each machine.
+ */
 export type RateLimitSettings = {
   /** 0: no limit. */
   requestsPerSecond: number;

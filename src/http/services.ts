@@ -172,11 +172,10 @@ declare module 'fastify' {
   }
 }
 
-// Counts requests by route, never by address: addresses contain ids and misplaced secrets.
-
 const BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 const KNOWN_METHODS: ReadonlySet<string> = new Set([...METHODS, 'HEAD', 'OPTIONS']);
 
+/** Counts of requests by route, never by address: addresses contain ids and misplaced secrets. */
 export type RequestMetrics = {
   /** `route` is undefined if no route matched. */
   recordResponse: (request: { method: string; route: string | undefined; status: number; seconds: number }) => void;

@@ -1,4 +1,7 @@
-/** Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. */
+/**
+ * Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. Also the texts about access, types,
+ * constraints, parameters and errors.
+ */
 import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
@@ -107,8 +110,6 @@ export function describeRelations(
   );
   return { chapters, byRel: new Map(relationDoc) };
 }
-
-// Texts of the reference: access, types, constraints, parameters, errors.
 
 const ACCESS: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',

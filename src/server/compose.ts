@@ -1,4 +1,7 @@
-/** The composition root of the request handlers: constructs the parts in the order in which they depend on each other. */
+/**
+ * The composition root of the request handlers: constructs the parts in the order in which they depend on each other. Each database has its
+ * own handlers of data of stores; a request goes to those of the database that has the store or the webhook in its address.
+ */
 import { createAccounts } from '#identity/accounts/account-handlers.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
@@ -257,9 +260,6 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   return { handlers, pages, designedPages, idempotency };
 }
-
-// The request handlers about data of stores. Each database has its own; a request goes to those of the database that has the store or
-// the webhook in its address.
 
 type Deps = { bearer: Bearer; throttle: Throttle; pages: Pages };
 

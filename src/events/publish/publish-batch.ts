@@ -1,6 +1,6 @@
 /**
- * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one
- * statement.
+ * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one statement. The
+ * stored versions that the result depends on are read and locked first.
  */
 import { BLOCK_AGE_MS, EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
@@ -106,8 +106,6 @@ export type BatchDeps = {
   /** Called when a batch may have been committed but its deliveries are not known. */
   onUnknown: (error: unknown) => void;
 };
-
-// Reads and locks the stored versions that the result of a batch depends on.
 
 /** Another process published or erased a resource between the read and the write of this batch. */
 class ConcurrentPublish extends Error {
