@@ -155,7 +155,7 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
   const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
-  const liveStreams = new LiveStreams(runtime);
+  const liveStreams = new LiveStreams(runtime, runtime.config.livePages);
   const caches = eventCachesOf(worker, siblings);
   return { ...onDemand, ...changing, publishing, liveStreams, caches };
 }
