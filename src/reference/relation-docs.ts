@@ -9,6 +9,7 @@ import { METHODS, type Method, type Params, type Resource, type Route } from '#h
 import { rootOf } from '#http/root.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { SufficientScopes } from '#core/principal.ts';
+import { LIMITS, OFFSETS } from '#hypermedia/paging.ts';
 import type { Document, Field, Kind, Naming, Property } from '#hypermedia/document.ts';
 
 /** A method of an address. */
@@ -175,8 +176,8 @@ export function constraintsOf({ minLength, maxLength, minimum, maximum, choices 
 }
 
 const MODIFIERS: Readonly<Record<string, string>> = {
-  offset: 'The number of items to skip (default 0).',
-  limit: 'The number of items per page, 1 to 300 (default 20).',
+  offset: `The number of items to skip (default ${OFFSETS.fallback}).`,
+  limit: `The number of items per page, ${LIMITS.min} to ${LIMITS.max} (default ${LIMITS.fallback}).`,
   order: 'The properties to sort by, separated by commas, each with an optional " desc".',
   fields: 'The properties to return, separated by commas.',
   period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',
