@@ -85,40 +85,6 @@ function openTunnel(proxy: Proxy, tunnel: TunnelRequest): { destroy: () => void 
   return request;
 }
 
-// Caches TLS sessions, so that the next connection to an origin is resumed: a full handshake costs each side about a
-// millisecond.
-
-/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
-const VERIFIED_FOR_MS = 3_600_000;
-
-type Session = { ticket: Buffer; verifiedAtMs: number };
-
-/**
- * By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
- * undici's own cache contains 100 weak references, which every garbage collection clears.
- */
-class Sessions {
-  readonly #kept: LRUCache<string, Session>;
-
-  constructor(limit: number) {
-    this.#kept = new LRUCache(entriesUpTo(limit));
-  }
-
-  find(origin: string, nowMs: number): Session | undefined {
-    const session = this.#kept.get(origin);
-    return session !== undefined && nowMs - session.verifiedAtMs < VERIFIED_FOR_MS ? session : undefined;
-  }
-
-  /** Stores the newest ticket, which all further connections offer until another arrives. */
-  keep(origin: string, session: Session): void {
-    this.#kept.set(origin, session);
-  }
-
-  forget(origin: string, session: Session): void {
-    if (this.#kept.peek(origin) === session) this.#kept.delete(origin);
-  }
-}
-
 // Connects to a host with several addresses (RFC 8305).
 
 /** Connection Attempt Delay (RFC 8305 §5). Node.js would end the earlier attempt instead of only beginning the next one. */
@@ -327,14 +293,24 @@ class Dial implements Opening {
   }
 }
 
+/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
+const VERIFIED_FOR_MS = 3_600_000;
+
+/** A TLS session, which spares each side a full handshake of about a millisecond. */
+type Session = { ticket: Buffer; verifiedAtMs: number };
+
 export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>, settings: DialSettings): Dialer {
-  const sessions = new Sessions(settings.tlsSessions);
+  // By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
+  // undici's own cache contains 100 weak references, which every garbage collection clears.
+  const sessions = new LRUCache<string, Session>(entriesUpTo(settings.tlsSessions));
   const handshakes = { full: 0, resumed: 0 };
   // All connections share the context: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
   const openTls: OpenTls = ({ origin, hostname, onStep }, tcpSocket, ready) => {
-    const known = sessions.find(origin, clock.monotonicMs());
+    const kept = sessions.get(origin);
+    const isFresh = kept !== undefined && clock.monotonicMs() - kept.verifiedAtMs < VERIFIED_FOR_MS;
+    const known = isFresh ? kept : undefined;
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
       socket: tcpSocket,
@@ -359,10 +335,10 @@ export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>,
       }
       ready();
     });
-    // Node emits tickets only after the certificate, its name included, was verified.
-    socket.on('session', (ticket) => sessions.keep(origin, { ticket, verifiedAtMs }));
+    // Node emits tickets only after the certificate, its name included, was verified. Further connections offer the newest.
+    socket.on('session', (ticket) => sessions.set(origin, { ticket, verifiedAtMs }));
     const forget = () => {
-      if (!isOpen && known !== undefined) sessions.forget(origin, known);
+      if (!isOpen && known !== undefined && sessions.peek(origin) === known) sessions.delete(origin);
     };
     // The error does not say whether the session was the cause. `close` comes later, but also after a time-out without
     // an error.
