@@ -13,7 +13,7 @@ import {
   WRITERS,
   zonedStatements,
 } from './architecture/tables.ts';
-import { ellipticComments, namesOfMissingFiles } from './architecture/comments.ts';
+import { ellipticComments, namesOfMissingFiles, singleSections } from './architecture/comments.ts';
 import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
@@ -69,6 +69,8 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
 for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));
 
 test('a file that a comment names exists', () => assert.deepEqual(namesOfMissingFiles([...all, ...programs]), []));
+
+test('a file has several sections or none', () => assert.deepEqual(singleSections([...all, ...programs]), []));
 
 test('every file has a name that describes its content', () => assert.deepEqual(vagueNames(all), []));
 

@@ -2,6 +2,7 @@
  * What every rival sends with: the bare undici pools of 500 origins, the worker's guard, headers and signatures. No deadline,
  * and nothing is kept of an answer.
  */
+import type { LookupFunction } from 'node:net';
 import { buildConnector, Pool } from 'undici';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { formats } from '#delivery/attempt/formats.ts';
@@ -65,7 +66,12 @@ function endpointAt(url: URL, index: number, connect: buildConnector.connector):
 
 export function openSender(urls: readonly string[]): BareSender {
   // The cache of TLS sessions holds all of them; the default is 100.
-  const lookup = createGuard({ allowed: ['127.0.0.0/8'] }, resolverOf()).lookupFor(0);
+  const guard = createGuard({ allowed: ['127.0.0.0/8'] }, resolverOf());
+  const lookup: LookupFunction = (hostname, _options, callback) =>
+    void guard.addressesOf({ hostname, port: 0 }).then(
+      (addresses) => callback(null, [...addresses]),
+      (error: Error) => callback(error, ''),
+    );
   const connect = buildConnector({ lookup, allowH2: false, maxCachedSessions: 100_000 });
   const endpoints = urls.map((url, index) => endpointAt(new URL(url), index, connect));
   const at = (index: number): Endpoint => {

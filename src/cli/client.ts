@@ -19,8 +19,6 @@ import { UsageError, UserError } from './explain.ts';
 import { withContext, type CommandContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
-// `halcyon client registration-token`: creates and revokes tokens for client registration.
-
 const DAYS_MAX = 365;
 
 function daysOf(text: string): number {

@@ -40,11 +40,9 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   }
 }
 
-// The log of a command: its entries are for the person at the terminal, so they are lines of text without stacks.
-
 type Entry = { msg: string; database?: string | number; reason?: string; err?: { message: string } };
 
-/** Writes entries of the level, or a more serious one, as warnings. */
+/** Returns the log of a command, for the person at the terminal: entries of the level, or a more serious one, as lines without stacks. */
 export function createCommandLog(terminal: Pick<Terminal, 'warn'>, level: string): Log {
   const write = (line: string): void => {
     const { msg, database, reason, err } = JSON.parse(line) as Entry;

@@ -1,6 +1,8 @@
 /**
- * Creates the demo at the first start of an embedded database: a user, a store, an app with tokens, the platform's client and a
- * webhook to the built-in receiver. `demo.json` contains their ids and credentials.
+ * Creates the demo at the first start of an embedded database: a user, a store, an app with tokens, the platform's client and a webhook to
+ * the built-in receiver. `demo.json` contains their ids and credentials. Then plays the last day of the store, so that its pages show what
+ * they are for: the whole application runs with a clock that is behind, orders are published by its API, and they are delivered over HTTP.
+ * For the last half hour the endpoint of one webhook fails.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -28,9 +30,6 @@ import { systemClock, type Clock } from '#core/clock.ts';
 import { completeFile, demoApi, type DemoApi } from './demo-api.ts';
 import { FAILING_PATH, startDemoReceiver, type DemoReceiver } from './demo-receiver/receiver-server.ts';
 import type { Installation } from './installation.ts';
-
-// Plays the last day of the demo store at its first start, so that its pages show what they are for: the whole application runs with a
-// clock that is behind, orders are published by its API, and they are delivered over HTTP. For the last half hour the endpoint of one webhook fails.
 
 /** Runs the application with a clock, without a port that would show its wrong dates, for as long as `play` takes. */
 type PlayWith = (clock: Clock, play: (send: Send) => Promise<void>) => Promise<void>;

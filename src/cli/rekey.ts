@@ -11,8 +11,6 @@ import { openNextKey, promoteNextKey } from './key-file.ts';
 import { resealAll, type Rekeyed } from './reseal-all.ts';
 import type { Terminal } from './terminal.ts';
 
-// Reports the result of `halcyon rekey` and the next step.
-
 type RekeyReport = Rekeyed & {
   seconds: number;
   signal: string | undefined;

@@ -9,8 +9,6 @@ import { UsageError, UserError } from './explain.ts';
 import { prefixIn } from './header-prefix.ts';
 import type { Terminal } from './terminal.ts';
 
-// Checks each signature of a delivery, and finds the likely reason of a mismatch.
-
 type Found = {
   headers: Readonly<Record<string, string>>;
   body: Buffer;

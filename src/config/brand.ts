@@ -1,10 +1,11 @@
-/** The operator's brand on pages and in mails: the checks of its settings. */
+/**
+ * The operator's brand on pages and in mails: the checks of its settings. Computes the contrast of colours
+ * (WCAG 2.2, "contrast ratio"), and the nearest colour that has enough of it; colours are `#rrggbb`.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { ConfigError, text, type Env } from './env.ts';
-
-// Contrast of colours (WCAG 2.2, "contrast ratio"), and the nearest colour that has enough of it. Colours are `#rrggbb`.
 
 /** The least contrast of text (WCAG 2.2, 1.4.3). */
 export const TEXT_CONTRAST = 4.5;

@@ -98,6 +98,18 @@ const pullSettings = Object.freeze({
   unattendedHours: 24,
 });
 
+/** Open pages that are notified of changes in their store. They cost one statement a second for each store. */
+const livePageSettings = Object.freeze({
+  streamsMax: 200,
+  streamsPerStoreMax: 20,
+  pollMs: 1_000,
+  retryMs: 5_000,
+  commentMs: 15_000,
+  recheckMs: 5_000,
+  closeTimeoutMs: 1_000,
+  bufferBytes: 1_024,
+});
+
 function accountSettings(set: Settings, processes: number) {
   if (set.SIGN_UP === 'on' && set.SMTP_URL === undefined)
     throw new ConfigError('Set SMTP_URL beside SIGN_UP=on: a new account is verified by mail');
@@ -175,6 +187,17 @@ function isOnThisMachine(url: string | undefined, env: Env): boolean {
   return parseDatabaseUrl(url).hosts.every(({ host }) => ON_THIS_MACHINE.test(host ?? (env['PGHOST'] || 'localhost')));
 }
 
+const httpSettings = (set: Settings) =>
+  Object.freeze({
+    bodyLimitBytes: 1024 * 1024,
+    eventsBodyLimitBytes: 16 * 1024 * 1024,
+    headersLimitBytes: 32 * 1024,
+    requestTimeoutMs: 60_000,
+    unsentMs: 15_000,
+    unsentBytesMax: 256 * 1024 * 1024,
+    trustedProxies: set.TRUSTED_PROXIES,
+  });
+
 export function readConfig(env: Env, cwd: string) {
   const set = readSettings(env);
   const url = set.DATABASE_URL;
@@ -217,15 +240,7 @@ export function readConfig(env: Env, cwd: string) {
       versionHeader: set.VERSION_HEADER,
       webhookHeaderPrefix: set.WEBHOOK_HEADER_PREFIX,
     }),
-    http: Object.freeze({
-      bodyLimitBytes: 1024 * 1024,
-      eventsBodyLimitBytes: 16 * 1024 * 1024,
-      headersLimitBytes: 32 * 1024,
-      requestTimeoutMs: 60_000,
-      unsentMs: 15_000,
-      unsentBytesMax: 256 * 1024 * 1024,
-      trustedProxies: set.TRUSTED_PROXIES,
-    }),
+    http: httpSettings(set),
     /** Per grant; 0 disables the limit. */
     rate: Object.freeze({ requestsPerSecond, burstRequests: 2 * requestsPerSecond }),
     mail: mailServer(set.SMTP_URL, set.MAIL_FROM, set.BRAND_NAME),
@@ -251,6 +266,7 @@ export function readConfig(env: Env, cwd: string) {
     snapshots: snapshotSettings(set),
     recoveries: recoverySettings,
     pull: pullSettings,
+    livePages: livePageSettings,
     delivery: deliverySettings(set),
   });
 }

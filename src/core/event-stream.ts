@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import type { Running } from './lifecycle.ts';
 import type { Log } from './log.ts';
-import { Problem } from './problem.ts';
+import { type Problem, temporary } from './problem.ts';
 
 /** Why a stream ends, as sent to its reader. */
 export type EndReason =
@@ -34,10 +34,10 @@ export type StreamSettings = {
   bufferBytes: number;
 };
 
-const RETRY_AFTER_SECONDS = '5';
+const RETRY_AFTER_SECONDS = 5;
 
-const refusal = (status: number, code: string, message: string): Problem =>
-  new Problem(status, { code, message }, { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
+const refusal = (status: 429 | 503, code: string, message: string): Problem =>
+  temporary(status, { code, message }, RETRY_AFTER_SECONDS);
 
 export class EventStream {
   readonly storeId: number;

@@ -1,6 +1,6 @@
 /**
- * Numbers in JSON that a double would change (`12.50`, `9007199254740993`), kept as their text from publishing to
- * delivery.
+ * Numbers in JSON that a double would change (`12.50`, `9007199254740993`), kept as their text from publishing to delivery. Decimal
+ * arithmetic is exact, because floating point numbers would add rounding errors to sums of money.
  */
 
 declare global {
@@ -119,8 +119,6 @@ export function parseExact(text: string, { check = () => {}, parsed, max = Infin
   if (typeof value === 'object' && value !== null) unmark(value as Members, check);
   return value;
 }
-
-// Exact decimal arithmetic, because floating point numbers would add rounding errors to sums of money.
 
 /** `digits` × 10^-`places`. */
 export type Decimal = { digits: bigint; places: number };

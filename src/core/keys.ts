@@ -1,4 +1,7 @@
-/** Keys for one purpose during a rotation: the first one is used for new data, all are valid for existing data. */
+/**
+ * Keys for one purpose during a rotation: the first one is used for new data, all are valid for existing data. Also decides which key of a
+ * webhook is valid during a rotation.
+ */
 import { createHmac } from 'node:crypto';
 
 export type Keys = readonly [Buffer, ...Buffer[]];
@@ -8,8 +11,6 @@ export function deriveKeys([secret, ...others]: Keys, purpose: string): Keys {
   const derive = (key: Buffer): Buffer => createHmac('sha256', key).update(purpose).digest();
   return [derive(secret), ...others.map(derive)];
 }
-
-// Decides which key of a webhook is valid during a rotation. Pure.
 
 /** `Key`: sealed or opened. During a rotation there is a next key, and the time at which it becomes the current one. */
 export type Rotating<Key> = { encryptionKey: Key | null; nextEncryptionKey: Key | null; rotationEndsAt: Date | null };

@@ -53,6 +53,16 @@ export function conflict(code: string, message: string, headers: Record<string, 
   return new Problem(409, { code, message }, { headers });
 }
 
+/** Returns a 429 or 503 after which the client may repeat the request, in that many seconds (RFC 9110 §10.2.3). */
+export function temporary(
+  status: 429 | 503,
+  fault: Fault,
+  seconds: number,
+  { headers = {}, cause }: { headers?: Record<string, string>; cause?: unknown } = {},
+): Problem {
+  return new Problem(status, fault, { headers: { ...headers, 'Retry-After': String(seconds) }, cause });
+}
+
 /** Returns a 404, which is the same for resources that do not exist and for those of other stores. */
 export function notFound(what: string): Problem {
   return new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });

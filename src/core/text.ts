@@ -1,4 +1,7 @@
-/** The length of texts, and their characters that cannot be seen. */
+/**
+ * The length of texts, and their characters that cannot be seen. Names of apps may not contain these, and texts of others are shown without
+ * their effect, on pages and in mails.
+ */
 
 /** Returns whether a text has no visible characters; such a name could not be read or clicked. */
 export function isBlank(text: string): boolean {
@@ -17,9 +20,6 @@ export function codePoints(text: string): number {
 export function isLonger(text: string, maximum: number): boolean {
   return text.length > 2 * maximum || codePoints(text) > maximum;
 }
-
-// Characters that are invisible or change the text around them: names of apps may not contain them, and texts of others are shown
-// without their effect, on pages and in mails.
 
 /** Characters that change the direction, break the line or are invisible: controls, format characters, fillers, U+2800. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;

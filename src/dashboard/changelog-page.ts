@@ -1,4 +1,7 @@
-/** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
+/**
+ * The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. Each entry is a
+ * sentence: "owner@shop.example renamed a webhook to Orders".
+ */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
@@ -11,8 +14,6 @@ import type { View } from '#hypermedia/view.ts';
 import { addressOf, resourceView, type JsonObject } from '#catalog/resource-document.ts';
 import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { byDay, datedItems } from './days.ts';
-
-// Describes entries of the changelog in sentences: "owner@shop.example renamed a webhook to Orders".
 
 export type Entry = ChangelogEntry;
 

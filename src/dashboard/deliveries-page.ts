@@ -1,6 +1,6 @@
 /**
- * The page of the deliveries of a webhook or of a whole store: tabs by state, a search for a resource, and what each delivery waits for
- * or failed with.
+ * The page of the deliveries of a webhook or of a whole store: tabs by state, a search for a resource, and what each delivery waits for or
+ * failed with. One button retries all pending deliveries of the list, or recovers the failed ones.
  */
 import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming, Action } from '#hypermedia/document.ts';
@@ -18,8 +18,6 @@ import { listView } from '#http/list-operation.ts';
 import { addressOfDelivery, deliveryView, type DeliveryView } from '#webhooks/history/history-documents.ts';
 import { byDay, datedItems } from './days.ts';
 import type { Count, DeliveryCounts } from './lists-sql.ts';
-
-// Renders the button for all deliveries of a list: to retry pending ones, or to recover failed ones.
 
 type Parameters = readonly (readonly [name: string, value: string])[];
 

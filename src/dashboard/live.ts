@@ -8,7 +8,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import type { Pages } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Clock } from '#core/clock.ts';
-import { EventStreams, type EventStream, type FindEndReason } from '#core/event-stream.ts';
+import { EventStreams, type EventStream, type FindEndReason, type StreamSettings } from '#core/event-stream.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
@@ -16,33 +16,26 @@ import { storeOfAddress } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { readActivity } from './lists-sql.ts';
 
-const TICK_MS = 1_000;
-const SETTINGS = {
-  streamsMax: 200,
-  streamsPerStoreMax: 20,
-  retryMs: 5_000,
-  commentMs: 15_000,
-  recheckMs: 5_000,
-  closeTimeoutMs: 1_000,
-  bufferBytes: 1_024,
-};
-
 type Store = { shard: number; storeId: number };
 /** `seen`: the activity of the store (`readActivity` in lists-sql.ts) when the page was rendered, or when it was last notified. */
 type Page = { stream: EventStream; seen: string };
 type OpenStore = Store & { pages: Set<Page> };
 
 type Deps = { sql: Sql; clock: Clock; log: Log };
+/** `pollMs`: the pause between two reads of the activities. */
+type LiveSettings = StreamSettings & { pollMs: number };
 
 export class LiveStreams implements Running {
   readonly #deps: Deps;
+  readonly #pollMs: number;
   readonly #streams: EventStreams;
   readonly #stores = new Map<number, OpenStore>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(deps: Deps) {
+  constructor(deps: Deps, settings: LiveSettings) {
     this.#deps = deps;
-    this.#streams = new EventStreams('live pages', SETTINGS, deps.log);
+    this.#pollMs = settings.pollMs;
+    this.#streams = new EventStreams('live pages', settings, deps.log);
   }
 
   /**
@@ -77,7 +70,7 @@ export class LiveStreams implements Running {
         // The last page was closed meanwhile, and another one may have scheduled a tick.
         if (this.#timer === timer) this.#timer = this.#stores.size > 0 ? this.#schedule() : undefined;
       });
-    }, TICK_MS);
+    }, this.#pollMs);
     return timer;
   }
 

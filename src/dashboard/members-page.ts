@@ -1,4 +1,7 @@
-/** The page of a store's members: who works in the store, in which role, with small forms for owners. */
+/**
+ * The page of a store's members: who works in the store, in which role, with small forms for owners. Also the invitations on it, and the
+ * page that shows the link of a new one.
+ */
 import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
 import { collectionOf, pager, type Collection } from '#hypermedia/html/content.ts';
@@ -133,8 +136,6 @@ export function membersPage(
   </div>`;
   return renderDesigned({ document, naming, view, main });
 }
-
-// The invitations on the page of the members, and the page that shows the link of a new one.
 
 /** Returns the badge of a role. */
 function roleBadge(role: string): Markup {

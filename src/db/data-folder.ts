@@ -1,4 +1,7 @@
-/** Finds or creates the folder of the embedded cluster: `<dataDir>/postgres`, or the target of that link. */
+/**
+ * Finds or creates the folder of the embedded cluster: `<dataDir>/postgres`, or the target of that link. If Halcyon runs as root,
+ * PostgreSQL runs as a user whose id no account has: other processes of `nobody` (65534) could read the files and connect to the server.
+ */
 import { chmod, chown, lstat, mkdir, readFile, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
@@ -130,9 +133,6 @@ export async function openHome(dataDir: string, log?: Log): Promise<Home> {
     throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
   }
 }
-
-// Chooses the user that runs PostgreSQL when Halcyon runs as root: an id that no account has. Other processes of `nobody` (65534)
-// could read the files and connect to the server.
 
 /** systemd ("Users, Groups, UIDs and GIDs on systemd Systems") and Debian's policy assign these ids to no account. */
 const FIRST_ID = 65_520;

@@ -1,4 +1,7 @@
-/** Applies the numbered migration files, each in its own transaction, one process at a time. */
+/**
+ * Applies the numbered migration files, each in its own transaction, one process at a time. Also describes the schema of a database as
+ * text: for migrations/schema.sql, and to compare a database with that of a migration.
+ */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -224,8 +227,6 @@ export async function migrate(
     connection.release();
   }
 }
-
-// Describes the schema of a database as text: for migrations/schema.sql, and to compare a database with that of a migration.
 
 /** Relations without partitions: [name, kind and options]. */
 const relations = (sql: Queryable) => sql<{ oid: number; name: string; partition: string; options: string }[]>`

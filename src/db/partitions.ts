@@ -172,8 +172,6 @@ export async function maintainPartitions(
   return { created, dropped: hasOld ? await dropOld(direct, today, options.retentionDays) : [] };
 }
 
-// Runs the partition maintenance of a process.
-
 /** Short, so that a computer that was suspended for days soon has the tables of the day; a check is one look-up. */
 const PARTITION_CHECK_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;

@@ -1,4 +1,7 @@
-/** Encrypts secrets at rest with AES-256-GCM, bound to their row, so that an envelope cannot be moved to another row. */
+/**
+ * Encrypts secrets at rest with AES-256-GCM, bound to their row, so that an envelope cannot be moved to another row. A database stores the
+ * id of the key that it is sealed with, which each start checks.
+ */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { DatabaseError, type Queryable, type Sql } from './pool.ts';
@@ -57,8 +60,6 @@ export function createSealer(...keys: Keys): Sealer {
     isCurrent: (sealed) => keyOf(sealed) === key,
   };
 }
-
-// Stores the id of the key that a database is sealed with, and checks it at a start.
 
 /** Returns the id of the key that the database is sealed with; undefined before the first start. */
 export async function readSealingKey(sql: Queryable): Promise<Buffer | undefined> {

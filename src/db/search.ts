@@ -1,6 +1,6 @@
 /** Limits the duration and concurrency of reads that may scan a whole store. */
 import type { Listing } from '#core/listing.ts';
-import { Problem } from '#core/problem.ts';
+import { Problem, temporary } from '#core/problem.ts';
 import { transaction, type Sql, type Tx } from './pool.ts';
 
 const QUERY_CANCELED = '57014';
@@ -27,7 +27,7 @@ export type Search = <T>(storeId: number, page: Listing, read: (tx: Tx) => Promi
 function timeoutProblem(page: Listing, limitMs: number, cause: unknown): Problem {
   if (isPlain(page)) {
     const message = `This took longer than ${limitMs} ms; try again shortly`;
-    return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause });
+    return temporary(503, { code: 'unavailable', message }, 5, { cause });
   }
   const message = `This takes longer than ${limitMs} ms to find: narrow it down by id or by a date, or leave the order as it is`;
   return new Problem(400, { code: TOO_MUCH_TO_SEARCH, message }, { cause });
@@ -91,7 +91,7 @@ export function createSearch(sql: Sql, limits: Limits): Search {
     if (!(await semaphore.acquire(storeId))) {
       const seconds = Math.ceil(searchLimitMs / 1_000);
       const message = `${searchesWaiting} searches of this store are waiting already: request one page with order or filters at a time, and retry in ${seconds} s`;
-      throw new Problem(429, { code: 'too_many_searches', message }, { headers: { 'Retry-After': String(seconds) } });
+      throw temporary(429, { code: 'too_many_searches', message }, seconds);
     }
     try {
       return await limited(sql, searchLimitMs, page, read);

@@ -84,10 +84,9 @@ export function nameOf(address: DatabaseAddress): string {
   return `${[...hosts].join(',')}:${clients[0]?.port ?? PORT}/${clients[0]?.database ?? ''}`;
 }
 
-// Settings of each session, which replace those of the role, the database and the server (`ALTER … SET`).
-
 /**
- * What PostgreSQL reads, writes and does depends on these. `search_path` is not among them: it is how an operator chooses the
+ * Settings of each session, which replace those of the role, the database and the server (`ALTER … SET`), because what PostgreSQL
+ * reads, writes and does depends on them. `search_path` is not among them: it is how an operator chooses the
  * schema. `client_encoding` is set by the driver.
  */
 export const SESSION = {

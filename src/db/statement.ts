@@ -1,4 +1,8 @@
-/** SQL templates: composed of fragments, with parameters, executed when they are awaited. */
+/**
+ * SQL templates: composed of fragments, with parameters, executed when they are awaited. Parameters and results have PostgreSQL's text
+ * format. The defaults of `pg` differ: int8 is a text, a date is midnight in the zone of the process, and an array of 500 numbers takes 0.1
+ * ms instead of 0.05 (a batch of events has fifteen).
+ */
 
 /** The rows of a result. `count`: the rows that a statement returned or changed. */
 export type Rows<T extends readonly unknown[]> = T & { readonly count: number };
@@ -156,9 +160,6 @@ export function createTag(execute: Execute): Queryable {
     json: (value: unknown) => new Json(value),
   }) as Queryable;
 }
-
-// Encodes parameters and decodes results as PostgreSQL's text format. The defaults of `pg` differ: int8 is a text, a date is midnight
-// in the zone of the process, and an array of 500 numbers takes 0.1 ms instead of 0.05 (a batch of events has fifteen).
 
 /** A JSON value as a parameter. */
 export class Json {

@@ -1,4 +1,7 @@
-/** Classifies database errors: the server is unavailable, or the statement itself is rejected. */
+/**
+ * Classifies database errors: the server is unavailable, or the statement itself is rejected. Also has the remedies for an unusable
+ * PostgreSQL, by the error code of Node, the driver or the server.
+ */
 
 /** Codes of Node and of `connection.ts` for a failed or lost connection. */
 const CONNECTION: readonly string[] = [
@@ -90,8 +93,6 @@ export function isRefused(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code?.length === 5 && REFUSALS.has(code.slice(0, 2));
 }
-
-// Remedies for an unusable PostgreSQL, by the error code of Node, the driver or the server.
 
 const HOST = 'Check the host name in DATABASE_URL: it cannot be resolved';
 const SILENT = 'Check host and port in DATABASE_URL, and whether a firewall blocks the connection';

@@ -125,8 +125,6 @@ export function createAnnouncer(deps: { sql: Sql; log: Log }): Announcer {
   };
 }
 
-// Attempts pending deliveries at once, because a request asked for it or has repaired the webhook.
-
 /**
  * Makes a delivery of a locked webhook due, or all pending ones, ends the pause that its endpoint asked for, and lets the owner of
  * the shard send a probe at once. The first success closes the breaker; a failure counts as always.

@@ -1,8 +1,6 @@
 /** Prometheus metrics of publishing and of recoveries. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-// Prometheus metrics of recoveries.
-
 export type RecoveryMetrics = {
   /** Counts deliveries that a recovery created. */
   made: (deliveries: number) => void;

@@ -8,7 +8,7 @@ import { Type, type Static } from 'typebox';
 import { scenarioEvents, scenarios, type Scenario } from '#catalog/scenarios.ts';
 import { accepting, type Operation } from '#http/operation.ts';
 import type { Keys } from '#core/keys.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { invalid, notFound, Problem, type Fault, temporary } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import type { Sql } from '#db/pool.ts';
 import { addressOfEvents, eventDocument, publishedDocument } from './event-document.ts';
@@ -53,11 +53,7 @@ const NOT_A_SANDBOX = 'Sample events can only be made in a sandbox store: create
 
 function tooMany(retryAfterSeconds: number): Problem {
   const message = `Too many sample events were requested in this store: wait ${retryAfterSeconds} s`;
-  return new Problem(
-    429,
-    { code: 'too_many_requests', message },
-    { headers: { 'Retry-After': String(retryAfterSeconds) } },
-  );
+  return temporary(429, { code: 'too_many_requests', message }, retryAfterSeconds);
 }
 
 /** Throws a 404 if the store does not exist, and a 409 if it is not a sandbox. */

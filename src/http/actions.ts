@@ -1,4 +1,7 @@
-/** Derives the actions of a resource and their fields from the schemas that validate its requests. */
+/**
+ * Derives the actions of a resource and their fields from the schemas that validate its requests. The target of an address is the resource
+ * of its route or, for an action route, the resource that it acts on.
+ */
 import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
@@ -192,10 +195,10 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
   };
 }
 
-// The target of an address: the resource of its route or, for an action route, the resource that it acts on. Action routes are
-// POST-only addresses below a resource, such as `/webhooks/1/test`; each is shown as an action in the documents of its resource and
-// as a form on its page.
-
+/**
+ * A POST-only address below a resource, such as `/webhooks/1/test`; shown as an action in the documents of its resource and as a form on
+ * its page.
+ */
 export type ActionRoute = {
   /** The last segment of the address; also the link relation and the name of the action. */
   name: string;

@@ -7,10 +7,9 @@ import { icon } from '#hypermedia/icon.ts';
 import { acceptsEncoding, isKnown } from './reply.ts';
 import type { RawHandler } from './route.ts';
 
-// GET /favicon.ico: browsers request it for every page, and log a 404 to the console if it is missing.
-
 const DAY_SECONDS = 86_400;
 
+/** GET /favicon.ico: browsers request it for every page, and log a 404 to the console if it is missing. */
 export const showIcon: RawHandler = async () => ({
   status: 200,
   headers: {

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
-import { Problem, notFound } from '#core/problem.ts';
+import { Problem, notFound, temporary } from '#core/problem.ts';
 import {
   isPerson,
   reachesUser,
@@ -239,11 +239,12 @@ export async function identifyCaller(
   return { representation, principal, visitor, isBrowser };
 }
 
-// Rate limit of a grant: a token bucket in memory. In the database it would cost a write per request. The processes of a
-// supervisor share what they take every 25 ms; a grant has a bucket on each machine.
-
 const GRANTS_MAX = 100_000;
 
+/**
+ * A grant has a token bucket in memory: in the database it would cost a write per request. The processes of a supervisor share what they
+ * take every 25 ms; a grant has a bucket on each machine.
+ */
 export type RateLimitSettings = {
   /** 0: no limit. */
   requestsPerSecond: number;
@@ -315,10 +316,7 @@ export function createRateLimit(
       return headers(remaining, after);
     }
     const waitSeconds = Math.ceil((after - nowMs - burstRequests * costMs) / 1_000);
-    throw new Problem(
-      429,
-      { code: 'too_many_requests', message: `More than ${requestsPerSecond} requests a second; wait ${waitSeconds} s` },
-      { headers: { ...headers(0, before), 'Retry-After': String(waitSeconds) } },
-    );
+    const message = `More than ${requestsPerSecond} requests a second; wait ${waitSeconds} s`;
+    throw temporary(429, { code: 'too_many_requests', message }, waitSeconds, { headers: headers(0, before) });
   };
 }

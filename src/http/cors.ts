@@ -1,4 +1,7 @@
-/** Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. */
+/**
+ * Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. Also the document that
+ * OPTIONS returns.
+ */
 import type { FastifyReply } from 'fastify';
 import { json, type Document } from '#hypermedia/document.ts';
 import type { Route } from './route.ts';
@@ -21,8 +24,6 @@ export function preflightHeaders(allow: string, versionHeader: string): Record<s
 export function withoutCors(reply: FastifyReply): void {
   for (const name of Object.keys(corsHeaders)) reply.removeHeader(name);
 }
-
-// The document that OPTIONS returns.
 
 /** Raw endpoints have no summaries of their own: a page explains itself, and the protocol specifies an endpoint. */
 const PAGE = { GET: 'Shows the page', POST: 'Submits the form of the page' } as const;

@@ -1,7 +1,7 @@
 /** Converts errors to Problems, and Problems to the error document that every format renders. */
 import { randomBytes } from 'node:crypto';
 import { number, text, type Document } from '#hypermedia/document.ts';
-import { Problem, type Fault } from '#core/problem.ts';
+import { Problem, type Fault, temporary } from '#core/problem.ts';
 import { TooWide } from './narrower.ts';
 
 /** Returns an identifier (`id-…`) that is in both the response and the log line. */
@@ -85,9 +85,7 @@ export function toProblem(thrown: unknown, whyUnavailable: (error: unknown) => s
   // This check is first, because a client that disconnects in its body causes the same error as a disconnected database.
   if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   const message = whyUnavailable(thrown);
-  if (message !== undefined) {
-    return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: thrown });
-  }
+  if (message !== undefined) return temporary(503, { code: 'unavailable', message }, 5, { cause: thrown });
   return new Problem(
     500,
     { code: 'internal', message: 'Something went wrong on our side; quote the logref' },

@@ -1,6 +1,8 @@
 /**
- * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional
- * requests (RFC 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
+ * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional requests (RFC
+ * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version. Compresses (RFC 9110 §8.4.1) only
+ * what cannot contain a secret: from the length of a response whose query is repeated in it, an observer of the network learns what else it
+ * contains (BREACH). Pages of a session have nonces.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Representation, contentTypeOf } from './negotiate.ts';
@@ -203,9 +205,6 @@ export function sendStream(
   const stream = request.method === 'HEAD' ? undefined : open();
   return reply.headers({ ...streamHeaders, 'Content-Type': mediaType }).send(stream);
 }
-
-// Compression of responses (RFC 9110 §8.4.1). Only what cannot contain a secret is compressed: from the length of a response whose
-// query is repeated in it, an observer of the network learns what else it contains (BREACH). Pages of a session have nonces.
 
 /** Below it a response fits in one packet anyway. */
 const COMPRESSED_BYTES_MIN = 1_024;

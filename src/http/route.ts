@@ -10,11 +10,9 @@ import type { Operation } from './operation.ts';
 import { htmlAnswer } from './answers.ts';
 import { titleOf } from './errors.ts';
 
-// Renders a Problem as a page, for a person whose form or link was rejected.
-
 /**
- * Returns the page. `logref` is shown for server errors, to find the line in the operator's log. `home` is the path of
- * the link below.
+ * Returns a Problem as a page, for a person whose form or link was rejected. `logref` is shown for server errors, to find the line in
+ * the operator's log. `home` is the path of the link below.
  */
 function problemPage(problem: Problem, logref: string, home: string): RawResponse {
   const title = titleOf(problem.status);

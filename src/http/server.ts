@@ -26,8 +26,7 @@ import {
 import { type Route } from './route.ts';
 import { rootOf } from './root.ts';
 
-// Limits responses that clients do not read: how long a connection may stall, and how many bytes all of them may have unsent.
-
+/** Limits of responses that clients do not read. */
 type UnsentLimits = {
   /** A connection that has something unsent is closed if its client reads nothing for this time, at the latest after twice as long. */
   unsentMs: number;

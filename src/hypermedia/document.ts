@@ -224,8 +224,6 @@ export function addressOfRelation(rel: string, naming: Naming): string {
   return isRegistered(rel) ? rel : templateOf(naming).split('{rel}').join(encodeURIComponent(rel));
 }
 
-// What schemas of documents in every format share.
-
 export type JsonSchema = { readonly [keyword: string]: Value };
 
 /** `examples` contains the documents that have a schema of their own, by the name of the schema. */

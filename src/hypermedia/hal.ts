@@ -1,7 +1,8 @@
 /**
- * Renders HAL JSON (draft-kelly-json-hal). Builds a tree for `JSON.stringify`, at 0.57 of the speed of serialising
- * alone (bench/render.ts); writing the text piece by piece reached 0.35, because each string is scanned for escaping
- * and concatenated.
+ * Renders HAL JSON (draft-kelly-json-hal). Builds a tree for `JSON.stringify`, at 0.57 of the speed of serialising alone (bench/render.ts);
+ * writing the text piece by piece reached 0.35, because each string is scanned for escaping and concatenated. Also derives the JSON Schema
+ * (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values, for compilers of clients: schemas refer to
+ * each other by name, and say which members are always present.
  */
 import {
   isPaged,
@@ -17,9 +18,6 @@ import {
   type SchemaContext,
   type Value,
 } from './document.ts';
-
-// Derives the JSON Schema (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values, for
-// compilers of clients: schemas refer to each other by name, and say which members are always present.
 
 /** Schemas that those of documents refer to. */
 export const halComponents: Readonly<Record<string, JsonSchema>> = {

@@ -8,7 +8,7 @@ import { comparableNames, notComparable, readFilters, comparisonOf, type Compara
 import { FIELDS_MAX, membersOf, onlyValue, readPage } from './paging.ts';
 import { readZoom, type Relations } from './zoom.ts';
 
-const ORDERS_MAX = 5;
+export const ORDERS_MAX = 5;
 
 /** Properties of the items of a collection (any others as well with `isOpen`), and relations that `zoom` may name. */
 export type Listable = Comparable & { relations: Relations | undefined };

@@ -4,11 +4,10 @@ import { count, number, type Document, type Embedded, type Link } from './docume
 
 export type Page = { offset: number; limit: number };
 
-const LIMIT_DEFAULT = 20;
-const LIMIT_MAX = 300;
-const OFFSET_MAX = 10 ** 15 - 1;
-
 type Range = { fallback: number; min: number; max: number };
+
+export const OFFSETS: Range = { fallback: 0, min: 0, max: 10 ** 15 - 1 };
+export const LIMITS: Range = { fallback: 20, min: 1, max: 300 };
 
 function wholeNumber(query: URLSearchParams, name: string, { fallback, min, max }: Range, faults: Fault[]): number {
   const text = onlyValue(query, name, faults);
@@ -20,11 +19,11 @@ function wholeNumber(query: URLSearchParams, name: string, { fallback, min, max 
   return fallback;
 }
 
-/** Parses `offset`, 0 to 10¹⁵ − 1, and `limit`, 1 to 300; adds a fault for values out of range. */
+/** Parses `offset` and `limit`; adds a fault for values out of range. */
 export function readPage(query: URLSearchParams, faults: Fault[]): Page {
   return {
-    offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: OFFSET_MAX }, faults),
-    limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
+    offset: wholeNumber(query, 'offset', OFFSETS, faults),
+    limit: wholeNumber(query, 'limit', LIMITS, faults),
   };
 }
 

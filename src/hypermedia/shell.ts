@@ -85,10 +85,11 @@ export function shell(page: {
   );
 }
 
-// The scripts of pages: our own, GitHub's `relative-time` element and the library of passkeys, each served as it is at an address with
-// its hash. GitHub's `clipboard-copy` element is not used, because it replaces no-break spaces and removes zero-width characters: a
-// copied request would differ from the one that was sent and signed.
-
+/**
+ * A script of pages: our own, GitHub's `relative-time` element or the library of passkeys, each served as it is at an address with its
+ * hash. GitHub's `clipboard-copy` element is not used, because it replaces no-break spaces and removes zero-width characters: a copied
+ * request would differ from the one that was sent and signed.
+ */
 export type Script = { file: string; body: Buffer };
 
 const HASH_CHARACTERS = 16;

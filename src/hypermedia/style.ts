@@ -37,12 +37,13 @@
  */
 import { readFileSync } from 'node:fs';
 
-// The icons of states and of main actions: a few of GitHub's Octicons, whose paths become rules of the style sheet. They have the
-// colour of their text and repeat its words, so they need no markup, no label and no request.
-
 const FOLDER = new URL('build/svg/', import.meta.resolve('@primer/octicons'));
 
-/** The selector of the element that begins with the icon, and the name of the icon. */
+/**
+ * The icons of states and of main actions: the selector of the element that begins with the icon, and the name of the icon, one of
+ * GitHub's Octicons, whose paths become rules of the style sheet. Icons have the colour of their text and repeat its words, so they need
+ * no markup, no label and no request.
+ */
 const ICONS: readonly (readonly [selector: string, icon: string])[] = [
   ['.badge', 'clock-fill-16'],
   ['.badge.fine', 'check-circle-fill-16'],

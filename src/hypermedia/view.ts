@@ -1,6 +1,6 @@
 /**
- * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs
- * ignore it.
+ * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs ignore it. Also data of
+ * charts, which only pages show; programs read the numbers in the document.
  */
 import type { Fault } from '#core/problem.ts';
 import type { Action, Document } from './document.ts';
@@ -44,8 +44,6 @@ export type View = {
   /** The address of a stream that says when the list has changed (dashboard/live.ts). */
   liveAddress?: string;
 };
-
-// Data of charts, which only pages show; programs read the numbers in the document.
 
 /** Amounts per day in one currency, since two currencies cannot share an axis. */
 export type Curve = {

@@ -4,8 +4,8 @@ import type { Fault } from '#core/problem.ts';
 /** The relations below each name. */
 export type Relations = { readonly [name: string]: Relations };
 
-const ZOOM_DEPTH = 4;
-const ZOOM_PATHS = 50;
+export const ZOOM_DEPTH = 4;
+export const ZOOM_PATHS = 50;
 
 /** Returns the tree of existing relations; adds a fault for each unknown path. */
 export function readZoom(text: string, known: Relations, faults: Fault[], field: string): Relations {

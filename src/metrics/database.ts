@@ -104,8 +104,6 @@ export function observeDatabase(
   );
 }
 
-// Reads for a scrape of the metrics, which must not wait for an unavailable database.
-
 /** Scrapes within this time use the cached value. */
 const CACHE_MS = 5_000;
 /** A scrape must not wait for an unavailable database. */

@@ -1,4 +1,7 @@
-/** `/metrics` in Prometheus' text format, and health checks, on a separate port for the operator's network. */
+/**
+ * `/metrics` in Prometheus' text format, and health checks, on a separate port for the operator's network. The metrics of several processes
+ * are combined as those of one.
+ */
 import { createServer, type ServerResponse } from 'node:http';
 import { AggregatorRegistry, type Registry } from 'prom-client';
 import type { Health } from '#core/health.ts';
@@ -56,8 +59,6 @@ export async function serveMetrics(deps: {
     },
   };
 }
-
-// The metrics of several processes as those of one.
 
 /** The metrics of a process, as `getMetricsAsJSON` of its registry returns them. */
 export type ProcessMetrics = readonly { readonly name: string; readonly type: unknown }[];

@@ -1,6 +1,7 @@
 /**
- * The documents of docs/*.md as pages of this server. A document is written for the default names and settings. The server puts its
- * own in their place: names wherever they are, and values between `<!-- name -->` and `<!-- end of name -->`.
+ * The documents of docs/*.md as pages of this server. A document is written for the default names and settings. The server puts its own in
+ * their place: names wherever they are, and values between `<!-- name -->` and `<!-- end of name -->`. The values are those of this server
+ * on its pages, and of the default settings in docs/ (scripts/document-values.ts).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -197,8 +198,6 @@ for (const name of documentNames) read(name);
 export function titleOf(name: string): string {
   return /^# (.+)$/m.exec(read(name))?.[1] ?? name;
 }
-
-// Values that documents show, as Markdown: of this server on its pages, of the default settings in docs/ (scripts/document-values.ts).
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;

@@ -33,8 +33,6 @@ import { addressList, indexPage, relationPage } from './relation-pages.ts';
 import { programsPart, receivingDocument, TEST_PLACE, testPart, TESTABLE_MAX, type Testable } from './receiving.ts';
 import type { Setting } from './setting.ts';
 
-// Documentation of errors and OPTIONS, and of the reference itself.
-
 const exampleProblem = new Problem(400, [
   { code: 'required', message: 'name is required', field: 'name' },
   { code: 'too_long', message: 'url must be at most 1000 characters', field: 'url' },

@@ -1,4 +1,7 @@
-/** Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. */
+/**
+ * Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. Also the texts about access, types,
+ * constraints, parameters and errors.
+ */
 import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
@@ -6,6 +9,7 @@ import { METHODS, type Method, type Params, type Resource, type Route } from '#h
 import { rootOf } from '#http/root.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { SufficientScopes } from '#core/principal.ts';
+import { LIMITS, OFFSETS } from '#hypermedia/paging.ts';
 import type { Document, Field, Kind, Naming, Property } from '#hypermedia/document.ts';
 
 /** A method of an address. */
@@ -108,8 +112,6 @@ export function describeRelations(
   return { chapters, byRel: new Map(relationDoc) };
 }
 
-// Texts of the reference: access, types, constraints, parameters, errors.
-
 const ACCESS: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',
   token: 'A token with full access to the store or user',
@@ -174,8 +176,8 @@ export function constraintsOf({ minLength, maxLength, minimum, maximum, choices 
 }
 
 const MODIFIERS: Readonly<Record<string, string>> = {
-  offset: 'The number of items to skip (default 0).',
-  limit: 'The number of items per page, 1 to 300 (default 20).',
+  offset: `The number of items to skip (default ${OFFSETS.fallback}).`,
+  limit: `The number of items per page, ${LIMITS.min} to ${LIMITS.max} (default ${LIMITS.fallback}).`,
   order: 'The properties to sort by, separated by commas, each with an optional " desc".',
   fields: 'The properties to return, separated by commas.',
   period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',

@@ -1,4 +1,5 @@
 /** What each part of a process may use. A part takes the `Runtime` as it is, or declares the members that it uses by `Pick`. */
+import type { LookupAddress } from 'node:dns';
 import type { Config } from '#config/config.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Keys } from '#core/keys.ts';
@@ -6,7 +7,6 @@ import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Mailer } from '#mail/mail.ts';
-import type { LookupFunction } from 'node:net';
 
 /** The settings without the secret keys and the mail server, in whose place parts have `derive`, `sealer` and `mailer`. */
 export type RuntimeConfig = Omit<Config, 'secretKeys' | 'mail'>;
@@ -33,10 +33,8 @@ export type Runtime = {
 export type Destination = { hostname: string; port: number };
 
 export type Guard = {
-  /** Returns a look-up function for `net.connect` to that port, which returns checked addresses only. */
-  lookupFor: (port: number) => LookupFunction;
-  /** Checks hosts that are literal addresses, for which no look-up runs. Throws `BlockedAddress`. */
-  checkLiteral: (destination: Destination) => void;
+  /** Returns the checked addresses of the host, at least one. Rejects with `BlockedAddress`, or with the error of the look-up. */
+  addressesOf: (destination: Destination) => Promise<readonly LookupAddress[]>;
   /** Returns why a webhook may not have this URL; null if it may. A name that does not resolve is accepted. */
   checkUrl: (url: string) => Promise<string | null>;
 };

@@ -1,4 +1,7 @@
-/** The composition root of the request handlers: constructs the parts in the order in which they depend on each other. */
+/**
+ * The composition root of the request handlers: constructs the parts in the order in which they depend on each other. Each database has its
+ * own handlers of data of stores; a request goes to those of the database that has the store or the webhook in its address.
+ */
 import { createAccounts } from '#identity/accounts/account-handlers.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
@@ -71,7 +74,7 @@ import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createSampleEvents } from '#events/sample-events.ts';
 import type { Operation } from '#http/operation.ts';
-import { Problem } from '#core/problem.ts';
+import { temporary } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
@@ -258,9 +261,6 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
   return { handlers, pages, designedPages, idempotency };
 }
 
-// The request handlers about data of stores. Each database has its own; a request goes to those of the database that has the store or
-// the webhook in its address.
-
 type Deps = { bearer: Bearer; throttle: Throttle; pages: Pages };
 
 type StoreHandlers = Pick<
@@ -325,12 +325,12 @@ type Use<T> = (handlers: OfDatabase, sql: Sql) => T | Promise<T>;
 function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): never {
   if (isMoving(error)) {
     const message = 'This store is being moved to another database; try again in a second';
-    throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '1' } });
+    throw temporary(503, { code: 'unavailable', message }, 1);
   }
   if (id === HOME || !isUnavailable(error)) throw error;
   const shards = formatShards(shardsOf(databases.map, id));
   const message = `The database of this store (number ${id}, with the shards ${shards}) is not available; stores in other databases are not affected. Try again shortly`;
-  throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: error });
+  throw temporary(503, { code: 'unavailable', message }, 5, { cause: error });
 }
 
 /** Returns the handlers of the database in which the address of each request is; with one database these are called directly. */

@@ -1,6 +1,7 @@
 /**
- * Deletes expired rows in small batches with pauses, so that concurrent statements do not wait. One process at a time does
- * it.
+ * Deletes expired rows in small batches with pauses, so that concurrent statements do not wait. One process at a time does it. Each
+ * database deletes its own rows of stores, and the home database those of accounts. docs/operating.md has everything that expires as a
+ * table.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
@@ -24,9 +25,6 @@ import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { createDeclarationPurges, createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
 import { announceChanges } from './publishing.ts';
-
-// Everything that expires, in the order of deletion. docs/operating.md has it as a table. Each database deletes its own rows of stores,
-// and the home database those of accounts.
 
 type PurgesDeps = Pick<RevocationEffects, 'changelog'> & {
   config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;

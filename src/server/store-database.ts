@@ -1,4 +1,8 @@
-/** The parts of a process that use one database with stores. A process has one for each database of the map of shards. */
+/**
+ * The parts of a process that use one database with stores. A process has one for each database of the map of shards. A pool is suspended
+ * while its database does not respond: a request about one of its stores is refused at once, instead of after a time-out, and a server that
+ * returns is not met by the requests of all processes.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partitions.ts';
@@ -33,9 +37,6 @@ import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
 import type { Role, StorePools } from './app.ts';
 import type { DatabaseSiblings } from './siblings.ts';
-
-// Watches whether a database responds, and suspends its pool while it does not: a request about one of its stores is refused at once,
-// instead of after a time-out, and a server that returns is not met by the requests of all processes.
 
 const WATCH_MS = 1_000;
 /** A server that is only busy responds within this time. */
@@ -154,7 +155,7 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
   const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
-  const liveStreams = new LiveStreams(runtime);
+  const liveStreams = new LiveStreams(runtime, runtime.config.livePages);
   const caches = eventCachesOf(worker, siblings);
   return { ...onDemand, ...changing, publishing, liveStreams, caches };
 }

@@ -59,8 +59,6 @@ export function shardsIn({ first, last }: Range): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-// Reads of all databases that have stores.
-
 /** Returns all databases that have stores. */
 export type EachDatabase = () => readonly Queryable[];
 

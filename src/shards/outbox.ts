@@ -213,9 +213,7 @@ export class Outbox implements Running {
   }
 }
 
-// Metrics of the outbox: changes of the home database that other databases have not applied yet.
-
-/** Registers the metrics. Each process reports the same state, so those of several processes are not added up. */
+/** Registers the metrics of the outbox. Each process reports the same state, so those of several processes are not added up. */
 export function observeOutbox(
   registry: Registry,
   { home, clock, map }: { home: Sql; clock: Clock; map: () => ShardMap },

@@ -4,7 +4,7 @@
  * A url that a webhook has already is not asked again.
  */
 import type { Runtime } from '#runtime/runtime.ts';
-import { invalid, Problem, type Fault } from '#core/problem.ts';
+import { invalid, type Fault, temporary } from '#core/problem.ts';
 
 /** What an endpoint said, or why it was not asked. */
 type Answered =
@@ -25,10 +25,6 @@ export type Handshake = {
 const RETRY_AFTER_SECONDS = 5;
 
 type Named = { field: string; label: string };
-
-function temporary(status: number, fault: Fault, seconds: number): Problem {
-  return new Problem(status, fault, { headers: { 'Retry-After': String(seconds) } });
-}
 
 /** Returns a fault that says what the endpoint has to respond, and nothing of its response but the status. */
 function refused(

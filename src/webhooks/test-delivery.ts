@@ -4,7 +4,7 @@ import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
-import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
+import { conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
 import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
@@ -70,10 +70,10 @@ const PENDING = {
   responseCode: null,
 } as const;
 
-const RETRY_AFTER_SECONDS = '5';
+const RETRY_AFTER_SECONDS = 5;
 
-const retryLater = (status: number, code: string, message: string): Problem =>
-  new Problem(status, { code, message }, { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
+const retryLater = (status: 429 | 503, code: string, message: string): Problem =>
+  temporary(status, { code, message }, RETRY_AFTER_SECONDS);
 
 const NO_URL = 'The webhook has no url: set url first';
 

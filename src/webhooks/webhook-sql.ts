@@ -1,4 +1,7 @@
-/** The statements that read and write the table `webhook`. */
+/**
+ * The statements that read and write the table `webhook`. In parts about what an app sees, `app` is the app that calls, null for people and
+ * the platform.
+ */
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
@@ -178,8 +181,6 @@ export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> 
   const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
   return rows.length > 0;
 }
-
-// Parts of statements about webhooks: what an app sees of them, and what they lack. `app` is the app that calls, null for people and the platform.
 
 /** The condition that the caller sees the webhook `w`: an app sees no webhook that another app declares. */
 export function seenBy(sql: Queryable, app: number | null): Fragment {

@@ -1,4 +1,4 @@
-/** Comments whose first words lack their noun (vocabulary: "the noun itself instead of a pronoun"). */
+/** Comments: their first words (vocabulary: "the noun itself instead of a pronoun"), sections, and names of files. */
 import type { Fault, File } from './tree.ts';
 
 /** A block, or the lines of one `//` comment. */
@@ -35,6 +35,19 @@ export function ellipticComments(files: readonly File[]): Fault[] {
     .flatMap(commentsOf)
     .filter(({ words }) => ELLIPTIC.test(words))
     .map(({ path, line, words }) => `${path}:${line} begins without its noun: ${words.slice(0, 60)}`);
+}
+
+/** Lines of `//` between two empty lines, at the beginning of a line. */
+const SECTION = /(?<=\n\n)(?:\/\/.*\n)+(?=\n)/g;
+
+/** Refuses a file with one section: the comment does not say where it ends, so the rest of the file seems to belong to it. */
+export function singleSections(files: readonly File[]): Fault[] {
+  return files.flatMap(({ path, text, code }) => {
+    const sections = [...text.matchAll(SECTION)].filter(
+      ({ 0: whole, index }) => code.slice(index, index + whole.length).trim() === '',
+    );
+    return sections.length === 1 ? [`${path} has one section only: ${sections[0]?.[0].slice(0, 60).trim()}`] : [];
+  });
 }
 
 const FILE_NAME = /(?<![\w./-])(?:[\w-]+\/)*[\w-]+(?:\.test)?\.ts(?!\w)/g;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
-import { ellipticComments, namesOfMissingFiles } from './comments.ts';
+import { ellipticComments, namesOfMissingFiles, singleSections } from './comments.ts';
 import { defaultExports, exportedArrows, repeatedNames, vagueNames } from './names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf, zonedStatements } from './tables.ts';
 import { lateSetups } from './setups.ts';
@@ -54,6 +54,7 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
     { 'src/a/b/c.ts': "import type { A } from '../d/e.ts';", 'src/a/d/f.ts': from('../b/c.ts') },
     /^src\/a\/b → src\/a\/d$/,
   ],
+  [singleSections, { 'src/http/a.ts': 'a();\n\n// Sends.\n\nb();' }, /a.ts has one section only: \/\/ Sends/],
   [vagueNames, { 'src/http/utils.ts': '' }, /utils.ts/],
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
@@ -126,6 +127,7 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [singleSections, { 'src/http/a.ts': 'a();\n\n// Sends.\n\nb();\n\n// Reads.\n\nc();' }],
   [namesOfMissingFiles, { 'src/stores/a.ts': '// As `stores/a.ts` does.' }],
   [repeatedNames, { 'src/stores/erase.ts': '', 'src/stores/erase.test.ts': '', 'test/stores/erase.ts': '' }],
   [ellipticComments, { 'src/stores/a.ts': "const a = '// Of it'; /** Called by the timer. */ // Returns it." }],

@@ -360,6 +360,12 @@ test('wrong credentials, an unknown store and another server are reported as suc
   assert.deepEqual(await publishedIds(), []);
 });
 
+test('a response with more than 8 MiB is not read to its end', async () => {
+  gate.fate = () => 'long';
+  const [settled] = await publishAll(open(), [order(1)]);
+  assert.deepEqual([settled?.error?.code, settled?.error?.mayBePublished], ['unexpected', true]);
+});
+
 test('after the deadline an event is rejected, with whether it may be published', async () => {
   const { clock } = createClock();
   gate.fate = () => 'busy';

@@ -11,7 +11,6 @@ import { filesOfProject, ROOT } from './page.ts';
 /** Files of an example that have no secret, and are for the reader to keep or to delete. */
 const WITHOUT_SECRETS: ReadonlySet<string> = new Set([
   'orders.jsonl',
-  'publish-orders.mjs',
   'payloads.ts',
   'out.tsv',
   'got',

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 class Gate:
     """`fate(n)` decides about the request with events number n: None, "busy" (429 with Retry-After), "failed" (503), "refused"
-    (the server does not get the request), "lost" (the response is dropped), "held" (until `release`), or "page" (of another
-    server)."""
+    (the server does not get the request), "lost" (the response is dropped), "held" (until `release`), "page" (of another
+    server), or "long" (8 MiB of spaces before the response)."""
 
     def __init__(self, target):
         self.target = urlsplit(target)
@@ -94,6 +94,8 @@ class Gate:
             return None
         if fate == "held":
             released.wait()
+        if fate == "long":
+            text = b" " * 8 * 1024 * 1024 + text
         return response.status, {"Content-Type": response.headers["Content-Type"]}, text
 
     def _drop(self, request):

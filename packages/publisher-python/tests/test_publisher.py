@@ -258,6 +258,8 @@ class PublisherTest(unittest.TestCase):
         self.assertEqual(code_of(self.open(), "../users"), ("no_store", False))
         self.gate.fate = lambda n: "page"
         self.assertEqual(code_of(self.open()), ("unexpected", True))
+        self.gate.fate = lambda n: "long"
+        self.assertEqual(code_of(self.open()), ("unexpected", True))
         self.gate.fate = lambda n: "busy"
         self.assertEqual(code_of(self.open(clock=TestClock(), deadline_seconds=10)), ("unavailable", False))
         self.gate.fate = lambda n: "lost"

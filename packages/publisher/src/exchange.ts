@@ -31,6 +31,22 @@ function reasonOf(error: unknown): string {
   return error.message || (typeof code === 'string' ? code : error.name);
 }
 
+/** No response of Halcyon has more. */
+const RESPONSE_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Returns the body of a response; only its beginning, which is no JSON, if it has more than 8 MiB. */
+async function textOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let [text, bytes] = ['', 0];
+  // Leaving the loop cancels the body.
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > RESPONSE_BYTES_MAX) return text;
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
 export async function exchange(
   { baseUrl, versionHeader, requestTimeoutMs, fetch: send, stop }: Connection,
   path: string,
@@ -49,7 +65,7 @@ export async function exchange(
       // A redirect would make the POST a GET, or send the secret to another server.
       redirect: 'manual',
     });
-    const text = await response.text();
+    const text = await textOf(response);
     const { status } = response;
     if (!isTemporary(status)) return { kind: 'response', status, text };
     const waitMs = retryAfterMs(response.headers.get('Retry-After'), Date.now());

@@ -19,10 +19,9 @@ import { isObject, type JsonObject } from '../resource-document.ts';
 import { sampleOf } from '../sample.ts';
 import { compileCheck, compileSchema, faultsAgainst, openedSchema, pointerOf, schemaFaults } from './own-schema.ts';
 
-// Names that the resources and relations of the operator cannot have; test/journeys/own-events.test.ts compares them with the API.
-
 const words = (text: string): string[] => text.trim().split(/\s+/);
 
+/** Names that the resources and relations of the operator cannot have; test/journeys/own-events.test.ts compares them with the API. */
 const RESERVED: ReadonlySet<string> = new Set([
   // Relations of the API that are not in the catalog, and segments of addresses below a store.
   ...words(`

@@ -1,13 +1,14 @@
-/** JSON Schemas (2020-12) of the operator: checked at start, and compiled to checks of published resources. */
+/**
+ * JSON Schemas (2020-12) of the operator: checked at start, and compiled to checks of published resources. Their regular expressions
+ * (ECMA-262 with the flag u) run in linear time: a pattern such as `^(a+)+$` on the engine of JavaScript takes 8 s for 30 characters,
+ * during which the process does nothing else.
+ */
 import { Format } from 'typebox/format';
 import { Compile, Meta } from 'typebox/schema';
 import { RE2JS } from 're2js';
 import type { Fault } from '#core/problem.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { isObject, type JsonObject } from '../resource-document.ts';
-
-// Regular expressions of the operator's schemas (JSON Schema: ECMA-262 with the flag u), which run in linear time: a pattern such as
-// `^(a+)+$` on the engine of JavaScript takes 8 s for 30 characters, during which the process does nothing else.
 
 /** A token of a valid pattern, outside of a character class and inside. */
 const TOKEN =

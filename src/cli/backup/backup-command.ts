@@ -11,9 +11,7 @@ import type { Terminal } from '../terminal.ts';
 import { dump, runProgram } from './dump.ts';
 import { MANIFEST, backupSet, findMap, writeAtomically } from './set.ts';
 
-// Copies the stopped embedded cluster with tar, because the npm binaries contain neither pg_dump nor pg_basebackup.
-
-/** Copies the cluster to a tar file with owners and modes, without the secret key. */
+/** Copies the stopped cluster to a tar file with owners and modes, without the secret key. The npm binaries contain no pg_dump. */
 async function copyCluster(terminal: Terminal, dataDir: string, file: string): Promise<void> {
   const server = await findServer(dataDir);
   if (server !== undefined)

@@ -159,8 +159,6 @@ export async function backupSet(
   }
 }
 
-// Writes a file atomically, readable only by its owner.
-
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
     () => true,

@@ -1,6 +1,6 @@
 /**
- * The demo's receiver, an example of an integrator's app: verifies each delivery from the raw body, prints a line, keeps the last
- * ones, and shows the authorization code of the redirect.
+ * The demo's receiver, an example of an integrator's app: verifies each delivery from the raw body, prints a line, keeps the last ones, and
+ * shows the authorization code of the redirect. Runs in a worker thread, so that its errors cannot end the server.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { html } from '#hypermedia/markup.ts';
@@ -133,8 +133,6 @@ export function createDemoReceiver(options: {
     handle(request, response).catch(() => response.destroy());
   });
 }
-
-// Runs the demo receiver in a worker thread, so that its errors cannot end the server.
 
 export type WorkerData = { port: number; key: string; headerPrefix: string; playedUntilMs: number };
 /** Messages of the thread: the port or an error, then a line for each delivery. */

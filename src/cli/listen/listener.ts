@@ -1,4 +1,7 @@
-/** Processes the stream of a pull webhook: verifies, forwards and reports each delivery, and acknowledges it to the server. */
+/**
+ * Processes the stream of a pull webhook: verifies, forwards and reports each delivery, and acknowledges it to the server. The stream
+ * reconnects after server restarts, network failures and token expiry.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { rememberIds } from '#receiver';
@@ -45,8 +48,6 @@ export async function* eventsIn(
     void reader.cancel().catch(() => {});
   }
 }
-
-// An event stream that reconnects after server restarts, network failures and token expiry.
 
 type StreamOptions = {
   api: Pick<Api, 'open'>;

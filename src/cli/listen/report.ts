@@ -68,8 +68,6 @@ export function createReport(
   };
 }
 
-// Decodes and verifies a delivery of an event stream.
-
 export type Message = {
   delivery_id: number;
   event_id: number;

@@ -7,11 +7,10 @@ import { type Body, type Composer, type RequestContext, namesOf } from './attemp
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
 
-// Documents the requests of webhooks with the format `json`, for the reference.
-
 /** A header of every delivery, or of some. */
 export type HeaderDoc = { name: string; about: string; type: 'string' | 'integer'; isOptional?: true };
 
+/** The requests of webhooks with the format `json`, for the reference. */
 type DeliveryDoc = {
   headers: readonly HeaderDoc[];
   contentType: string;

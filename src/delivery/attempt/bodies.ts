@@ -1,4 +1,9 @@
-/** Caches events, each for as long as a delivery of it is in memory, within a byte limit. */
+/**
+ * Caches events, each for as long as a delivery of it is in memory, within a byte limit. Also encrypts bodies sent over plain http: JWE
+ * compact serialization (RFC 7516 §3.1, §7.1), `dir` and `A256GCM` (RFC 7518 §4.5, §5.3). Uses node:crypto synchronously: `jose` is
+ * asynchronous, so that webhook, lease and current key would have to be checked again afterwards, and takes 71 µs of processor time per KB
+ * instead of 30. The tests decrypt with `jose`.
+ */
 import { createCipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
@@ -6,11 +11,6 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { shardOf } from '#core/ids.ts';
 import { type EventRow, loadEvents } from '../delivery-sql.ts';
 import type { Body } from './attempt-request.ts';
-
-// Encrypts bodies sent over plain http: JWE compact serialization (RFC 7516 §3.1, §7.1), `dir` and `A256GCM` (RFC 7518
-// §4.5, §5.3). Uses node:crypto synchronously: `jose` is asynchronous, so that webhook, lease and current key would
-// have to be checked again afterwards, and takes 71 µs of processor time per KB instead of 30. The tests decrypt with
-// `jose`.
 
 export const ENCRYPTED_TYPE = 'application/jose';
 

@@ -1,6 +1,8 @@
 /**
- * The delivery target of a webhook: its row in the form in which attempts use it, loaded once and discarded when the
- * webhook changes, with the mask of its secrets.
+ * The delivery target of a webhook: its row in the form in which attempts use it, loaded once and discarded when the webhook changes, with
+ * the mask of its secrets. Secrets are masked in responses before these are stored: an endpoint may repeat the request, and everybody with
+ * access to the store reads and searches responses. Masked only for display, a search for `response_body` would still find parts of a
+ * secret.
  */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { storedShape, type Shape } from '#catalog/shape.ts';
@@ -128,10 +130,6 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     isOrdered: row.isOrdered,
   };
 }
-
-// Masks the secrets of a webhook in responses before they are stored: an endpoint may repeat the request, and everybody with access
-// to the store reads and searches responses. Masked only for display, a search for `response_body` would still find parts of a
-// secret.
 
 /** `bytesMax`: the length of the longest secret with all characters escaped. `pattern` matches texts of `unescaped`. */
 export type Mask = { pattern: RegExp; bytesMax: number };

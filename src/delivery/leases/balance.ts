@@ -1,4 +1,7 @@
-/** Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. */
+/**
+ * Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. Shards whose rows
+ * are locked are skipped, so that one frozen lock owner does not block the others.
+ */
 import { transaction, type Sql } from '#db/pool.ts';
 import { type LeaseRow, takeShards, waitForLocks, type WorkerRow, type SeenWorker } from './leases-sql.ts';
 
@@ -91,8 +94,6 @@ export class OtherWorkers {
     return [...others.map(([id]) => id), this.#self];
   }
 }
-
-// Takes shards and skips those whose rows are locked, so that one frozen lock owner does not block the others.
 
 type RunQuery = <T>(query: (sql: Sql) => Promise<T>) => Promise<T>;
 

@@ -1,7 +1,7 @@
 /**
- * Finds lanes with work by polling the table: after a take-over, after notifications may have been missed, and
- * periodically. If more webhooks have work than lanes are allowed, the rest stay in the table, and each scan resumes
- * where the previous one ran out of places.
+ * Finds lanes with work by polling the table: after a take-over, after notifications may have been missed, and periodically. If more
+ * webhooks have work than lanes are allowed, the rest stay in the table, and each scan resumes where the previous one ran out of places.
+ * Also finds webhooks whose notification was missed: pending disables and stale settings.
  */
 import { setImmediate as yieldToOthers, setTimeout as wait } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -279,8 +279,6 @@ export class Discovery {
     return true;
   }
 }
-
-// Finds webhooks whose notification was missed: pending disables and stale settings.
 
 type ReconcileParts = { lanes: Lanes; ownership: Pick<Ownership, 'owns'>; work: Pick<LaneWork, 'send' | 'reload'> };
 

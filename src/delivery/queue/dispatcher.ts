@@ -1,5 +1,6 @@
 /**
- * Starts attempts as slots and the run queue allow, and records their outcomes.
+ * Starts attempts as slots and the run queue allow, and records their outcomes. One timer over two timer wheels, for due times and for
+ * start conditions, wakes lanes at the right time.
  */
 import type { Clock } from '#core/clock.ts';
 import type { Lane } from './lane.ts';
@@ -184,8 +185,6 @@ export class Dispatcher {
     if (webhook?.isPendingDisable === true) lane.forgetTarget();
   }
 }
-
-// Wakes lanes at the right time: one timer over two timer wheels, for due times and for start conditions.
 
 /**
  * A timer wheel: a circular list of time slots of equal length. Items further ahead than one revolution stay in their

@@ -5,6 +5,8 @@
  * attempt or retry. A partition whose share of the slots is used up is skipped, so slow endpoints delay only each
  * other. Among the others the lane that has waited longest is next. Each operation is O(1), whether 10 or 100,000 lanes
  * wait.
+ *
+ * The same file accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). It does no I/O.
  */
 import type { Lane } from './lane.ts';
 import type { Pending } from '../policy/entry.ts';
@@ -211,9 +213,6 @@ export class RunQueue {
     throw new Error(`no partition for speed ${speed}`);
   }
 }
-
-// Accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). Does no
-// I/O; each operation is O(1), however many lanes there are.
 
 /**
  * Blocked lanes of one key by speed class. The classes wait for different slot shares, so a slow lane that is unblocked

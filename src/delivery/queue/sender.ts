@@ -12,8 +12,6 @@ import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.t
 import type { Lane } from './lane.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 
-// Completes an attempt: updates the state of its lane and returns the entry to record.
-
 type CompletionSettings = DeactivationSettings & {
   /** An attempt that takes longer counts as slow. */
   slowAfterMs: number;

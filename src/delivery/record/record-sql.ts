@@ -1,4 +1,7 @@
-/** The statement that records results of deliveries, with the columns that it takes. */
+/**
+ * The statement that records results of deliveries, with the columns that it takes. Also erases responses to erased events: a response may
+ * repeat data of the request.
+ */
 import type { Attempt } from '../attempt/attempt.ts';
 import { isInternalError, labelOf } from '../attempt/http/attempt-outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
@@ -292,8 +295,6 @@ export async function purgeStates(sql: Queryable, limit: number): Promise<number
   `;
   return count;
 }
-
-// Erases responses to erased events: a response may repeat data of the request.
 
 /**
  * Erases the responses to events of one store; attempts, their times and outcomes remain. A delivery is never older

@@ -1,4 +1,7 @@
-/** Records results of deliveries in batches; drops nothing while the shard is owned. */
+/**
+ * Records results of deliveries in batches; drops nothing while the shard is owned. Notifies stores about failing webhooks, once the
+ * failure is committed.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
@@ -10,8 +13,6 @@ import type { OwnerTokens, Ownership } from '../leases/ownership.ts';
 import type { DisableReason } from '../policy/policy.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
-
-// Notifies stores about failing webhooks, once the failure is committed.
 
 /**
  * `about`: a warning halfway to being disabled, or why the webhook was disabled. `epoch`: the epoch in which it

@@ -21,8 +21,6 @@ import {
   type CopySearch,
 } from './erasure-sql.ts';
 
-// Finds and removes copies of a customer that other resources embed.
-
 const isCustomerRelation = (name: string): boolean => name === 'customer' || name.endsWith(':customer');
 
 /** Returns texts of which every body with a copy contains one; an id may be published as a number or as a string. */

@@ -1,4 +1,7 @@
-/** SQL that erases one resource, records erased events, and searches for copies of an erased customer. */
+/**
+ * SQL that erases one resource, records erased events, and searches for copies of an erased customer. Events are erased in batches: the
+ * events of a resource and the lifecycle steps that were derived from it.
+ */
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -225,8 +228,6 @@ export async function replaceResource(
 export async function replaceEvent(sql: Queryable, shard: number, id: number, body: string): Promise<void> {
   await sql`update event set body = ${body} where shard = ${shard} and id = ${id} and body <> ''`;
 }
-
-// SQL that erases events in batches: the events of a resource and the lifecycle steps that were derived from it.
 
 /**
  * What remains to be erased: a chain of events from `eventId` back in time, and a chain of steps, whose resources are deleted

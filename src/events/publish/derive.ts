@@ -27,8 +27,6 @@ import { embeddedUnder, isObject } from '#catalog/resource-document.ts';
 import type { SubscriptionStep } from '#catalog/internal-types.ts';
 import { formatDate } from '#hypermedia/date.ts';
 
-// Makes the subscription_event of a lifecycle step.
-
 type About = {
   subscriptionId: string;
   before: Subscription | undefined;

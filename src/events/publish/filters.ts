@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
 import { compileFilter, payloadOf, type PayloadFilter } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
-import { Problem } from '#core/problem.ts';
+import { temporary } from '#core/problem.ts';
 import type { PublishColumns } from './rows.ts';
 import { filtersOfStores, type FilterColumns } from './publish-sql.ts';
 
@@ -101,5 +101,5 @@ const CHANGING = 'The filter of a webhook of this store is being changed by anot
 /** Maps the failure of a statement in a transaction that cannot be repeated to a 503. */
 export function busyIfUnknownFilter(error: unknown): never {
   if (!isUnknownFilter(error)) throw error;
-  throw new Problem(503, { code: 'busy', message: CHANGING }, { headers: { 'Retry-After': '1' }, cause: error });
+  throw temporary(503, { code: 'busy', message: CHANGING }, 1, { cause: error });
 }

@@ -1,13 +1,13 @@
 /**
- * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one
- * statement.
+ * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one statement. The
+ * stored versions that the result depends on are read and locked first.
  */
 import { BLOCK_AGE_MS, EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
 import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { notFound, type Problem, temporary } from '#core/problem.ts';
 import { lookUpKeys, type Ready } from './key.ts';
 import type { PublishMetrics } from '../event-metrics.ts';
 import type { PublishedEvent, PublishRequest } from './publish.ts';
@@ -107,8 +107,6 @@ export type BatchDeps = {
   onUnknown: (error: unknown) => void;
 };
 
-// Reads and locks the stored versions that the result of a batch depends on.
-
 /** Another process published or erased a resource between the read and the write of this batch. */
 class ConcurrentPublish extends Error {
   override readonly name = 'Overtaken';
@@ -185,7 +183,7 @@ const isConflict = (error: unknown): boolean =>
 
 const CONFLICT_MESSAGE = 'The same resource or key is being published or erased by another request: retry in a second';
 const conflictProblem = (cause: unknown): Problem =>
-  new Problem(503, { code: 'busy', message: CONFLICT_MESSAGE }, { headers: { 'Retry-After': '1' }, cause });
+  temporary(503, { code: 'busy', message: CONFLICT_MESSAGE }, 1, { cause });
 
 /** A `Problem` is the fault of the request; after any other error it is unknown whether the request was committed. */
 type Result = PublishedEvent[] | Error;

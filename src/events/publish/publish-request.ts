@@ -1,4 +1,7 @@
-/** Validates a publish request; each fault names the invalid member, with its index in an array. */
+/**
+ * Validates a publish request; each fault names the invalid member, with its index in an array. The schema of an event is only for
+ * documentation and forms.
+ */
 import { isNumber } from '#core/exact-number.ts';
 import { isScalar, type Value } from '#hypermedia/document.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
@@ -237,8 +240,6 @@ export function readPublish(body: unknown, { header, fingerprintKeys, ...context
   if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === INTERNAL) ? 409 : 400, faults);
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
 }
-
-// Schema of an event to publish, for documentation and forms; the functions above validate it and report faults of arrays by position.
 
 const describeEvent = () =>
   Type.Unsafe<string>({

@@ -4,7 +4,7 @@
  */
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
-import { Problem } from '#core/problem.ts';
+import { type Problem, temporary } from '#core/problem.ts';
 import { createBatchWriter, type BatchDeps } from './publish-batch.ts';
 import type { Key } from './key.ts';
 import type { NewEvent } from './publish-request.ts';
@@ -220,10 +220,8 @@ export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;
 
 const BUSY = 'Too many events are being published at the moment: retry in a second';
 const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
-const retryAfter = { headers: { 'Retry-After': '1' } };
-const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, retryAfter);
-const locked = (cause: unknown): Problem =>
-  new Problem(503, { code: 'busy', message: LOCKED }, { ...retryAfter, cause });
+const busy = (): Problem => temporary(503, { code: 'busy', message: BUSY }, 1);
+const locked = (cause: unknown): Problem => temporary(503, { code: 'busy', message: LOCKED }, 1, { cause });
 
 /**
  * Creates the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where

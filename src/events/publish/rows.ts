@@ -154,8 +154,6 @@ export function isAboutSubscriptions({ event }: Row): boolean {
   return event.type === 'subscription' || event.type === 'subscription_event';
 }
 
-// Converts rows to columns.
-
 /** Columns of a batch, one element per event, sorted by shard, store, type and resource id. */
 export type PublishColumns = {
   shard: number[];

@@ -9,8 +9,6 @@ import { textFilter } from '#hypermedia/filter.ts';
 import { resourceKey } from '../publish/publish-sql.ts';
 import { REFEED } from './refeed.ts';
 
-// SQL that finds the events that a webhook has missed.
-
 type MissedQuery = {
   /** The events after `after`, up to and including `upTo`; all of the same day. */
   after: number;

@@ -19,8 +19,6 @@ import type { PublishedEvent } from '../publish/publish.ts';
 import { busyIfUnknownFilter, readFilters } from '../publish/filters.ts';
 import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './replay-sql.ts';
 
-// Parses and validates a refeed request.
-
 /** Action of refeed events, to which webhooks cannot subscribe. */
 export const REFEED = 'refeed';
 

@@ -7,8 +7,6 @@ import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Committed } from '../publish/rows.ts';
 
-// SQL that sends an event to a webhook again, as a new delivery of the same event.
-
 type EventOfWebhook = { shard: number; webhookId: number; eventId: number };
 
 /**

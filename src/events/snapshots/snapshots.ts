@@ -11,7 +11,7 @@ import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
-import { Problem } from '#core/problem.ts';
+import { temporary } from '#core/problem.ts';
 import type { InternalEventWriter } from '../publish/internal-event.ts';
 import {
   dueBooks,
@@ -43,7 +43,7 @@ export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; 
     if ((cause as { code?: unknown }).code !== CANCELLED) throw cause;
     const message =
       'The time zone cannot change now because many subscriptions are being published in this store; retry in a second';
-    throw new Problem(503, { code: 'busy', message }, { headers: { 'Retry-After': '1' }, cause });
+    throw temporary(503, { code: 'busy', message }, 1, { cause });
   });
   if (book !== undefined) await updateDueTime(tx, book);
   await limitStatements(tx, 0);

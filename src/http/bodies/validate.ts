@@ -170,8 +170,6 @@ export function createValidator(schema: TSchema): (value: unknown) => Checked {
   };
 }
 
-// Decides which requests may be sent without a body.
-
 /**
  * Returns whether a POST may be sent without body and Content-Type: if its schema requires no member, an absent body
  * equals `{}`.

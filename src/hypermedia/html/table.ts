@@ -1,12 +1,13 @@
-/** Renders documents as a table. On a phone each row is a card, with the heading of its column before each value. */
+/**
+ * Renders documents as a table. On a phone each row is a card, with the heading of its column before each value. The columns are a few
+ * properties that distinguish the rows.
+ */
 import { isBlank } from '#core/text.ts';
 import type { Document, Kind, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { anchor, hrefOf, linkTo } from './links.ts';
 import { cellText, cellValue, fitsCell, isUnset, isState, kindOf } from './property-values.ts';
 import { labelOf } from './words.ts';
-
-// Selects the columns of a table: a few properties that distinguish the rows.
 
 /** Columns beside the first one: one more than usual if the first one is only a number. */
 const COLUMNS_BESIDE_NAME_MAX = 5;

@@ -318,8 +318,6 @@ export async function giveBack(sql: Queryable, { key, refillSeconds }: KeyedBuck
   `;
 }
 
-// The audit.
-
 export async function insertAuditEntry(sql: Queryable, entry: AuditEntry): Promise<void> {
   const { action, userId, client = null, storeId = null, origin, detail = {}, now } = entry;
   await sql`

@@ -1,4 +1,7 @@
-/** A new password: of a signed-in user (/account/password) or by a mailed link, and the sessions and links that it ends. */
+/**
+ * A new password: of a signed-in user (/account/password) or by a mailed link, and the sessions and links that it ends. /forgot-password
+ * asks for the address to which the link is mailed, /reset-password uses the link.
+ */
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -147,8 +150,6 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
     },
   });
 }
-
-// A new password by a mailed link: /forgot-password asks for the address, /reset-password uses the link.
 
 /** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */
 const LINKS_MAX = 3;

@@ -5,7 +5,7 @@
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { isLonger } from '#core/text.ts';
-import { Problem, type Fault } from '#core/problem.ts';
+import { type Problem, type Fault, temporary } from '#core/problem.ts';
 
 /** In code points. Normalizing runs on the event loop, and its time grows with the square of a run of combining marks. */
 export const PASSWORD_LENGTH_MAX = 1_000;
@@ -31,11 +31,7 @@ export type Passwords = {
 };
 
 const busy = (): Problem =>
-  new Problem(
-    503,
-    { code: 'busy', message: 'Too many people are signing in at this moment; try again shortly' },
-    { headers: { 'Retry-After': '5' } },
-  );
+  temporary(503, { code: 'busy', message: 'Too many people are signing in at this moment; try again shortly' }, 5);
 
 /** Runs up to `concurrency` tasks at once and queues up to `waiting` more in order; throws a 503 beyond that. */
 function createLimiter(concurrency: number, waiting: number) {

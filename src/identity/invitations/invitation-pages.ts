@@ -1,4 +1,7 @@
-/** Renders the pages of an invitation. Only those for a valid link name the store. */
+/**
+ * Renders the pages of an invitation. Only those for a valid link name the store. Also the invitations to a signed-in person:
+ * {base_url}/users/<id>/invitations, where they accept and decline.
+ */
 import {
   accountNav,
   alertOf,
@@ -146,8 +149,6 @@ export function storeFullPage({ root, membersPerStore }: { root: string; members
     nav: accountNav(root),
   });
 }
-
-// The invitations to a signed-in person: {base_url}/users/<id>/invitations, where they accept and decline.
 
 const REFUSED: Readonly<Record<Refusal, string>> = {
   ended: 'The invitation was accepted, revoked or has expired',

@@ -38,7 +38,7 @@ import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import { isInPerson } from '#core/principal.ts';
-import { Problem } from '#core/problem.ts';
+import { Problem, temporary } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import {
@@ -283,8 +283,7 @@ export function createInvitationPages(
 
 function tooManyMails(retryAfterSeconds: number): Problem {
   const message = `Too many invitations were mailed: wait ${retryAfterSeconds} s, or omit email and hand over the link`;
-  const headers = { 'Retry-After': String(retryAfterSeconds) };
-  return new Problem(429, { code: 'too_many_requests', message, field: 'email' }, { headers });
+  return temporary(429, { code: 'too_many_requests', message, field: 'email' }, retryAfterSeconds);
 }
 
 /** Creates the mails of invitations, which are sent within their limits; undefined without mail. */

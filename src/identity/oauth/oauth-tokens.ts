@@ -1,4 +1,7 @@
-/** The secrets that are issued to clients, 32 random bytes after a prefix for the type, and the authentication by access token. */
+/**
+ * The secrets that are issued to clients, 32 random bytes after a prefix for the type, and the authentication by access token. A token is
+ * looked up after its request arrived.
+ */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
@@ -157,8 +160,6 @@ export async function grantStoreAccess(
     grant,
   );
 }
-
-// Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived.
 
 const EXPIRED = 'The access token provided has expired';
 

@@ -1,6 +1,7 @@
 /**
- * What protocol requests contain: their parameters, what is checked of `resource` (RFC 8707) and PKCE (RFC 7636), and the client that
- * sends them.
+ * What protocol requests contain: their parameters, what is checked of `resource` (RFC 8707) and PKCE (RFC 7636), and the client that sends
+ * them. A confidential client is authenticated by client_id and client_secret, by Basic authentication or in the body (RFC 6749 §2.3.1); a
+ * public client, which has no secret, by its client_id.
  */
 import type { RawRequest } from '#http/route.ts';
 import { TokenRefusal, tokenErrors } from './oauth-errors.ts';
@@ -130,9 +131,6 @@ export function verifierFits(verifier: string | undefined, challenge: string | n
   const computed = createHash('sha256').update(verifier).digest('base64url');
   return computed.length === challenge.length && timingSafeEqual(Buffer.from(computed), Buffer.from(challenge));
 }
-
-// Authenticates clients at protocol endpoints (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, by
-// Basic authentication or in the body; a public client, which has no secret, by its client_id.
 
 /** Runs one statement, which returns undefined if the client is not authenticated, and may do more if it is. */
 export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;

@@ -17,7 +17,10 @@ import {
   type Value,
 } from '#hypermedia/document.ts';
 import { aboutModifier, comparableOf, type MethodDoc, type RelationDoc } from '../relation-docs.ts';
+import { ORDERS_MAX } from '#hypermedia/list-query.ts';
+import { FIELDS_MAX, LIMITS, OFFSETS } from '#hypermedia/paging.ts';
 import { formats } from '#hypermedia/render.ts';
+import { ZOOM_DEPTH, ZOOM_PATHS } from '#hypermedia/zoom.ts';
 
 export type Json = { readonly [name: string]: Value };
 
@@ -186,18 +189,25 @@ const VALUES: Readonly<Record<Exclude<Comparison, 'none'>, Json>> = {
   date: text(`(?:${DATE}${TIME})?`),
 };
 
+const numberIn = ({ fallback, min, max }: typeof LIMITS): Json => ({
+  type: 'integer',
+  minimum: min,
+  maximum: max,
+  default: fallback,
+});
+
 /** Returns the values of the parameters that select and sort. */
 function modifierSchemas({ properties, isOpen, selects }: MethodDoc): Readonly<Record<string, Json>> {
   const comparable = comparableOf({ properties });
   const sortable = comparable.filter((name) => properties[name] !== 'filterOnly');
   const sorted = isOpen ? ANY_NAME : choice(sortable);
   return {
-    offset: { type: 'integer', minimum: 0, maximum: 10 ** 15 - 1, default: 0 },
-    limit: { type: 'integer', minimum: 1, maximum: 300, default: 20 },
-    order: text(listPattern(`${sorted}(?: (?:asc|desc))?`, 5)),
-    fields: text(listPattern(selects.length === 0 ? ANY_NAME : choice(selects), 100)),
+    offset: numberIn(OFFSETS),
+    limit: numberIn(LIMITS),
+    order: text(listPattern(`${sorted}(?: (?:asc|desc))?`, ORDERS_MAX)),
+    fields: text(listPattern(selects.length === 0 ? ANY_NAME : choice(selects), FIELDS_MAX)),
     period: { type: 'string', enum: ['24h', '7d', '30d'], default: '24h' },
-    zoom: text(listPattern('[a-z_]+(?::[a-z_]+){0,3}', 50)),
+    zoom: text(listPattern(`[a-z_]+(?::[a-z_]+){0,${ZOOM_DEPTH - 1}}`, ZOOM_PATHS)),
   };
 }
 

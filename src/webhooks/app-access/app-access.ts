@@ -1,6 +1,9 @@
 /**
- * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store,
- * and may be enabled again under a new grant. The webhook that an app declares is sent each change of its access.
+ * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store, and may
+ * be enabled again under a new grant. The webhook that an app declares is sent each change of its access. Its events are `app/installed`,
+ * `app/scopes_changed` and `app/uninstalled`, in the transaction that gives, changes or ends the access. The webhook of the app in the
+ * store has the scope that was sent last, and its lock makes each change one event: grants of several users for the same store, or for the
+ * account, count together.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -138,10 +141,6 @@ export function createAppAccess({
       recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
   };
 }
-
-// The events of apps that declare a webhook: `app/installed`, `app/scopes_changed` and `app/uninstalled`, in the transaction that
-// gives, changes or ends the access. The webhook of the app in the store has the scope that was sent last, and its lock makes each
-// change one event: grants of several users for the same store, or for the account, count together.
 
 /** Stores per statement: an app that is deleted may be installed in 100,000. */
 const STORES_PER_PAGE = 2_000;

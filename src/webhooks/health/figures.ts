@@ -1,4 +1,7 @@
-/** Statistics of webhooks from their hourly rows, and the reads of what they need. */
+/**
+ * Statistics of webhooks from their hourly rows, and the reads of what they need. The health of one webhook or of a hundred takes two
+ * statements, and a third if there are failures.
+ */
 import { invalid, type Fault } from '#core/problem.ts';
 import { onlyValue } from '#hypermedia/paging.ts';
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
@@ -123,8 +126,6 @@ export function p50(counts: AttemptCounts): number | null {
 export function p95(counts: AttemptCounts): number | null {
   return upperMs(range95(counts));
 }
-
-// Reads the health of webhooks: two statements, and a third if there are failures, for one webhook or a hundred.
 
 /** The maximum number of failures whose last attempt is searched, the latest first, and of attempts searched for each. */
 const FAILURES_MAX = 200;

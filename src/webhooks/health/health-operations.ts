@@ -1,4 +1,7 @@
-/** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
+/**
+ * The health of a webhook and the overview of a store: the last 24 hours, or a longer period. Also the advice on the page of a failing or
+ * disabled webhook: the cause, since when, and the next steps.
+ */
 import type { Sql } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
@@ -176,8 +179,6 @@ export function chartsOfFigures(figures: Figures, timeZone: string): Charts {
   };
   return { bars: [bars], lines: [lines] };
 }
-
-// The advice on the page of a failing or disabled webhook: the cause, since when, and the next steps.
 
 type AdvisedWebhook = Pick<
   HealthRow,

@@ -178,8 +178,6 @@ export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUr
   };
 }
 
-// Explanations of failed attempts for the owner of the endpoint: the cause and how to fix it.
-
 /** `what` happened is the beginning of `text`, which adds the cause or what to do. */
 export type Reason = { what: string; text: string };
 

@@ -1,4 +1,7 @@
-/** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
+/**
+ * The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. Also the deliveries of one event, and
+ * those of a store, to all webhooks: "what happened to this order?" without knowing the webhook.
+ */
 import { allEvents, isTest } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
@@ -185,8 +188,6 @@ function createResend({ sql, config: { baseUrl }, onResent }: WebhookDeps): Oper
     },
   });
 }
-
-// The deliveries of one event, and those of a store, to all webhooks: "what happened to this order?" without knowing the webhook.
 
 type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 

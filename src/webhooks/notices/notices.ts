@@ -1,6 +1,9 @@
 /**
- * Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook; and the developer of a
- * key that the store has replaced.
+ * Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook; and the developer of a key that
+ * the store has replaced. A rate limit is against a webhook that is enabled or created again and again for an endpoint that answers 410:
+ * one mail per hour, webhook and kind, and 100 per hour and store; to the developer of an app, whose webhooks in all stores may fail at
+ * once, one per hour, app and kind. Each new key of a webhook is mailed, at most 100 per hour and app. Suppressed notices are still visible
+ * on the page of the webhook and in the changelog. Each process counts separately.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
@@ -93,11 +96,6 @@ export function createNotices(
     },
   };
 }
-
-// Rate limit of notices, against a webhook that is enabled or created again and again for an endpoint that answers 410: one mail
-// per hour, webhook and kind, and 100 per hour and store; to the developer of an app, whose webhooks in all stores may fail at once, one
-// per hour, app and kind. Each new key of a webhook is mailed, at most 100 per hour and app. Suppressed notices are still visible
-// on the page of the webhook and in the changelog. Each process counts separately.
 
 const HOUR_MS = 3_600_000;
 const STORE_MAILS_PER_HOUR = 100;

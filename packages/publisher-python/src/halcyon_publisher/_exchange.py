@@ -32,6 +32,9 @@ Answer = Response | Temporary
 # Every 5xx is temporary as well: requests with events have idempotency keys, so a repetition publishes nothing twice.
 _TEMPORARY = frozenset((408, 425, 429))
 
+# No response of Halcyon has more.
+_RESPONSE_BYTES_MAX = 8 * 1024 * 1024
+
 # An older connection may be closed by the server at the moment at which a request is sent.
 _IDLE_SECONDS = 4.0
 
@@ -71,7 +74,10 @@ class Exchange:
             all_headers = {"Accept": "application/json", self._version_header: "1", **headers}
             connection.request("POST", self._path + path, body, all_headers)
             response = connection.getresponse()
-            text = response.read().decode(errors="replace")
+            # The beginning of a longer response is no JSON.
+            text = response.read(_RESPONSE_BYTES_MAX).decode(errors="replace")
+            if not response.isclosed():
+                connection.close()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             return Temporary(f"no response: {error or type(error).__name__}", 0.0, True)

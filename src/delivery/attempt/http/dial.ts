@@ -8,7 +8,7 @@ import { connect as connectTls, createSecureContext, type TLSSocket } from 'node
 import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
-import type { Guard, Runtime } from '#runtime/runtime.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { BlockedAddress, isPublic } from './outbound-guard.ts';
 
 // Tunnels through the operator's forward proxy (CONNECT, RFC 9110 §9.3.6), so that endpoints see the addresses of the proxy. The
@@ -83,40 +83,6 @@ function openTunnel(proxy: Proxy, tunnel: TunnelRequest): { destroy: () => void 
   request.on('error', (error) => done(new ProxyError('PROXY_UNREACHABLE', 'the proxy does not answer', error), null));
   request.end();
   return request;
-}
-
-// Caches TLS sessions, so that the next connection to an origin is resumed: a full handshake costs each side about a
-// millisecond.
-
-/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
-const VERIFIED_FOR_MS = 3_600_000;
-
-type Session = { ticket: Buffer; verifiedAtMs: number };
-
-/**
- * By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
- * undici's own cache contains 100 weak references, which every garbage collection clears.
- */
-class Sessions {
-  readonly #kept: LRUCache<string, Session>;
-
-  constructor(limit: number) {
-    this.#kept = new LRUCache(entriesUpTo(limit));
-  }
-
-  find(origin: string, nowMs: number): Session | undefined {
-    const session = this.#kept.get(origin);
-    return session !== undefined && nowMs - session.verifiedAtMs < VERIFIED_FOR_MS ? session : undefined;
-  }
-
-  /** Stores the newest ticket, which all further connections offer until another arrives. */
-  keep(origin: string, session: Session): void {
-    this.#kept.set(origin, session);
-  }
-
-  forget(origin: string, session: Session): void {
-    if (this.#kept.peek(origin) === session) this.#kept.delete(origin);
-  }
 }
 
 // Connects to a host with several addresses (RFC 8305).
@@ -219,10 +185,7 @@ type DialRequest = {
 export type Opening = { destroy: () => void };
 
 export type Dialer = {
-  /**
-   * Opens a socket. Throws `BlockedAddress` for a forbidden literal address; a name is checked when it has been
-   * resolved.
-   */
+  /** Opens a socket to a checked address of the host. */
   dial: (request: DialRequest) => Opening;
   /** Numbers of full and of resumed handshakes. */
   handshakes: { full: number; resumed: number };
@@ -232,18 +195,6 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 
 class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
-}
-
-/** Returns the checked addresses of the host; rejects like the look-up function of the guard. */
-async function addressesOf(guard: Guard, { hostname, port }: DialRequest): Promise<LookupAddress[]> {
-  const family = isIP(hostname);
-  if (family !== 0) return [{ address: hostname, family }];
-  return new Promise((resolve, reject) => {
-    guard.lookupFor(port)(hostname, { all: true }, (error, addresses) => {
-      if (error === null) resolve(addresses as LookupAddress[]);
-      else reject(error);
-    });
-  });
 }
 
 /** Begins TLS on a connected socket. */
@@ -274,7 +225,7 @@ class Dial implements Opening {
   }
 
   /** Connects through the proxy, if there is one, to the addresses that are public, otherwise directly. */
-  async open(resolving: Promise<LookupAddress[]>, proxy: Proxy | undefined): Promise<void> {
+  async open(resolving: Promise<readonly LookupAddress[]>, proxy: Proxy | undefined): Promise<void> {
     this.#request.onStep('dns');
     try {
       const addresses = await resolving;
@@ -342,14 +293,24 @@ class Dial implements Opening {
   }
 }
 
+/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
+const VERIFIED_FOR_MS = 3_600_000;
+
+/** A TLS session, which spares each side a full handshake of about a millisecond. */
+type Session = { ticket: Buffer; verifiedAtMs: number };
+
 export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>, settings: DialSettings): Dialer {
-  const sessions = new Sessions(settings.tlsSessions);
+  // By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
+  // undici's own cache contains 100 weak references, which every garbage collection clears.
+  const sessions = new LRUCache<string, Session>(entriesUpTo(settings.tlsSessions));
   const handshakes = { full: 0, resumed: 0 };
   // All connections share the context: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
   const openTls: OpenTls = ({ origin, hostname, onStep }, tcpSocket, ready) => {
-    const known = sessions.find(origin, clock.monotonicMs());
+    const kept = sessions.get(origin);
+    const isFresh = kept !== undefined && clock.monotonicMs() - kept.verifiedAtMs < VERIFIED_FOR_MS;
+    const known = isFresh ? kept : undefined;
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
       socket: tcpSocket,
@@ -374,10 +335,10 @@ export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>,
       }
       ready();
     });
-    // Node emits tickets only after the certificate, its name included, was verified.
-    socket.on('session', (ticket) => sessions.keep(origin, { ticket, verifiedAtMs }));
+    // Node emits tickets only after the certificate, its name included, was verified. Further connections offer the newest.
+    socket.on('session', (ticket) => sessions.set(origin, { ticket, verifiedAtMs }));
     const forget = () => {
-      if (!isOpen && known !== undefined) sessions.forget(origin, known);
+      if (!isOpen && known !== undefined && sessions.peek(origin) === known) sessions.delete(origin);
     };
     // The error does not say whether the session was the cause. `close` comes later, but also after a time-out without
     // an error.
@@ -387,9 +348,8 @@ export function createDialer({ guard, clock }: Pick<Runtime, 'guard' | 'clock'>,
 
   return {
     dial: (request) => {
-      guard.checkLiteral(request);
       const dial = new Dial(request, openTls, settings.connectTimeoutMs);
-      void dial.open(addressesOf(guard, request), settings.outboundProxy);
+      void dial.open(guard.addressesOf(request), settings.outboundProxy);
       return dial;
     },
     handshakes,

@@ -44,9 +44,7 @@ const REPEAT_WITHIN_MS = 1_000;
 type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits; mask?: Mask | undefined };
 
 /**
- * A class that is its own handler: one object per exchange instead of nine closures. With one client per connection
- * instead of undici's pools an exchange took 33 µs of processor time instead of 45 (500 endpoints, 256 at once, one
- * run).
+ * A class that is its own handler: one object per exchange instead of nine closures.
  */
 class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly outcome: Promise<Outcome>;

@@ -3,6 +3,7 @@
  * one forbidden address blocks the host. The socket is opened only to checked addresses, so that a second, different
  * DNS response (DNS rebinding) has no effect.
  */
+import type { LookupAddress } from 'node:dns';
 import { isIP, BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Destination, Guard } from '#runtime/runtime.ts';
@@ -182,48 +183,26 @@ function destinationOf(url: string): Destination {
 export function createGuard({ allowed = [], own = [] }: GuardRules, resolve: Resolve): Guard {
   const networks = new Networks(allowed);
 
-  /** Throws `BlockedAddress` if any of the host's addresses is forbidden. */
-  const check = ({ hostname, port }: Destination, addresses: readonly { address: string }[]): void => {
+  const addressesOf = async ({ hostname, port }: Destination): Promise<readonly LookupAddress[]> => {
+    const family = isIP(hostname);
+    const addresses = family === 0 ? await resolve(hostname) : [{ address: hostname, family }];
+    // Cached addresses are checked again each time.
     for (const { address } of addresses) {
-      const isAllowed = isPublic(address) || networks.has(address);
-      if (!isAllowed) {
-        const why = address === hostname ? '' : ': it leads to an address that is not public';
+      if (!isPublic(address) && !networks.has(address)) {
+        const why = family === 0 ? ': it leads to an address that is not public' : '';
         throw new BlockedAddress(`deliveries may not reach ${hostname}${why}`, address);
       }
       if (isOwn(own, address, port))
         throw new BlockedAddress(`deliveries may not reach port ${port} of ${hostname}: it is Halcyon's own`, address);
     }
-  };
-
-  /** Resolves the host and checks its addresses; cached addresses are checked again each time. */
-  const resolveAllowed = async (destination: Destination) => {
-    const addresses = await resolve(destination.hostname);
-    check(destination, addresses);
-    return [...addresses];
-  };
-
-  const checkLiteral = (destination: Destination): void => {
-    if (isIP(destination.hostname) !== 0) check(destination, [{ address: destination.hostname }]);
+    return addresses;
   };
 
   return {
-    lookupFor: (port) => (hostname, options, callback) => {
-      resolveAllowed({ hostname, port }).then(
-        (addresses) => {
-          const [first] = addresses;
-          if (first === undefined) callback(new Error(`${hostname} has no address`), '', 4);
-          else if (options.all === true) callback(null, addresses);
-          else callback(null, first.address, first.family);
-        },
-        (error: NodeJS.ErrnoException) => callback(error, '', 4),
-      );
-    },
-    checkLiteral,
+    addressesOf,
     checkUrl: async (url) => {
-      const destination = destinationOf(url);
       try {
-        checkLiteral(destination);
-        if (isIP(destination.hostname) === 0) await resolveAllowed(destination);
+        await addressesOf(destinationOf(url));
       } catch (error) {
         if (error instanceof BlockedAddress) return error.message;
       }

@@ -44,7 +44,7 @@ async function deafPort(context: { after: (fn: () => Promise<void>) => void }): 
 }
 
 test('a name that does not resolve in time is no fault of its endpoint', async (t) => {
-  const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });
+  const { send, connections } = openFixture({}, { guard: { ...loopback, addressesOf: () => new Promise(() => {}) } });
   const outcome = { kind: 'internal', why: 'ETIMEDOUT', reply: null };
   assert.deepEqual(await begin(t, () => send('http://slow.example.com', soon)).expire(), outcome);
   assert.equal(connections.sockets.opening, 0);
@@ -85,16 +85,19 @@ test('an attempt aborted while connecting leaves no socket', async (context) => 
 });
 
 test('a name that resolves after its exchange was aborted opens no socket', async () => {
-  const { promise: asked, resolve } = Promise.withResolvers<() => void>();
-  const lookup: ReturnType<typeof loopback.lookupFor> = (_name, _options, answer) =>
-    resolve(() => answer(null, [{ address: '127.0.0.1', family: 4 }]));
-  const { send } = openFixture({}, { guard: { ...loopback, lookupFor: () => lookup } });
+  const { promise: isAsked, resolve: ask } = Promise.withResolvers<void>();
+  const { promise: addresses, resolve: answer } = Promise.withResolvers<{ address: string; family: number }[]>();
+  const addressesOf = () => {
+    ask();
+    return addresses;
+  };
+  const { send } = openFixture({}, { guard: { ...loopback, addressesOf } });
   const server = await rawServer(() => {});
   const exchange = send(`http://slow.example.com:${server.port}`);
-  const answerLate = await asked;
+  await isAsked;
   exchange.abort();
   await assert.rejects(exchange.outcome, Aborted);
-  answerLate();
+  answer([{ address: '127.0.0.1', family: 4 }]);
   const after = openFixture().send(server.url);
   await until(async () => server.sockets.length, Boolean);
   after.abort();

@@ -144,6 +144,8 @@ test('the cache is bounded', async () => {
   assert.equal(server.asked.length, 6);
   await resolve('a.example.com');
   assert.equal(server.asked.length, 8);
+  const names = ['d', 'e', 'f', 'g', 'h'].map((letter) => `${letter}.example.com`);
+  for (const found of await Promise.all(names.map((name) => resolve(name)))) assert.deepEqual(found, [four, six]);
 });
 
 const hosts = parseHosts(`

@@ -48,9 +48,9 @@ const addressesOf = (records: readonly RecordWithTtl[] = [], family: 4 | 6): Loo
   records.map(({ address }) => ({ address, family }));
 
 /**
- * Queries both families at once with c-ares. Unlike getaddrinfo(3) it does not block one of libuv's two threads per
- * silent server (of 1,000 names at 40 ms 518 timed out). IPv4 comes first, because an unreachable family is usually
- * IPv6; search domains are not tried.
+ * Queries both families at once with c-ares. getaddrinfo(3) blocks a thread until the server responds: with 1,024 threads, 600 names
+ * with silent servers delay all others by 10 s, here by 0.1 s (ARCHITECTURE.md, "DNS"). IPv4 comes first, because an unreachable
+ * family is usually IPv6; search domains are not tried.
  *
  * Rejects with c-ares' error ("Error codes" of node:dns), and with `ETIMEOUT` after `limitMs`.
  *
@@ -166,15 +166,14 @@ export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 /** An answer with a TTL of 0 (RFC 1035 §3.2.1) would be queried for each connection. */
 const KEPT_MIN_MS = 1_000;
 
-type Answer = { addresses: readonly LookupAddress[]; error: unknown; keptMs: number };
+type Answer = { addresses: readonly LookupAddress[]; error: unknown; untilMs: number };
 
 class Resolver {
   readonly #clock: Clock;
   readonly #settings: ResolverSettings;
   readonly #servers: readonly string[] | undefined;
   readonly #hosts: HostsFile;
-  readonly #kept: LRUCache<string, Answer & { untilMs: number }>;
-  readonly #pending = new Map<string, Promise<Answer>>();
+  readonly #kept: LRUCache<string, Answer>;
   #underWay = 0;
   readonly #waiting = new Fifo<() => void>();
 
@@ -186,6 +185,9 @@ class Resolver {
     this.#kept = new LRUCache({
       maxSize: settings.addressesKept,
       sizeCalculation: ({ addresses }) => Math.max(1, addresses.length),
+      fetchMethod: (name) => this.#lookUp(name),
+      // A look-up whose place in the cache is taken still ends for its callers.
+      ignoreFetchAbort: true,
     });
   }
 
@@ -193,41 +195,30 @@ class Resolver {
     const name = hostname.toLowerCase().replace(/\.$/, '');
     const kept = this.#kept.get(name);
     const isKept = kept !== undefined && this.#clock.monotonicMs() < kept.untilMs;
-    const { addresses, error } = isKept ? kept : await this.#resolveOnce(name);
+    // Concurrent callers share one look-up.
+    const { addresses, error } = isKept ? kept : await this.#kept.forceFetch(name, { forceRefresh: true });
     if (addresses.length === 0) throw error;
     return addresses;
-  }
-
-  /** Shares one look-up per name between concurrent callers. */
-  #resolveOnce(name: string): Promise<Answer> {
-    const pending = this.#pending.get(name);
-    if (pending !== undefined) return pending;
-    const lookup = this.#resolveAndCache(name);
-    this.#pending.set(name, lookup);
-    return lookup;
-  }
-
-  async #resolveAndCache(name: string): Promise<Answer> {
-    const answer = await this.#lookUp(name);
-    this.#pending.delete(name);
-    this.#kept.set(name, { ...answer, untilMs: this.#clock.monotonicMs() + answer.keptMs });
-    return answer;
   }
 
   async #lookUp(name: string): Promise<Answer> {
     const { lookupTimeoutMs, lookupKeptMs, failedLookupKeptMs } = this.#settings;
     const own = ownAddresses(await this.#hosts.current(), name);
-    if (own !== undefined) return { addresses: own, error: null, keptMs: KEPT_MIN_MS };
+    if (own !== undefined) return this.#answer(own, KEPT_MIN_MS);
     await this.#acquireSlot();
     try {
       const { addresses, ttlMs } = await queryServers(name, lookupTimeoutMs, this.#servers);
-      return { addresses, error: null, keptMs: Math.min(Math.max(ttlMs, KEPT_MIN_MS), lookupKeptMs) };
+      return this.#answer(addresses, Math.min(Math.max(ttlMs, KEPT_MIN_MS), lookupKeptMs));
     } catch (error) {
       // RFC 9520 §3.2: failures are cached, or a zone with dead servers would be queried for each delivery.
-      return { addresses: [], error, keptMs: failedLookupKeptMs };
+      return this.#answer([], failedLookupKeptMs, error);
     } finally {
       this.#releaseSlot();
     }
+  }
+
+  #answer(addresses: readonly LookupAddress[], keptMs: number, error: unknown = null): Answer {
+    return { addresses, error, untilMs: this.#clock.monotonicMs() + keptMs };
   }
 
   async #acquireSlot(): Promise<void> {

@@ -1,4 +1,8 @@
-/** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
+/**
+ * Renders the consent page of /authorize: the app, the requested access and the choice of a store. Also the error page for a redirect
+ * address that is not verified to be the client's: it shows the received values and how they differ from the registration; only the
+ * client's owner sees the registered addresses.
+ */
 import { shortened } from '#core/text.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -238,9 +242,6 @@ export function consentPage(view: ConsentView): string {
     </div>`,
   });
 }
-
-// Renders the error page of /authorize for a redirect address that is not verified to be the client's. It shows the
-// received values and how they differ from the registration; only the client's owner sees the registered addresses.
 
 const SHOWN_CHARACTERS = 200;
 

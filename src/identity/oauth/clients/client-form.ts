@@ -1,6 +1,6 @@
 /**
- * What the pages of a user's own apps share: the lookup of the app, the frame of the page, and the settings
- * form with its input and faults.
+ * What the pages of a user's own apps share: the lookup of the app, the frame of the page, and the settings form with its input and faults.
+ * The same input is that of the API, and of a request body that creates a client.
  */
 import { originOf } from '#identity/accounts/audit.ts';
 import { accountNav, choice } from '#identity/accounts/page-kit.ts';
@@ -265,8 +265,6 @@ export function refusedAlert(faults: readonly Fault[]): Markup | null {
         Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
       </p>`;
 }
-
-// The input of a client: the schema of a request body that creates one, and the settings in an input of the API or of the form.
 
 /** As of a webhook that a store creates. */
 const WEBHOOK_URL_LENGTH_MAX = 1_000;

@@ -1,6 +1,6 @@
 /**
- * Renders the list of a user's own apps, as a page with the sandbox store and as a section of the account page. POST
- * /account/sandbox-store creates that store.
+ * Renders the list of a user's own apps, as a page with the sandbox store and as a section of the account page. POST /account/sandbox-store
+ * creates that store. GET /account/clients/new and POST /account/clients create an app.
  */
 import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { Sql } from '#db/pool.ts';
@@ -125,8 +125,6 @@ export function createSandboxForm(runtime: Runtime, { verified }: People, effect
     },
   );
 }
-
-// Creates an app of a user: GET /account/clients/new, POST /account/clients.
 
 type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
 

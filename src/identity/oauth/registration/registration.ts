@@ -15,7 +15,7 @@ import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/own-pages.ts';
-import { Problem, type Fault } from '#core/problem.ts';
+import { Problem, type Fault, temporary } from '#core/problem.ts';
 import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
@@ -91,8 +91,7 @@ async function takeFrom(throttle: Throttle, bucket: Bucket, now: Date): Promise<
   if (taken.allowed) return { giveBack: taken.giveBack };
   const source = bucket.limit === 'registration by token' ? 'with this token' : 'from this address';
   const message = `Too many clients were registered ${source}; try again later`;
-  const headers = { 'Retry-After': String(taken.retryAfterSeconds) };
-  throw new Problem(429, { code: 'too_many_requests', message }, { headers });
+  throw temporary(429, { code: 'too_many_requests', message }, taken.retryAfterSeconds);
 }
 
 async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: string, now: Date): Promise<Registrar> {
