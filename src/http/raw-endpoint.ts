@@ -11,7 +11,8 @@ import { sendDocument, viewOf } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
-import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Services, type Addresses } from './services.ts';
+import { type Services } from './services.ts';
+import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Addresses } from './requests.ts';
 
 const isForm = (contentType: string): boolean => /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType);
 

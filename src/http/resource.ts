@@ -16,18 +16,18 @@ import type { ApiRequest, Operation, OperationResult } from './operation.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
+import { type Services } from './services.ts';
 import {
   addressOf,
   headersOf,
   pathAndQueryOf,
   queryOf,
   rawQueryOf,
-  type Services,
   timesSent,
   methodNotAllowed,
   pathOf,
   type Addresses,
-} from './services.ts';
+} from './requests.ts';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { SEARCH, withWildcards } from '#hypermedia/html/search-form.ts';
 

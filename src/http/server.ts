@@ -14,15 +14,8 @@ import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
-import {
-  reportProblem,
-  timesSent,
-  type Services,
-  watchRequests,
-  ROUTER,
-  createAddresses,
-  errorHandlerOf,
-} from './services.ts';
+import { type Services } from './services.ts';
+import { reportProblem, timesSent, watchRequests, ROUTER, createAddresses, errorHandlerOf } from './requests.ts';
 import { type Route } from './route.ts';
 import { rootOf } from './root.ts';
 
@@ -219,8 +212,8 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (isHttps) reply.headers(STRICT_TRANSPORT);
     // Sets the header before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
-    refuseRepeated(request);
     if (request.is404) addresses.refuseUnserved(request, reply);
+    refuseRepeated(request);
   });
   app.addHook('onSend', async ({ method }, reply) => {
     if (services.isStopping()) reply.header('Connection', 'close');

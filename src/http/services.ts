@@ -1,18 +1,11 @@
-/** Dependencies of src/http, provided by server/compose.ts, and functions of a request. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import findMyWay from 'find-my-way';
+/** Dependencies of src/http, provided by server/compose.ts. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
-import { corsHeaders } from './cors.ts';
 import type { Pages, RateLimit } from './caller.ts';
-import { newLogref, toProblem } from './errors.ts';
 import type { createIdempotency } from './idempotency.ts';
-import { METHODS, type Params } from './route.ts';
-import { Counter, Histogram, type Registry } from 'prom-client';
 
 export type HttpSettings = {
   bodyLimitBytes: number;
@@ -41,6 +34,11 @@ export type DesignedPage = (shown: ShownDocument) => Promise<string | undefined>
  */
 export type DesignedPages = ReadonlyMap<string, DesignedPage>;
 
+export type RequestMetrics = {
+  /** `route` is undefined if no route matched. */
+  recordResponse: (request: { method: string; route: string | undefined; status: number; seconds: number }) => void;
+};
+
 export type Services = {
   settings: HttpSettings;
   naming: Naming;
@@ -60,225 +58,3 @@ export type Services = {
   /** Returns why the database is unavailable, if the error says so. */
   whyUnavailable: (error: unknown) => string | undefined;
 };
-
-export function rawQueryOf(request: FastifyRequest): string {
-  const at = request.url.indexOf('?');
-  return at === -1 ? '' : request.url.slice(at + 1);
-}
-
-/** Returns the query; repeated parameters stay repeated. */
-export function queryOf(request: FastifyRequest): URLSearchParams {
-  return new URLSearchParams(rawQueryOf(request));
-}
-
-/** Returns how often a header was sent; the name in lower case. `headersDistinct` would cost 2 µs per request instead of 0.2. */
-export function timesSent({ rawHeaders }: FastifyRequest['raw'], name: string): number {
-  let count = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const sent = rawHeaders[at];
-    if (sent?.length === name.length && sent.toLowerCase() === name) count += 1;
-  }
-  return count;
-}
-
-/** Returns the headers that were sent once, by lower-case name. */
-export function headersOf(request: FastifyRequest): Record<string, string | undefined> {
-  const headers: Record<string, string | undefined> = {};
-  for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
-  return headers;
-}
-
-/** The scheme and host of a request target in absolute form (RFC 9112 §3.2.2). */
-const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
-
-/** Returns the requested path; the root if the target has none, such as `?x` or `#x`. */
-export function pathOf({ url }: FastifyRequest): string {
-  const path = url.replace(ORIGIN, '').split(/[?#]/, 1)[0] ?? '';
-  return path.startsWith('/') ? path : `/${path}`;
-}
-
-/** Converts a thrown value to a Problem and logs it under `logref`: once, where it is handled. */
-export function reportProblem(
-  services: Services,
-  request: FastifyRequest,
-  thrown: unknown,
-): { problem: Problem; logref: string } {
-  const problem = toProblem(thrown, services.whyUnavailable);
-  const logref = newLogref();
-  const line = {
-    logref,
-    status: problem.status,
-    method: request.method,
-    path: addressForLog(request),
-    err: problem.cause,
-  };
-  if (problem.status >= 500) services.log.error(line, problem.message);
-  else services.log.debug(line, problem.message);
-  return { problem, logref };
-}
-
-/** Returns path and query, for a redirect to another host or after signing in. */
-export function pathAndQueryOf(request: FastifyRequest): string {
-  const query = rawQueryOf(request);
-  return query === '' ? pathOf(request) : `${pathOf(request)}?${query}`;
-}
-
-/** Returns the public address of the requested path. */
-export function addressOf(request: FastifyRequest, { naming }: Services): string {
-  return new URL(pathOf(request), naming.baseUrl).href;
-}
-
-// The addresses of the routes, and a 405 to the methods that none of them serves.
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Whether scripts of any origin may read responses of this route. */
-    cors?: boolean;
-  }
-}
-
-export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
-
-/** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
-export function methodNotAllowed({ method }: FastifyRequest, allow: string): Problem {
-  const message = `${method} is not possible here; allowed: ${allow}`;
-  return new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
-}
-
-/** What an address serves; `alsoServed` is not listed in `Allow`. `errorHandler` replaces the common error format. */
-type Served = {
-  path: string;
-  allow: string;
-  alsoServed?: readonly string[];
-  cors: boolean;
-  errorHandler?: ErrorHandler;
-};
-
-const methodsOf = ({ allow, alsoServed = [] }: Served): string[] => [...allow.split(', '), ...alsoServed];
-
-/** How addresses are matched with the paths of routes. */
-export const ROUTER = { ignoreTrailingSlash: false, maxParamLength: 128 } as const;
-
-/** Whether the segments of a general path match all addresses of the other path, too. */
-const covers = (general: readonly string[], exact: readonly string[]): boolean =>
-  general.length === exact.length && general.every((segment, at) => segment === exact[at] || segment.startsWith(':'));
-
-/** The addresses of requests that reached no route, because none serves their method. */
-const unserved = new WeakMap<FastifyRequest, { served: Served; params: Params }>();
-
-/**
- * The addresses of all routes, for a 405 with `Allow` to every other method: one lookup for a request that reached no route. A route
- * for each of the 35 methods that Node reads took 39 ms of each start and 8 MiB.
- */
-export function createAddresses() {
-  const router = findMyWay(ROUTER);
-  const all: { served: Served; segments: readonly string[] }[] = [];
-  return {
-    add: (served: Served): void => {
-      all.push({ served, segments: served.path.split('/') });
-      router.on('GET', served.path, () => undefined, served);
-    },
-    /** Throws a 405 if the address of a request that reached no route serves other methods. */
-    refuseUnserved: (request: FastifyRequest, reply: FastifyReply): void => {
-      const found = router.find('GET', pathOf(request));
-      const served = found?.store as Served | undefined;
-      if (!found || !served) return;
-      unserved.set(request, { served, params: found.params as Params });
-      if (served.cors) reply.headers(corsHeaders);
-      throw methodNotAllowed(request, served.allow);
-    },
-    /** Refuses methods that only a more general path serves, which would get the request: `POST /stores/1/events/2`. */
-    refuseShadowed: (app: FastifyInstance): void => {
-      for (const { served, segments } of all) {
-        const { path, allow, cors, errorHandler } = served;
-        const covering = all.filter((other) => covers(other.segments, segments));
-        const methods = new Set(covering.flatMap((other) => methodsOf(other.served)));
-        const method = [...methods].filter((name) => !methodsOf(served).includes(name));
-        if (method.length === 0) continue;
-        app.route({
-          method,
-          url: path,
-          config: { cors },
-          ...(errorHandler && { errorHandler }),
-          onRequest: async (request) => {
-            throw methodNotAllowed(request, allow);
-          },
-          handler: async () => undefined,
-        });
-      }
-    },
-  };
-}
-
-export type Addresses = ReturnType<typeof createAddresses>;
-
-/** Returns what sends an error to a request that reached no route, if its address has a format of its own. */
-export function errorHandlerOf(request: FastifyRequest): ErrorHandler | undefined {
-  return unserved.get(request)?.served.errorHandler;
-}
-
-/** Returns the path of the route with its parameters, also of a request with a method that the route does not serve. */
-function routeOf(request: FastifyRequest): { path: string | undefined; params: Params } {
-  const address = unserved.get(request);
-  if (address) return { path: address.served.path, params: address.params };
-  return { path: request.routeOptions.url, params: request.params as Params };
-}
-
-/**
- * Returns the address for the log: the route with its ids. Everything else is omitted, because it may be a misplaced
- * token.
- */
-function addressForLog(request: FastifyRequest): string | undefined {
-  const { path, params } = routeOf(request);
-  return path?.replaceAll(/:(\w+)/g, (parameter, name: string) => {
-    const value = params[name] ?? '';
-    return /^[0-9]{1,16}$/.test(value) ? value : parameter;
-  });
-}
-
-// Counts requests by route, never by address: addresses contain ids and misplaced secrets.
-
-const BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
-const KNOWN_METHODS: ReadonlySet<string> = new Set([...METHODS, 'HEAD', 'OPTIONS']);
-
-export type RequestMetrics = {
-  /** `route` is undefined if no route matched. */
-  recordResponse: (request: { method: string; route: string | undefined; status: number; seconds: number }) => void;
-};
-
-/** Creates the metrics. Routes, methods and statuses are few, so the number of series is bounded. */
-export function createRequestMetrics(registry: Registry): RequestMetrics {
-  const registers = [registry];
-  const recordResponse = new Counter({
-    name: 'halcyon_http_requests_total',
-    help: 'Requests by method, route and status',
-    labelNames: ['method', 'route', 'status'],
-    registers,
-  });
-  const seconds = new Histogram({
-    name: 'halcyon_http_request_duration_seconds',
-    help: 'Time from the arrival of a request to the end of its response',
-    labelNames: ['method', 'route'],
-    buckets: BUCKETS_SECONDS,
-    registers,
-  });
-  return {
-    recordResponse: (request) => {
-      const method = KNOWN_METHODS.has(request.method) ? request.method : 'other';
-      const route = request.route ?? 'none';
-      recordResponse.inc({ method, route, status: request.status });
-      seconds.observe({ method, route }, request.seconds);
-    },
-  };
-}
-
-export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): void {
-  app.addHook('onResponse', async (request, reply) => {
-    metrics.recordResponse({
-      method: request.method,
-      route: routeOf(request).path,
-      status: reply.statusCode,
-      seconds: reply.elapsedTime / 1_000,
-    });
-  });
-}

@@ -12,7 +12,8 @@ import {
   createRecoveryMetrics,
   type RecoveryMetrics,
 } from '#events/event-metrics.ts';
-import { createRequestMetrics, type RequestMetrics } from '#http/services.ts';
+import { createRequestMetrics } from '#http/requests.ts';
+import type { RequestMetrics } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';

@@ -68,34 +68,38 @@ export async function assertGolden(name: string, text: string, comparable: Compa
 
 const HEADING = /^=== (.*)\n/m;
 
-/** Golden files with several parts, each below a line `=== part`. A file that is rewritten gets only the parts of this run. */
+/** Golden files with several parts, each below a line `=== part`. */
 export function openGoldenParts(comparable: Comparable = (same) => same) {
   const files = new Map<string, Map<string, string>>();
+  const compared = new Set<string>();
   const partsOf = async (file: string): Promise<Map<string, string>> => {
     const known = files.get(file);
     if (known !== undefined) return known;
-    const [, ...pieces] = isUpdate ? [] : (await readFile(file, 'utf8')).split(HEADING);
+    const [, ...pieces] = (await readFile(file, 'utf8').catch(() => '')).split(HEADING);
     const parts = new Map<string, string>();
     for (let at = 0; at + 1 < pieces.length; at += 2) parts.set(pieces[at] ?? '', pieces[at + 1] ?? '');
     files.set(file, parts);
     return parts;
   };
-  const compared = new Set<string>();
+  const write = (file: string, parts: ReadonlyMap<string, string>): Promise<void> =>
+    writeFile(file, [...parts].map(([heading, body]) => `=== ${heading}\n${body}`).join(''));
   return {
     assertPart: async (name: string, part: string, text: string): Promise<void> => {
       const file = join(FOLDER, `${name}.golden`);
       const parts = await partsOf(file);
       compared.add(`${file} ${part}`);
-      if (isUpdate) {
-        parts.set(part, text);
-        await writeFile(file, [...parts].map(([heading, body]) => `=== ${heading}\n${body}`).join(''));
-      }
-      assertReviewed(file, { actual: comparable(text), expected: comparable(parts.get(part) ?? '') });
+      if (isUpdate) await write(file, parts.set(part, text));
+      const expected = parts.get(part) ?? assert.fail(`${file} has no part ${part}; UPDATE_GOLDEN=1 adds it`);
+      assertReviewed(file, { actual: comparable(text), expected: comparable(expected) });
     },
-    /** Returns the parts that nothing was compared with. */
-    unused: (): string[] =>
-      [...files]
-        .flatMap(([file, parts]) => [...parts.keys()].map((part) => `${file} ${part}`))
-        .filter((one) => !compared.has(one)),
+    /** Fails if a file has a part that nothing was compared with; `UPDATE_GOLDEN=1` removes it. */
+    assertAllCompared: async (): Promise<void> => {
+      for (const [file, parts] of files) {
+        const unused = [...parts.keys()].filter((part) => !compared.has(`${file} ${part}`));
+        if (!isUpdate) assert.deepEqual(unused, [], file);
+        for (const part of unused) parts.delete(part);
+        if (unused.length > 0) await write(file, parts);
+      }
+    },
   };
 }

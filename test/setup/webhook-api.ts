@@ -18,7 +18,7 @@ import { createPreview } from '#delivery/attempt/preview.ts';
 import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency.ts';
-import { createRequestMetrics } from '#http/services.ts';
+import { createRequestMetrics } from '#http/requests.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
 import { html } from '#hypermedia/markup.ts';

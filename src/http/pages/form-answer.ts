@@ -14,7 +14,8 @@ import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
-import { addressOf, type Services, methodNotAllowed, pathOf } from '../services.ts';
+import { type Services } from '../services.ts';
+import { addressOf, methodNotAllowed, pathOf } from '../requests.ts';
 
 export type PostedForm = {
   request: FastifyRequest;

@@ -1,7 +1,8 @@
 /** Checks that requests for pages and their forms come from our own pages, on the host that serves them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#core/problem.ts';
-import { pathAndQueryOf, type HttpSettings } from '../services.ts';
+import { type HttpSettings } from '../services.ts';
+import { pathAndQueryOf } from '../requests.ts';
 
 /**
  * Returns whether a request was sent by one of our own pages, according to `Sec-Fetch-Site`, else `Origin`. A request
