@@ -5,7 +5,6 @@ import type { Servers } from './servers.ts';
 import { decoderOf, type Command, type Rows } from './statement.ts';
 import { isUnavailable } from './unavailable.ts';
 
-const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
 
 /** The connection was lost or could not be opened; `isUnavailable` returns true for it. */
@@ -63,12 +62,13 @@ export class PostgresError extends Error {
 }
 
 /**
- * `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
+ * `connectMs`: how long a server may take to accept a connection. `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
  * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost. `onRefused`: called
  * when the server refuses further connections to a pool that works with those that are open.
  */
 export type ConnectionSettings = Servers & {
   session: Pick<ClientConfig, 'application_name' | 'options'>;
+  connectMs: number;
   setUp: string | undefined;
   isShared: boolean;
   silenceMs: number | undefined;
@@ -82,14 +82,14 @@ type Cancellable = { processID: number; secretKey: number };
 /** A CancelRequest is its own connection (PostgreSQL, "Canceling Requests in Progress"). */
 const CANCEL_REQUEST_CODE = 80_877_102;
 
-function cancel(client: Client): void {
+function cancel(client: Client, limitMs: number): void {
   const { processID, secretKey } = client as Client & Cancellable;
   const message = Buffer.alloc(16);
   for (const [at, word] of [16, CANCEL_REQUEST_CODE, processID, secretKey].entries())
     message.writeInt32BE(word, 4 * at);
   const { host, port } = client;
   const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
-  socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy());
+  socket.setTimeout(limitMs, () => socket.destroy());
   // The server that does not respond may not be there.
   socket.on('error', () => {});
   socket.end(message);
@@ -130,7 +130,7 @@ export class Connection {
     this.#socket.setTimeout(settings.silenceMs).on('timeout', () => {
       if (this.#running === 0) return;
       // A slow statement must not run beside its repetition.
-      cancel(this.client);
+      cancel(this.client, settings.connectMs);
       this.destroy(new ConnectionError('CONNECTION_CLOSED', `no response within ${settings.silenceMs} ms`));
     });
   }
@@ -199,10 +199,9 @@ export class Connection {
   }
 
   async #connect(signal: AbortSignal | undefined): Promise<void> {
-    const { setUp, mustWrite } = this.#settings;
+    const { setUp, mustWrite, connectMs } = this.#settings;
     const giveUp = (code: string, message: string) => () => this.destroy(new ConnectionError(code, message));
-    const onLate = giveUp('CONNECT_TIMEOUT', `no connection within ${CONNECT_TIMEOUT_MS / 1_000} s`);
-    const timer = setTimeout(onLate, CONNECT_TIMEOUT_MS);
+    const timer = setTimeout(giveUp('CONNECT_TIMEOUT', `no connection within ${connectMs / 1_000} s`), connectMs);
     const onAbort = giveUp('CONNECTION_DESTROYED', 'the pool was closed');
     signal?.addEventListener('abort', onAbort);
     try {

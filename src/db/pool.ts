@@ -50,13 +50,14 @@ export class UnusableError extends DatabaseError {
   }
 }
 
+const CONNECT_MS = 10_000;
 /** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
 /**
  * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
  * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
- * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
- * error for which `isUnavailable` returns true. It may have been executed.
+ * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement is cancelled and rejects
+ * with an error for which `isUnavailable` returns true. It may have been executed. The next statement opens another connection.
  * `onQuery` counts statements for the benches. `onRefused`: the server refuses further connections; statements wait for the open ones.
  */
 export function openPool(
@@ -77,6 +78,7 @@ export function openPool(
   return createPool(connections, {
     ...servers,
     session: { application_name, ...(text !== '' && { options: text }) },
+    connectMs: CONNECT_MS,
     setUp,
     isShared,
     silenceMs,
@@ -197,9 +199,13 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
   }
 }
 
-/** Returns a separate pool to the server of `sql`, with the same options. `onClosed` is called when one of its connections has closed. */
-export function openSeparatePool(sql: Sql, connections: number, onClosed?: () => void): Sql {
-  return createPool(connections, sql[POOL].settings, onClosed);
+/**
+ * Returns a pool of one connection to the server of `sql`, for statements that must not wait for a pool: a worker whose heartbeat is late
+ * loses its shards. `silenceMs`: as in `openPool`, and also the limit of connecting. `onClosed` is called when the connection was lost.
+ */
+export function openDedicated(sql: Sql, silenceMs: number, onClosed?: () => void): Sql {
+  const { settings } = sql[POOL];
+  return createPool(1, { ...settings, silenceMs, connectMs: Math.min(CONNECT_MS, silenceMs) }, onClosed);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */
@@ -213,8 +219,8 @@ export function serversOf(sql: Sql): { host: string; port: number }[] {
 }
 
 /**
- * Rejects statements at once with an error for which `isUnavailable` returns true, until `resume`. Separate pools and connections are
- * not suspended.
+ * Rejects statements at once with an error for which `isUnavailable` returns true, until `resume`. Dedicated connections are not
+ * suspended.
  */
 export function suspend(sql: Sql, reason: string): void {
   sql[POOL].suspend(reason);

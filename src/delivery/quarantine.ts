@@ -95,16 +95,14 @@ export class CrashCounts {
   }
 
   /** Resets the crash count of shards that this worker has owned for an hour. */
-  async resetStable(run: (query: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
+  async resetStable(sql: Queryable): Promise<void> {
     const beforeMs = this.#clock.monotonicMs() - STABLE_AFTER_MS;
     const stable = [...this.#byShard].filter(([, { crashCount, sinceMs }]) => crashCount > 0 && sinceMs < beforeMs);
     if (stable.length === 0) return;
-    await run((sql) =>
-      resetCrashCounts(
-        sql,
-        this.#worker,
-        stable.map(([shard]) => shard),
-      ),
+    await resetCrashCounts(
+      sql,
+      this.#worker,
+      stable.map(([shard]) => shard),
     );
     for (const [, entry] of stable) entry.crashCount = 0;
   }
