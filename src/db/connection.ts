@@ -1,11 +1,14 @@
 /** One connection to PostgreSQL: statements and their errors, silence, and its loss. */
 import { connect, Socket } from 'node:net';
-import { Client, DatabaseError as ServerError, type ClientConfig, type QueryResult } from 'pg';
+import { Client, DatabaseError as PostgresError, type ClientConfig, type QueryResult } from 'pg';
 import type { Servers } from './servers.ts';
 import { decoderOf, type Command, type Rows } from './statement.ts';
 import { isUnavailable } from './unavailable.ts';
 
 const KEEP_ALIVE_MS = 60_000;
+
+/** PostgreSQL rejected a statement; `code` is the SQLSTATE. */
+export { PostgresError };
 
 /** The connection was lost or could not be opened; `isUnavailable` returns true for it. */
 export class ConnectionError extends Error {
@@ -25,40 +28,9 @@ export class ConnectionError extends Error {
 const STALE: ReadonlySet<string | undefined> = new Set(['RevalidateCachedQuery', 'FetchPreparedStatement']);
 const FATAL: ReadonlySet<string | undefined> = new Set(['FATAL', 'PANIC']);
 
-/** PostgreSQL rejected a statement. */
-export class PostgresError extends Error {
-  override readonly name = 'PostgresError';
-  /** The SQLSTATE. */
-  readonly code: string | undefined;
-  readonly severity: string | undefined;
-  readonly routine: string | undefined;
-  readonly detail: string | undefined;
-  readonly hint: string | undefined;
-  readonly where: string | undefined;
-  readonly schema_name: string | undefined;
-  readonly table_name: string | undefined;
-  readonly column_name: string | undefined;
-  readonly constraint_name: string | undefined;
-
-  constructor(error: ServerError, origin?: Command['origin']) {
-    super(error.message);
-    if (origin !== undefined) this.stack = `${this.name}: ${this.message}${origin.stack.replace(/^.*/, '')}`;
-    this.code = error.code;
-    this.severity = error.severity;
-    this.routine = error.routine;
-    this.detail = error.detail;
-    this.hint = error.hint;
-    this.where = error.where;
-    this.schema_name = error.schema;
-    this.table_name = error.table;
-    this.column_name = error.column;
-    this.constraint_name = error.constraint;
-  }
-
-  /** Returns whether the statement can be repeated, on a connection that has not prepared it. */
-  get isStale(): boolean {
-    return STALE.has(this.routine);
-  }
+/** Returns whether the statement can be repeated, on a connection that has not prepared it. */
+export function isStale(error: unknown): boolean {
+  return error instanceof PostgresError && STALE.has(error.routine);
 }
 
 /**
@@ -231,9 +203,12 @@ export class Connection {
 
   /** Returns an error that the callers know: those of the driver for a lost connection have no code. */
   #errorOf(error: Error, origin?: Command['origin']): Error {
-    if (error instanceof ServerError) {
-      if (FATAL.has(error.severity) || STALE.has(error.routine)) this.destroy(error);
-      return new PostgresError(error, origin);
+    if (error instanceof PostgresError) {
+      if (FATAL.has(error.severity) || isStale(error)) this.destroy(error);
+      // Under this name, the log omits the values that the error quotes.
+      const named = Object.assign(error, { name: 'PostgresError' });
+      if (origin !== undefined) named.stack = `${named.name}: ${named.message}${origin.stack.replace(/^.*/, '')}`;
+      return named;
     }
     if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
     // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.

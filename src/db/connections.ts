@@ -2,7 +2,7 @@
  * The connections of a pool. `Pool` of the driver (pg-pool 3.14) leaves callers pending after its end, applies the connect time-out to
  * callers that wait for a busy pool, and cannot close connections that are in use.
  */
-import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
+import { Connection, ConnectionError, isStale, PostgresError, type ConnectionSettings } from './connection.ts';
 import { isDiskFull } from './unavailable.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
@@ -196,8 +196,6 @@ const TOGETHER_MAX = 32;
 
 type Result = Promise<Rows<readonly unknown[]>>;
 type Waiting = { command: Command; resolve: (rows: Result) => void; reject: (error: unknown) => void };
-
-const isStale = (error: unknown): boolean => (error as Partial<PostgresError>).isStale === true;
 
 /**
  * Returns a tag for short reads. `again` executes a read whose connection has lost its prepared statements. A write to a server

@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Log } from '#core/log.ts';
 import { isReachable, type Account } from './binaries.ts';
-import { DatabaseError, UnusableError } from './pool.ts';
+import { DatabaseError } from './pool.ts';
+import { UnusableError } from './usable.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 

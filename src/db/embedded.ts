@@ -21,7 +21,8 @@ import type { Log } from '#core/log.ts';
 import { findPackage, usableBinaries, type Account, isReachable } from './binaries.ts';
 import { openCluster, OWNER } from './cluster.ts';
 import { openHome, hasCode, unreadable, unwritable, newSystemHome, type Home } from './data-folder.ts';
-import { openPool, type DatabaseAddress, type Sql, DatabaseError, UnusableError } from './pool.ts';
+import { openPool, type DatabaseAddress, type Sql, DatabaseError } from './pool.ts';
+import { UnusableError } from './usable.ts';
 import { readPidFile, startPostmaster, type Postmaster } from './postmaster.ts';
 import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 

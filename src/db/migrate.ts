@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DatabaseError, UnusableError, type Queryable, type Sql } from './pool.ts';
-import { checkDatabaseText } from './usable.ts';
+import { DatabaseError, type Queryable, type Sql } from './pool.ts';
+import { codeOf } from './unavailable.ts';
+import { checkDatabaseText, UnusableError } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
@@ -163,7 +164,7 @@ async function isApplied(sql: Queryable, { version, name, hash, run }: Step, loc
   } catch (error) {
     // Fails only if the connection is lost, and the transaction with it; the first error is the one to report.
     await sql`rollback`.catch(() => {});
-    if (LOCKED.has((error as { code?: unknown }).code)) return false;
+    if (LOCKED.has(codeOf(error))) return false;
     if (error instanceof DatabaseError) throw error;
     throw new DatabaseError(`The migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,

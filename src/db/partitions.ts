@@ -2,8 +2,9 @@
 import { SHARDS, dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { countDays, deleteDayCounts } from './day-counts.ts';
-import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
+import { createNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
+import { isLockTimeout } from './unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
@@ -14,23 +15,6 @@ export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
 const LOCK = 7_209_002;
 /** Short, because a waiting lock request blocks all later ones; the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
-const LOCK_NOT_AVAILABLE = '55P03';
-const CHECK_VIOLATION = '23514';
-
-const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException | null)?.code;
-
-/** Returns whether a lock was not available in time, for example because of a dump or an `analyze`. */
-function isLockUnavailable(error: unknown): boolean {
-  return codeOf(error) === LOCK_NOT_AVAILABLE;
-}
-
-/** Returns whether the day of a row or id has no partition: the clock is days off, or no maintenance has succeeded for days. */
-export function isWithoutPartition(error: unknown): boolean {
-  return (
-    isWithoutNumbers(error) ||
-    (codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation'))
-  );
-}
 
 /** Returns the oldest day with a pending delivery: when it ends, it is written to the partitions of its day. */
 async function oldestPendingDay(sql: Queryable): Promise<number> {
@@ -94,7 +78,7 @@ async function drop(sql: Queryable, { parent, name, day, state }: Partition): Pr
     return true;
   } catch (error) {
     // A long transaction blocks this: the next run continues from this state.
-    if (isLockUnavailable(error)) return false;
+    if (isLockTimeout(error)) return false;
     throw error;
   }
 }
@@ -214,7 +198,7 @@ export async function keepPartitions(deps: {
     schedule(PARTITION_CHECK_MS);
   } catch (error) {
     // Partitions exist for days ahead, except at the first start, when no other session holds locks.
-    if (!isLockUnavailable(error)) throw error;
+    if (!isLockTimeout(error)) throw error;
     failed(error);
   }
   const stop = async (): Promise<void> => {

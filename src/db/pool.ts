@@ -1,8 +1,7 @@
-/** Connection pools, transactions and the check of the PostgreSQL server. */
-import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
+/** Connection pools and transactions. */
+import { Connection, ConnectionError, isStale, PostgresError, type ConnectionSettings } from './connection.ts';
 import { Connections, createReads, type PoolUse } from './connections.ts';
-import { remedyOf } from './unavailable.ts';
-import { DatabaseError, endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
+import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
@@ -38,21 +37,7 @@ export interface Sql extends Queryable {
   readonly [POOL]: Connections;
 }
 
-/** A `DatabaseError` with problem and remedy as separate members. */
-export class UnusableError extends DatabaseError {
-  readonly problem: string;
-  readonly remedy: string;
-
-  constructor(problem: string, remedy: string, cause: unknown) {
-    super(`${problem}. ${remedy}`, { cause });
-    this.problem = problem;
-    this.remedy = remedy;
-  }
-}
-
 const CONNECT_MS = 10_000;
-/** The oldest PostgreSQL version that supports all statements. */
-const OLDEST_MAJOR = 15;
 /**
  * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
  * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
@@ -93,7 +78,7 @@ async function execute(pool: Connections, command: Command): Promise<Rows<readon
     try {
       return await pool.run((connection) => connection.query(command));
     } catch (error) {
-      if (!(error instanceof PostgresError && error.isStale)) throw error;
+      if (!isStale(error)) throw error;
     }
   }
 }
@@ -252,25 +237,4 @@ export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> 
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
-}
-
-/**
- * Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or
- * newer.
- */
-export async function checkServer(sql: Sql): Promise<number> {
-  const rows = await sql<{ version: string; number: number }[]>`
-    select current_setting('server_version') as version, current_setting('server_version_num')::int as number
-  `.catch((error: unknown) => {
-    const reason =
-      error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
-    throw new UnusableError(`PostgreSQL cannot be used: ${reason}`, remedyOf(error), error);
-  });
-  const [server] = rows;
-  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return server.number;
-  throw new UnusableError(
-    `PostgreSQL is version ${server?.version}`,
-    `Halcyon needs ${OLDEST_MAJOR} or newer`,
-    undefined,
-  );
 }

@@ -1,6 +1,7 @@
 /** Logical replication of the rows of some shards to another database, and the triggers that refuse their changes in the source. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, transaction, type Queryable, type Sql, type Tx } from './pool.ts';
+import { codeOf } from './unavailable.ts';
 
 type Range = { first: number; last: number };
 /** `name`: that of the publication, the slot and the subscription. */
@@ -40,7 +41,7 @@ export async function withShortLocks<T>(
         return body(tx);
       });
     } catch (error) {
-      if (!LOCKED.has((error as NodeJS.ErrnoException).code)) throw error;
+      if (!LOCKED.has(codeOf(error))) throw error;
       if (performance.now() - since > patienceMs)
         throw new LockedError(
           `${what} was not possible for ${Math.round(patienceMs / 1_000)} s, because other transactions kept rows or tables locked: find them in pg_stat_activity (the smallest xact_start), end them, then run this again`,

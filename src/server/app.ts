@@ -3,7 +3,7 @@ import { platform } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Sql } from '#db/pool.ts';
-import { whyUnavailable } from '#db/why-unavailable.ts';
+import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
 import { createRateLimit, type TakenChannel } from '#http/caller.ts';
