@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { LOCKS, underLock } from './advisory-lock.ts';
 import { DatabaseError, type Queryable, type Sql } from './pool.ts';
 import { codeOf } from './unavailable.ts';
 import { checkDatabaseText, UnusableError } from './usable.ts';
@@ -14,9 +15,6 @@ type Step = Applied & { run: (sql: Queryable) => Promise<unknown> };
 
 /** The folder of the migrations of this version. */
 export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
-
-/** An arbitrary advisory lock number, different from that of `partitions.ts`. */
-const LOCK = 7_209_001;
 
 /**
  * How long a statement of a migration waits for a lock; each attempt waits twice as long as the one before, up to the maximum. That
@@ -198,10 +196,7 @@ export async function migrate(
   patienceMs = PATIENCE_MS,
 ): Promise<{ applied: string[] }> {
   const migrations = await migrationsIn(folder);
-  // The session lock is acquired and released on one connection and outlives the transactions.
-  const connection = await sql.reserve();
-  try {
-    await connection`select pg_advisory_lock(${LOCK})`;
+  return underLock(sql, LOCKS.migrations, async (connection) => {
     await checkDatabaseText(connection);
     await requireFree(connection, migrations);
     await connection`
@@ -219,11 +214,7 @@ export async function migrate(
       await apply(connection, step, patienceMs);
     }
     return { applied: missing.map(({ name }) => name) };
-  } finally {
-    // Fails only if the connection is lost, and the lock with it.
-    await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
-    connection.release();
-  }
+  });
 }
 
 // Describes the schema of a database as text: for migrations/schema.sql, and to compare a database with that of a migration.

@@ -1,5 +1,6 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
 import { SHARDS, dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { LOCKS, underLock } from './advisory-lock.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { countDays, deleteDayCounts } from './day-counts.ts';
 import { createNumbers, newestNumberedDay } from './numbers.ts';
@@ -11,8 +12,6 @@ import type { Log } from '#core/log.ts';
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
-/** The advisory lock of maintenance, different from that of `migrate.ts`. */
-const LOCK = 7_209_002;
 /** Short, because a waiting lock request blocks all later ones; the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
 
@@ -89,7 +88,7 @@ async function drop(sql: Queryable, { parent, name, day, state }: Partition): Pr
  */
 export async function createMissing(sql: Queryable, today: number, daysAhead = 0): Promise<string[]> {
   const run = async (tx: Queryable): Promise<string[]> => {
-    await tx`select pg_advisory_xact_lock(${LOCK})`;
+    await tx`select pg_advisory_xact_lock(${LOCKS.partitions})`;
     await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
     // Reads the partitions under the lock: another process may have created them.
     const missing = missingOf(await partitionsOf(tx), today, daysAhead);
@@ -116,27 +115,24 @@ async function firstKeptDay(sql: Queryable, today: number, retentionDays: number
   return Math.min(Math.min(today, dayOf(databaseTime), newest) - retentionDays, await oldestPendingDay(sql));
 }
 
-async function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {
-  const connection = await direct.reserve();
-  try {
-    await connection`select pg_advisory_lock(${LOCK})`;
-    await connection`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
-    const dropped: string[] = [];
-    const old = olderThan(await partitionsOf(connection), await firstKeptDay(connection, today, retentionDays));
-    const blocked = new Set<string>();
-    for (const partition of old) {
-      if (blocked.has(partition.parent)) continue;
-      if (await drop(connection, partition)) dropped.push(partition.name);
-      // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
-      else blocked.add(partition.parent);
+function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {
+  return underLock(direct, LOCKS.partitions, async (on) => {
+    await on`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
+    try {
+      const dropped: string[] = [];
+      const blocked = new Set<string>();
+      for (const partition of olderThan(await partitionsOf(on), await firstKeptDay(on, today, retentionDays))) {
+        if (blocked.has(partition.parent)) continue;
+        if (await drop(on, partition)) dropped.push(partition.name);
+        // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
+        else blocked.add(partition.parent);
+      }
+      return dropped;
+    } finally {
+      // Fails only if the connection is lost, and the setting with it.
+      await on`reset lock_timeout`.catch(() => {});
     }
-    return dropped;
-  } finally {
-    // These fail only if the connection is lost, and lock and setting with it.
-    await connection`reset lock_timeout`.catch(() => {});
-    await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
-    connection.release();
-  }
+  });
 }
 
 /**

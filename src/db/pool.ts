@@ -1,6 +1,7 @@
 /** Connection pools and transactions. */
 import { Connection, ConnectionError, isStale, PostgresError, type ConnectionSettings } from './connection.ts';
-import { Connections, createReads, type PoolUse } from './connections.ts';
+import { createReads } from './batch.ts';
+import { Connections, type PoolUse } from './connections.ts';
 import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 

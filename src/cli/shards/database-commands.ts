@@ -5,7 +5,7 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
-import { withAdvisoryLock } from '#db/advisory-lock.ts';
+import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import { readIdentity, readVersion } from '#shards/map-sql.ts';
 import { HOME, shardsIn, type ShardMap } from '#shards/map.ts';
 import type { Place } from '#shards/move/move.ts';
@@ -18,8 +18,6 @@ import { openInstallation, type Installation } from '../installation.ts';
 import { warnIfLate } from '../late.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** Differs from those of `db/` and `server/`. */
-const LOCK = 7_209_006;
 const CONNECTIONS = 2;
 
 /** A database that may be new: `prepare` applies the migrations, and checks its key. */
@@ -133,7 +131,7 @@ export async function withDatabases(terminal: Terminal, run: (databases: Databas
             throw new UserError('The map of shards has changed since this command began: run it again');
           await work();
         };
-        if (!(await withAdvisoryLock(home, LOCK, workOnMap)))
+        if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
           throw new UserError('Another halcyon shards command is running: wait until it has ended');
       },
     });

@@ -1,4 +1,5 @@
 /** The statements of moves of shards. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import type { Queryable } from '#db/pool.ts';
 import { deleteBatch } from '#db/purges.ts';
 import { assignShards } from '../map-sql.ts';
@@ -82,7 +83,7 @@ export async function refuseChanges(tx: Queryable, { id, shards }: Pick<Move, 'i
     )
     insert into moved_shard (shard, fence)
     select s.shard, coalesce(l.fence, 0) from unnest(${shards}::smallint[]) as s (shard) left join leases l on l.shard = s.shard`;
-  await tx`select pg_advisory_xact_lock(7209005, ${id})`;
+  await tx`select pg_advisory_xact_lock(${LOCKS.move}, ${id})`;
 }
 
 /** Allows changes again, and gives the source its leases back, under new fencing tokens. */
