@@ -6,7 +6,7 @@ import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './serve
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
-export type { Fragment, Queryable } from './statement.ts';
+export { oneOf, type Fragment, type Queryable } from './statement.ts';
 
 /** A transaction. Its statements are executed in the order in which they are awaited, without waiting for each other. */
 export interface Tx extends Queryable {

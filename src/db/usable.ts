@@ -1,5 +1,5 @@
 /** What a database needs to be used: a server that responds, its version, encoding, schema, sessions, collations and connections. */
-import type { Queryable, Sql } from './pool.ts';
+import { oneOf, type Queryable, type Sql } from './pool.ts';
 import { DatabaseError, OF_POOLED } from './servers.ts';
 import { codeOf } from './unavailable.ts';
 
@@ -65,6 +65,11 @@ export async function checkServer(sql: Sql): Promise<number> {
     `Halcyon needs ${OLDEST_MAJOR} or newer`,
     undefined,
   );
+}
+
+/** Returns whether the schema of a connection has a table; also for databases of older versions, and of other programs. */
+export async function hasTable(sql: Queryable, name: string): Promise<boolean> {
+  return (await oneOf(sql<{ isThere: boolean }[]>`select to_regclass(${name}) is not null as "isThere"`)).isThere;
 }
 
 /** Throws a `DatabaseError` unless the database stores any text, and there is a schema for the tables. */
@@ -141,10 +146,8 @@ export async function connectionsOfEach(
   processes: number,
   { wanted, others }: { wanted: number; others: number },
 ): Promise<number> {
-  const [row] = await sql<{ allowed: number }[]>`
-    select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`;
-  if (row === undefined) throw new Error('The database returned no limit of connections');
-  const { allowed } = row;
+  const { allowed } = await oneOf(sql<{ allowed: number }[]>`
+    select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`);
   const each = Math.min(wanted, Math.floor((allowed * SHARE) / processes) - others);
   if (each >= POOL_MIN) return each;
   throw new UnusableError(

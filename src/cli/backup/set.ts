@@ -10,8 +10,8 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DatabaseError, openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { checkServer } from '#db/usable.ts';
-import { addressBinding } from '#shards/adopt.ts';
+import { checkServer, hasTable } from '#db/usable.ts';
+import { openAddress } from '#shards/addresses.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { listMoves } from '#shards/move/move-sql.ts';
 import { formatShards, HOME, shardsOf, type MapDatabase, type ShardMap } from '#shards/map.ts';
@@ -19,7 +19,7 @@ import type { Config } from '#config/config.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump } from './dump.ts';
-import { endSnapshot, exportSnapshot, hasMapTables } from './set-sql.ts';
+import { endSnapshot, exportSnapshot } from './set-sql.ts';
 
 export const MANIFEST = 'manifest.json';
 
@@ -45,7 +45,8 @@ function openOne(address: DatabaseAddress): Sql {
 export async function findMap(address: DatabaseAddress): Promise<ShardMap | undefined> {
   const sql = openOne(address);
   try {
-    const map = (await hasMapTables(sql)) ? await readMap(sql) : undefined;
+    // A back-up may be made before an upgrade.
+    const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
     return map !== undefined && map.version > 0 ? map : undefined;
   } finally {
     await sql.end({ timeout: 1 });
@@ -54,11 +55,10 @@ export async function findMap(address: DatabaseAddress): Promise<ShardMap | unde
 
 function sourcesOf(map: ShardMap, home: DatabaseAddress, { secretKeys }: Config): Source[] {
   return map.databases.map((database) => {
-    if (database.id === HOME || database.address === null) return { ...database, from: home };
-    if (secretKeys === undefined)
+    if (database.address !== null && secretKeys === undefined)
       throw new UserError('Set HALCYON_SECRET_KEY: it opens the addresses of the databases');
-    const url = createSealer(...secretKeys).open(database.address, addressBinding(database.id));
-    return { ...database, from: { kind: 'url', url } };
+    const url = secretKeys && openAddress(createSealer(...secretKeys), database);
+    return { ...database, from: url === undefined ? home : { kind: 'url', url } };
   });
 }
 

@@ -53,9 +53,8 @@ export async function deleteOutboxOf(home: Queryable, database: number): Promise
 
 /** Returns whether a table has rows of the shards. */
 export async function hasRows(sql: Queryable, table: string, shards: readonly number[]): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from ${sql(table)} where shard = any(${shards}::smallint[])) as found`;
-  return row?.found === true;
+  const rows = await sql`select from ${sql(table)} where shard = any(${shards}::smallint[]) limit 1`;
+  return rows.length > 0;
 }
 
 /** Deletes at most `limit` rows of a shard from a table or partition, and returns their number. */
