@@ -62,6 +62,21 @@ test('a dedicated connection waits for no pool, and is replaced if it is silent 
   }
 });
 
+test('a dedicated connection is opened to the second host if the first accepts none', async () => {
+  const ends = cleanups();
+  const { address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const [gone, other] = [await startProxy(address, ends), await startProxy(address, ends)];
+  gone.vanish();
+  const hosts = `${new URL(gone.url).host},${new URL(other.url).host}`;
+  const url = gone.url.replace(new URL(gone.url).host, hosts);
+  const pool = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'test' });
+  ends.after(() => pool.end({ timeout: 0 }));
+  const sql = openDedicated(pool, SILENCE_MS);
+  ends.after(() => sql.end({ timeout: 0 }));
+  assert.ok(await pidOf(sql));
+});
+
 test('a silent connection is closed in the middle of a transaction, too', async () => {
   const { sql, proxy } = await open();
   const broken = transaction(sql, async (tx) => {
