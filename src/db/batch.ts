@@ -11,63 +11,46 @@ export type Batcher<In, Out> = {
   submit: (input: In) => Promise<Out>;
   /** Enqueues an input whose result `run` reports itself. */
   add: (input: In) => void;
-  /** Returns the size of the queued inputs in bytes. */
-  waitingBytes: () => number;
-  /** Resolves when the queue is empty, including inputs that are submitted meanwhile. */
-  idle: () => Promise<void>;
 };
 
-type Waiting<In, Out> = {
-  input: In;
-  rows: number;
-  bytes: number;
-  resolve: (value: Out) => void;
-  reject: (error: unknown) => void;
-};
-
-/** Returns how many entries from the head of the queue fit into the limits together, at least one. */
-function countFitting(
-  queue: readonly { rows: number; bytes: number }[],
-  limits: { maxRows: number; maxBytes: number },
-): number {
-  let [rows, bytes, count] = [0, 0, 0];
-  for (const waiting of queue) {
-    rows += waiting.rows;
-    bytes += waiting.bytes;
-    if (count > 0 && (rows > limits.maxRows || bytes > limits.maxBytes)) break;
-    count += 1;
-  }
-  return count;
-}
+type Waiting<In, Out> = { input: In; resolve: (value: Out) => void; reject: (error: unknown) => void };
 
 function ignore(): void {}
 
 /**
- * Returns a batcher that runs one batch at a time, in order of arrival, of at most `maxRows` and `maxBytes` (a larger input is a
+ * Returns a batcher that runs one batch at a time, in order of arrival, of at most `maxRows` inputs and `bytes.max` (a larger input is a
  * batch of its own). `run` returns one result per input. A failed batch is split in halves until the poison row fails alone;
  * if the database is unavailable, the whole batch rejects.
  */
-export function createBatcher<In, Out>(options: {
+export function createBatcher<In, Out>({
+  maxRows,
+  bytes,
+  run,
+}: {
   maxRows: number;
-  maxBytes: number;
-  sizeOf: (input: In) => { rows: number; bytes: number };
+  bytes?: { max: number; of: (input: In) => number };
   run: (inputs: readonly In[]) => Promise<readonly Out[]>;
 }): Batcher<In, Out> {
   const queue: Waiting<In, Out>[] = [];
-  let waitingBytes = 0;
-  let draining: Promise<void> | undefined;
+  let isDraining = false;
 
-  const nextBatch = (): Waiting<In, Out>[] => {
-    const batch = queue.splice(0, countFitting(queue, options));
-    for (const one of batch) waitingBytes -= one.bytes;
-    return batch;
+  /** Returns how many inputs from the head of the queue fit into the limits together, at least one. */
+  const countFitting = (): number => {
+    if (bytes === undefined) return maxRows;
+    let [size, count] = [0, 0];
+    for (const { input } of queue) {
+      size += bytes.of(input);
+      if (count === maxRows || (count > 0 && size > bytes.max)) break;
+      count += 1;
+    }
+    return count;
   };
 
   /** Runs a batch and settles its inputs; returns the error if the database is unavailable. */
   const runBatch = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
     const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
     try {
-      const results = await options.run(batch.map(({ input }) => input));
+      const results = await run(batch.map(({ input }) => input));
       if (results.length !== batch.length) throw new TypeError('A batch must return one result for each input');
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
     } catch (error) {
@@ -94,26 +77,24 @@ export function createBatcher<In, Out>(options: {
   const drain = async (): Promise<void> => {
     // Starts after the submitting code, so that inputs of the same tick share a batch.
     await Promise.resolve();
-    while (queue.length > 0) await runBatch(nextBatch());
-    draining = undefined;
+    while (queue.length > 0) await runBatch(queue.splice(0, countFitting()));
+    isDraining = false;
   };
 
   const enqueue = (one: Waiting<In, Out>): void => {
-    waitingBytes += one.bytes;
     queue.push(one);
-    draining ??= drain();
+    if (isDraining) return;
+    isDraining = true;
+    void drain();
   };
 
   return {
     submit: (input) => {
-      const { rows, bytes } = options.sizeOf(input);
       const { promise, resolve, reject } = Promise.withResolvers<Out>();
-      enqueue({ input, rows, bytes, resolve, reject });
+      enqueue({ input, resolve, reject });
       return promise;
     },
-    add: (input) => enqueue({ input, ...options.sizeOf(input), resolve: ignore, reject: ignore }),
-    waitingBytes: () => waitingBytes,
-    idle: async () => draining,
+    add: (input) => enqueue({ input, resolve: ignore, reject: ignore }),
   };
 }
 

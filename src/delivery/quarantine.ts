@@ -136,8 +136,6 @@ export class Quarantine {
     this.#work = work;
     this.#batcher = createBatcher<Marker, boolean>({
       maxRows: BATCH_ROWS,
-      maxBytes: Number.POSITIVE_INFINITY,
-      sizeOf: () => ({ rows: 1, bytes: 0 }),
       run: (markers) => this.#write(markers),
     });
   }
