@@ -55,13 +55,10 @@ test('no statement casts to an array of another type', () => {
   );
 });
 
-test('arrays work on every tag: in a transaction, in a savepoint, on a reserved connection', async () => {
+test('arrays work on every tag: in a transaction, on a reserved connection', async () => {
   const expected = { rows: [early, null], array: [early, null] };
   await transaction(sql, async (tx) => {
     assert.deepEqual(await roundTrip(tx, 'timestamptz', [early, null]), expected);
-    await tx.savepoint(async (inner) => {
-      assert.deepEqual(await roundTrip(inner, 'timestamptz', [early, null]), expected);
-    });
   });
   const reserved = await sql.reserve();
   assert.deepEqual(await roundTrip(reserved, 'timestamptz', [early, null]), expected);
@@ -122,12 +119,6 @@ test('a transaction in which a statement failed is undone, also if its caller ig
   });
   await assert.rejects(failing, { code: '22012' });
   assert.deepEqual([...(await sql`select n from undone`)], []);
-  const kept = transaction(sql, async (tx) => {
-    await tx`insert into undone values (2)`;
-    await tx.savepoint((inner) => inner`select 1 / 0`).catch(() => {});
-  });
-  await kept;
-  assert.deepEqual([...(await sql`select n from undone`)], [{ n: 2 }]);
 });
 
 test('a statement after the end of its transaction is rejected', async () => {

@@ -9,10 +9,7 @@ export { DatabaseError, type DatabaseAddress } from './servers.ts';
 export { oneOf, type Fragment, type Queryable } from './statement.ts';
 
 /** A transaction. Its statements are executed in the order in which they are awaited, without waiting for each other. */
-export interface Tx extends Queryable {
-  /** Runs `body` in a part of the transaction that is rolled back by itself. */
-  savepoint<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
-}
+export type Tx = Queryable;
 
 /** A connection that nothing else uses. */
 interface Reserved extends Queryable {
@@ -27,7 +24,6 @@ export interface Sql extends Queryable {
   begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
   reserve(): Promise<Reserved>;
-  notify(channel: string, payload: string): Promise<unknown>;
   /** Waits for all statements and closes the connections; after `timeout` seconds aborts statements and connections. */
   end(options?: { timeout: number }): Promise<void>;
   /**
@@ -105,10 +101,9 @@ function createPool(limit: number, settings: ConnectionSettings, onClosed?: () =
     };
     return Object.assign(reserved, { release });
   };
-  const notify = async (channel: string, payload: string) => tag`select pg_notify(${channel}, ${payload})`;
   const end = (options?: { timeout: number }) => pool.end(options && options.timeout * 1_000);
   const reads = createReads(pool, (command) => execute(pool, command));
-  return Object.assign(tag, { begin, reserve, notify, end, reads, [POOL]: pool });
+  return Object.assign(tag, { begin, reserve, end, reads, [POOL]: pool });
 }
 
 /** A statement was sent after its transaction or the reservation of its connection ended; another caller has the connection. */
@@ -123,15 +118,17 @@ type Body<T> = (tx: Tx) => T | Promise<T>;
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
 const FAILED_TRANSACTION = '25P02';
 
-/** Runs `body`; rejects with the first error of its statements, even if `body` ignores that. */
-async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () => boolean): Promise<T> {
+/**
+ * Runs `body` in a transaction. Rejects with the first error of its statements, even if `body` ignores that, and as soon as the connection
+ * is lost, even if `body` continues.
+ */
+async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
+  const { onLost } = connection;
   let isOver = false;
   let failure: unknown;
-  let savepoints = 0;
-  const isEnded = (): boolean => isOver || hasEnded();
-  const tag = createTag((command) => {
+  const tx = createTag((command) => {
     const run = async () => {
-      if (isEnded()) throw new EndedError('the transaction has ended');
+      if (isOver) throw new EndedError('the transaction has ended');
       return connection.query(command());
     };
     const rows = run();
@@ -139,31 +136,7 @@ async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () =>
     rows.catch((error: unknown) => (failure ??= error));
     return rows;
   });
-  const savepoint = async <S>(inner: Body<S>): Promise<S> => {
-    const name = tag(`s${(savepoints += 1)}`);
-    await tag`savepoint ${name}`;
-    try {
-      return await inScope(connection, inner, isEnded);
-    } catch (error) {
-      await tag`rollback to ${name}`;
-      throw error;
-    }
-  };
-  try {
-    const value = await body(Object.assign(tag, { savepoint }));
-    if (failure !== undefined) throw failure;
-    return value;
-  } catch (error) {
-    throw error instanceof PostgresError && error.code === FAILED_TRANSACTION ? (failure ?? error) : error;
-  } finally {
-    isOver = true;
-  }
-}
-
-/** Runs `body` in a transaction. Rejects as soon as the connection is lost, even if `body` continues. */
-async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
-  const { onLost } = connection;
-  let isOver = false;
+  const runBody = async (): Promise<T> => body(tx);
   try {
     await connection.query({ text: begin });
     const value = await new Promise<T>((resolve, reject) => {
@@ -171,15 +144,16 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
         onLost(error);
         reject(error);
       };
-      void inScope(connection, body, () => isOver).then(resolve, reject);
+      void runBody().then(resolve, reject);
     });
     isOver = true;
+    if (failure !== undefined) throw failure;
     await connection.query({ text: 'commit' });
     return value;
   } catch (error) {
     isOver = true;
     await connection.query({ text: 'rollback' }).catch((cause: Error) => connection.destroy(cause));
-    throw error;
+    throw error instanceof PostgresError && error.code === FAILED_TRANSACTION ? (failure ?? error) : error;
   } finally {
     connection.onLost = onLost;
   }
