@@ -10,6 +10,15 @@ const KEEP_ALIVE_MS = 60_000;
 /** PostgreSQL rejected a statement; `code` is the SQLSTATE. */
 export { PostgresError };
 
+/** Under this name, the log omits the values that the error quotes. */
+const NAME = 'PostgresError';
+
+/** Gives an error of the driver its name, and the stack of its statement. */
+function named(error: PostgresError, origin: Command['origin']): Error {
+  if (origin !== undefined) error.stack = `${NAME}: ${error.message}${origin.stack.replace(/^.*/, '')}`;
+  return Object.assign(error, { name: NAME });
+}
+
 /** The connection was lost or could not be opened; `isUnavailable` returns true for it. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
@@ -34,9 +43,10 @@ export function isStale(error: unknown): boolean {
 }
 
 /**
- * `connectMs`: how long a server may take to accept a connection. `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
- * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost. `onRefused`: called
- * when the server refuses further connections to a pool that works with those that are open.
+ * `connectMs`: how long a server may take to accept a connection. `setUp`: a statement that each new connection executes. `isShared`: a
+ * pooler assigns a session per transaction, so statements are not prepared. `silenceMs`: a connection without a response for this long
+ * while a statement waits is lost. `onRefused`: called when the server refuses further connections to a pool that works with those that are
+ * open.
  */
 export type ConnectionSettings = Servers & {
   session: Pick<ClientConfig, 'application_name' | 'options'>;
@@ -205,10 +215,8 @@ export class Connection {
   #errorOf(error: Error, origin?: Command['origin']): Error {
     if (error instanceof PostgresError) {
       if (FATAL.has(error.severity) || isStale(error)) this.destroy(error);
-      // Under this name, the log omits the values that the error quotes.
-      const named = Object.assign(error, { name: 'PostgresError' });
-      if (origin !== undefined) named.stack = `${named.name}: ${named.message}${origin.stack.replace(/^.*/, '')}`;
-      return named;
+      // An error that ends the connection is that of all its statements, of which the first has caused it.
+      return (error.name as string) === NAME ? error : named(error, origin);
     }
     if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
     // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.
