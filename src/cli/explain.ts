@@ -1,6 +1,7 @@
 /** Turns the error of a command into an exit code and a message. */
 import { CommanderError } from 'commander';
-import { DatabaseError, UnusableError } from '#db/pool.ts';
+import { DatabaseError } from '#db/pool.ts';
+import { UnusableError } from '#db/usable.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
 import { DeclarationError } from '#catalog/own/events-file.ts';

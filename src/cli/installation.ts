@@ -1,8 +1,8 @@
 /** Opens what every command needs: migrated databases and the keys for secrets at rest. */
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
-import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
-import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { checkPooled, checkServer, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';

@@ -4,8 +4,8 @@ import type { Log } from '#core/log.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
+import { openAddress, sealAddress } from '#shards/addresses.ts';
 import {
-  addressBinding,
   adopt,
   assignedIn,
   replaceAddresses,
@@ -17,7 +17,7 @@ import {
   type Candidate,
 } from '#shards/adopt.ts';
 import { readIdentity, readMap } from '#shards/map-sql.ts';
-import { removeUnused } from '#shards/move/undo.ts';
+import { removeUnused } from '#shards/move/moves.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
 import { warnIfLate } from './late.ts';
@@ -52,6 +52,9 @@ type Opening = {
   openPools: (address: DatabaseAddress) => Pools;
   onMigration?: (migration: string, database: string) => void;
 };
+
+/** A database of the setting; `database`: the one of the map that its address leads to. */
+type Found = Assigned & { database: MapDatabase | undefined };
 
 /** For the statements of adoption. */
 const CONNECTIONS = 2;
@@ -116,10 +119,9 @@ class Opener {
   }
 
   /** Returns the url of a database; undefined for the home database, and an empty text if no key opens it. */
-  #urlOf({ id, address }: MapDatabase): string | undefined {
-    if (address === null) return undefined;
+  #urlOf(database: MapDatabase): string | undefined {
     try {
-      return this.#sealer.open(address, addressBinding(id));
+      return openAddress(this.#sealer, database);
     } catch {
       return '';
     }
@@ -134,15 +136,21 @@ class Opener {
     return map.databases.find((database) => database.identity === identity);
   }
 
+  /** Returns the databases of the setting with those of the map. A new address that does not respond is refused. */
+  async #findAll(assigned: readonly Assigned[], map: ShardMap): Promise<Found[]> {
+    const found: Found[] = [];
+    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
+    requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
+    return found;
+  }
+
   /** Compares the setting with the map; a changed address of a database is written into the map. */
   async #compare(assigned: readonly Assigned[], map: ShardMap): Promise<ShardMap> {
     const { home } = this.#opening;
-    const found = [];
-    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
-    requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
+    const found = await this.#findAll(assigned, map);
     requireSameOwners(
       map,
-      found.map((one) => ({ ...one, id: one.database?.id })),
+      found.map(({ shards, database }) => ({ shards, id: database?.id })),
     );
     const changed = found.flatMap(({ database, url, name }) =>
       database === undefined || url === undefined || this.#urlOf(database) === url ? [] : [{ ...database, name, url }],
@@ -153,16 +161,16 @@ class Opener {
     return readMap(home);
   }
 
-  /** Returns the map with the addresses of the setting, which lead to restored databases before the map does. Nothing is written. */
+  /**
+   * Returns the map with the addresses of the setting. After a restore these lead to the restored databases, and those of the map may lead
+   * to the databases from before. Nothing is written.
+   */
   async #withAddresses(assigned: readonly Assigned[], map: ShardMap): Promise<ShardMap> {
-    const found: (Assigned & { database: MapDatabase | undefined })[] = [];
-    // A new address that does not respond is refused: the one in the map may lead to the database from before the restore.
-    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
-    requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
+    const found = await this.#findAll(assigned, map);
     const databases = map.databases.map((database) => {
       const { url, name } = found.find((one) => one.database?.id === database.id) ?? {};
       if (url === undefined || name === undefined) return database;
-      return { ...database, name, address: this.#sealer.seal(url, addressBinding(database.id)) };
+      return { ...database, name, address: sealAddress(this.#sealer, { id: database.id, url }) };
     });
     return { ...map, databases };
   }

@@ -7,7 +7,7 @@ import type { Keys } from '#core/keys.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault } from '#webhooks/webhook-vault.ts';
-import { createAddressVault } from '#shards/address-vault.ts';
+import { createAddressVault } from '#shards/addresses.ts';
 
 /** `isAdopted`: the key is now that of all databases, so no process without it starts. */
 export type Rekeyed = Resealed & { isAdopted: boolean };

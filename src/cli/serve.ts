@@ -7,7 +7,7 @@ import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
-import { connectionsOfEach } from '#db/connection-limit.ts';
+import { connectionsOfEach } from '#db/usable.ts';
 import { startApp, type App, type AppDeps, type Role, type Send } from '#server/app.ts';
 import { openSiblings, type Siblings } from '#server/siblings.ts';
 import { ProcessFailed, Supervisor, type Opened } from '#server/supervisor.ts';

@@ -3,10 +3,18 @@ import { pino, stdSerializers, type DestinationStream, type Logger, type LoggerO
 export type Log = Logger;
 
 /**
- * Fields of PostgreSQL errors that only name schema objects. DETAIL, HINT and CONTEXT are omitted because they quote rows and
+ * Fields of PostgreSQL errors, by their names in the log, that only name schema objects. DETAIL, HINT and CONTEXT are omitted because they quote rows and
  * parameters.
  */
-const NAMES = ['code', 'severity', 'routine', 'schema_name', 'table_name', 'column_name', 'constraint_name'] as const;
+const NAMES = {
+  code: 'code',
+  severity: 'severity',
+  routine: 'routine',
+  schema_name: 'schema',
+  table_name: 'table',
+  column_name: 'column',
+  constraint_name: 'constraint',
+} as const;
 
 /** Returns whether the message quotes a value, as in SQLSTATE class 22 (data exception). */
 const isQuoting = (code: unknown): boolean => String(code).startsWith('22');
@@ -15,12 +23,12 @@ const isQuoting = (code: unknown): boolean => String(code).startsWith('22');
 function errorForLog(error: Error): object {
   if (error.name !== 'PostgresError') return stdSerializers.err(error);
   const { message, stack = '' } = error;
-  const members = error as Partial<Record<(typeof NAMES)[number], string>>;
+  const members = error as Partial<Record<(typeof NAMES)[keyof typeof NAMES], string>>;
   const at = stack.indexOf(message);
   return {
     type: error.name,
     message: isQuoting(members.code) ? 'omitted: it quotes a value' : message,
-    ...Object.fromEntries(NAMES.map((name) => [name, members[name]])),
+    ...Object.fromEntries(Object.entries(NAMES).map(([name, member]) => [name, members[member]])),
     stack: at === -1 ? undefined : stack.slice(at + message.length).trimStart(),
   };
 }

@@ -1,23 +1,50 @@
-/** Runs work in one process at a time. */
-import type { Sql } from './pool.ts';
+/** Advisory locks, under which one process at a time works. */
+import type { Queryable, Sql } from './pool.ts';
+
+/** The numbers of all of them. That of a move has the number of the move beside it, also in `refuse_moved` of the migrations. */
+export const LOCKS = {
+  migrations: 7_209_001,
+  partitions: 7_209_002,
+  retention: 7_209_003,
+  dayCounts: 7_209_004,
+  move: 7_209_005,
+  shardsCommand: 7_209_006,
+  outbox: 7_209_011,
+  access: 7_209_012,
+} as const;
 
 /**
- * Runs the work under a session's advisory lock; returns false without running it if another process has the lock. The lock ends
- * with its connection, so a killed process does not block others. The numbers of `migrate.ts` and `partitions.ts` differ.
+ * Runs the work on a connection that has the lock. The lock outlives transactions and ends with its connection, so a killed process does
+ * not block others.
  */
-export async function withAdvisoryLock(sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> {
+export async function underLock<T>(sql: Sql, lock: number, work: (on: Queryable) => Promise<T>): Promise<T> {
+  const connection = await sql.reserve();
+  try {
+    await connection`select pg_advisory_lock(${lock})`;
+    return await thenUnlock(connection, lock, () => work(connection));
+  } finally {
+    connection.release();
+  }
+}
+
+/** The same, unless another process has the lock: then returns false without running the work. */
+export async function tryUnderLock(sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> {
   const connection = await sql.reserve();
   try {
     const [row] = await connection<{ isAcquired: boolean }[]>`select pg_try_advisory_lock(${lock}) as "isAcquired"`;
     if (row?.isAcquired !== true) return false;
-    try {
-      await work();
-    } finally {
-      // Fails only if the connection is lost, and the lock with it.
-      await connection`select pg_advisory_unlock(${lock})`.catch(() => {});
-    }
+    await thenUnlock(connection, lock, work);
     return true;
   } finally {
     connection.release();
+  }
+}
+
+async function thenUnlock<T>(connection: Queryable, lock: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } finally {
+    // Fails only if the connection is lost, and the lock with it.
+    await connection`select pg_advisory_unlock(${lock})`.catch(() => {});
   }
 }

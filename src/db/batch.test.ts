@@ -4,14 +4,13 @@ import { createBatcher } from './batch.ts';
 
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
-/** A batcher whose runs end when the test ends them. The size of an input is its number: rows = bytes = n. */
-function start(limits: { maxRows?: number; maxBytes?: number } = {}) {
+/** A batcher whose runs end when the test ends them. An input has as many bytes as its number. */
+function start({ maxRows = 100, maxBytes = 1_000 } = {}) {
   const runs: Run[] = [];
   let atOnce = 0;
   const batcher = createBatcher<number, string>({
-    maxRows: limits.maxRows ?? 100,
-    maxBytes: limits.maxBytes ?? 100,
-    sizeOf: (n) => ({ rows: limits.maxRows ? n : 1, bytes: limits.maxBytes ? n : 1 }),
+    maxRows,
+    bytes: { max: maxBytes, of: (n) => n },
     run: (inputs) => {
       atOnce += 1;
       assert.equal(atOnce, 1, 'one run at a time');
@@ -60,9 +59,12 @@ test('inputs submitted together are one batch', async () => {
   );
 });
 
-for (const limit of ['maxRows', 'maxBytes'] as const) {
-  test(`a batch ends before ${limit}, and a larger input runs alone`, async () => {
-    const { batcher, runs } = start({ [limit]: 10 });
+for (const [limits, batches] of [
+  [{ maxBytes: 10 }, [[4, 6], [1], [50], [2]]],
+  [{ maxRows: 2 }, [[4, 6], [1, 50], [2]]],
+] as const) {
+  test(`a batch ends before ${JSON.stringify(limits)}, and a larger input runs alone`, async () => {
+    const { batcher, runs } = start(limits);
     const all = [4, 6, 1, 50, 2].map((n) => batcher.submit(n));
     for (let i = 0; i < 4; i += 1) {
       await turn();
@@ -71,7 +73,7 @@ for (const limit of ['maxRows', 'maxBytes'] as const) {
     await Promise.all(all);
     assert.deepEqual(
       runs.map(({ inputs }) => inputs),
-      [[4, 6], [1], [50], [2]],
+      batches,
     );
   });
 }
@@ -103,7 +105,7 @@ test('a batch of one that fails is not tried again', async () => {
   await turn();
   runs[0]?.fail(new Error('once'));
   await failing;
-  await batcher.idle();
+  await turn();
   assert.equal(runs.length, 1);
 });
 
@@ -135,21 +137,4 @@ test('when the database becomes unavailable during the retries, the rest fails w
     ['fulfilled', 'fulfilled', 'rejected', 'rejected'],
   );
   assert.equal(runs.length, 4);
-});
-
-test('idle waits for running and waiting batches', async () => {
-  const { batcher, runs } = start();
-  await batcher.idle();
-  const all = [batcher.submit(1)];
-  await turn();
-  all.push(batcher.submit(2));
-  let isIdle = false;
-  const idle = batcher.idle().then(() => (isIdle = true));
-  runs[0]?.finish();
-  await turn();
-  assert.equal(isIdle, false);
-  runs[1]?.finish();
-  await Promise.all(all);
-  await idle;
-  assert.equal(isIdle, true);
 });

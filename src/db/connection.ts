@@ -1,12 +1,23 @@
 /** One connection to PostgreSQL: statements and their errors, silence, and its loss. */
 import { connect, Socket } from 'node:net';
-import { Client, DatabaseError as ServerError, type ClientConfig, type QueryResult } from 'pg';
+import { Client, DatabaseError as PostgresError, type ClientConfig, type QueryResult } from 'pg';
 import type { Servers } from './servers.ts';
 import { decoderOf, type Command, type Rows } from './statement.ts';
 import { isUnavailable } from './unavailable.ts';
 
-const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
+
+/** PostgreSQL rejected a statement; `code` is the SQLSTATE. */
+export { PostgresError };
+
+/** Under this name, the log omits the values that the error quotes. */
+const NAME = 'PostgresError';
+
+/** Gives an error of the driver its name, and the stack of its statement. */
+function named(error: PostgresError, origin: Command['origin']): Error {
+  if (origin !== undefined) error.stack = `${NAME}: ${error.message}${origin.stack.replace(/^.*/, '')}`;
+  return Object.assign(error, { name: NAME });
+}
 
 /** The connection was lost or could not be opened; `isUnavailable` returns true for it. */
 export class ConnectionError extends Error {
@@ -26,49 +37,20 @@ export class ConnectionError extends Error {
 const STALE: ReadonlySet<string | undefined> = new Set(['RevalidateCachedQuery', 'FetchPreparedStatement']);
 const FATAL: ReadonlySet<string | undefined> = new Set(['FATAL', 'PANIC']);
 
-/** PostgreSQL rejected a statement. */
-export class PostgresError extends Error {
-  override readonly name = 'PostgresError';
-  /** The SQLSTATE. */
-  readonly code: string | undefined;
-  readonly severity: string | undefined;
-  readonly routine: string | undefined;
-  readonly detail: string | undefined;
-  readonly hint: string | undefined;
-  readonly where: string | undefined;
-  readonly schema_name: string | undefined;
-  readonly table_name: string | undefined;
-  readonly column_name: string | undefined;
-  readonly constraint_name: string | undefined;
-
-  constructor(error: ServerError, origin?: Command['origin']) {
-    super(error.message);
-    if (origin !== undefined) this.stack = `${this.name}: ${this.message}${origin.stack.replace(/^.*/, '')}`;
-    this.code = error.code;
-    this.severity = error.severity;
-    this.routine = error.routine;
-    this.detail = error.detail;
-    this.hint = error.hint;
-    this.where = error.where;
-    this.schema_name = error.schema;
-    this.table_name = error.table;
-    this.column_name = error.column;
-    this.constraint_name = error.constraint;
-  }
-
-  /** Returns whether the statement can be repeated, on a connection that has not prepared it. */
-  get isStale(): boolean {
-    return STALE.has(this.routine);
-  }
+/** Returns whether the statement can be repeated, on a connection that has not prepared it. */
+export function isStale(error: unknown): boolean {
+  return error instanceof PostgresError && STALE.has(error.routine);
 }
 
 /**
- * `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
- * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost. `onRefused`: called
- * when the server refuses further connections to a pool that works with those that are open.
+ * `connectMs`: how long a server may take to accept a connection. `setUp`: a statement that each new connection executes. `isShared`: a
+ * pooler assigns a session per transaction, so statements are not prepared. `silenceMs`: a connection without a response for this long
+ * while a statement waits is lost. `onRefused`: called when the server refuses further connections to a pool that works with those that are
+ * open.
  */
 export type ConnectionSettings = Servers & {
   session: Pick<ClientConfig, 'application_name' | 'options'>;
+  connectMs: number;
   setUp: string | undefined;
   isShared: boolean;
   silenceMs: number | undefined;
@@ -82,14 +64,14 @@ type Cancellable = { processID: number; secretKey: number };
 /** A CancelRequest is its own connection (PostgreSQL, "Canceling Requests in Progress"). */
 const CANCEL_REQUEST_CODE = 80_877_102;
 
-function cancel(client: Client): void {
+function cancel(client: Client, limitMs: number): void {
   const { processID, secretKey } = client as Client & Cancellable;
   const message = Buffer.alloc(16);
   for (const [at, word] of [16, CANCEL_REQUEST_CODE, processID, secretKey].entries())
     message.writeInt32BE(word, 4 * at);
   const { host, port } = client;
   const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
-  socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy());
+  socket.setTimeout(limitMs, () => socket.destroy());
   // The server that does not respond may not be there.
   socket.on('error', () => {});
   socket.end(message);
@@ -130,7 +112,7 @@ export class Connection {
     this.#socket.setTimeout(settings.silenceMs).on('timeout', () => {
       if (this.#running === 0) return;
       // A slow statement must not run beside its repetition.
-      cancel(this.client);
+      cancel(this.client, settings.connectMs);
       this.destroy(new ConnectionError('CONNECTION_CLOSED', `no response within ${settings.silenceMs} ms`));
     });
   }
@@ -199,10 +181,9 @@ export class Connection {
   }
 
   async #connect(signal: AbortSignal | undefined): Promise<void> {
-    const { setUp, mustWrite } = this.#settings;
+    const { setUp, mustWrite, connectMs } = this.#settings;
     const giveUp = (code: string, message: string) => () => this.destroy(new ConnectionError(code, message));
-    const onLate = giveUp('CONNECT_TIMEOUT', `no connection within ${CONNECT_TIMEOUT_MS / 1_000} s`);
-    const timer = setTimeout(onLate, CONNECT_TIMEOUT_MS);
+    const timer = setTimeout(giveUp('CONNECT_TIMEOUT', `no connection within ${connectMs / 1_000} s`), connectMs);
     const onAbort = giveUp('CONNECTION_DESTROYED', 'the pool was closed');
     signal?.addEventListener('abort', onAbort);
     try {
@@ -232,9 +213,10 @@ export class Connection {
 
   /** Returns an error that the callers know: those of the driver for a lost connection have no code. */
   #errorOf(error: Error, origin?: Command['origin']): Error {
-    if (error instanceof ServerError) {
-      if (FATAL.has(error.severity) || STALE.has(error.routine)) this.destroy(error);
-      return new PostgresError(error, origin);
+    if (error instanceof PostgresError) {
+      if (FATAL.has(error.severity) || isStale(error)) this.destroy(error);
+      // An error that ends the connection is that of all its statements, of which the first has caused it.
+      return (error.name as string) === NAME ? error : named(error, origin);
     }
     if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
     // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.

@@ -1,13 +1,24 @@
-/**
- * Finds or creates the folder of the embedded cluster: `<dataDir>/postgres`, or the target of that link. If Halcyon runs as root,
- * PostgreSQL runs as a user whose id no account has: other processes of `nobody` (65534) could read the files and connect to the server.
- */
-import { chmod, chown, lstat, mkdir, readFile, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
+/** The folder of the embedded cluster, `<dataDir>/postgres` or the target of that link: found or created, its account, its free space. */
+import {
+  chmod,
+  chown,
+  lstat,
+  mkdir,
+  readFile,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  stat,
+  statfs,
+  symlink,
+} from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Log } from '#core/log.ts';
 import { isReachable, type Account } from './binaries.ts';
-import { DatabaseError, UnusableError } from './pool.ts';
+import { DatabaseError } from './pool.ts';
+import { UnusableError } from './usable.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
@@ -134,6 +145,9 @@ export async function openHome(dataDir: string, log?: Log): Promise<Home> {
   }
 }
 
+// Chooses the user that runs PostgreSQL when Halcyon runs as root: an id that no account has. Other processes of `nobody` (65534)
+// could read the files and connect to the server.
+
 /** systemd ("Users, Groups, UIDs and GIDs on systemd Systems") and Debian's policy assign these ids to no account. */
 const FIRST_ID = 65_520;
 const LAST_ID = 65_533;
@@ -167,4 +181,36 @@ export async function chownRecursive(
   paths: readonly string[],
 ): Promise<void> {
   if (paths.length > 0) await promisify(execFile)('chown', ['-R', '-h', `${uid}:${gid}`, '--', ...paths]);
+}
+
+// Reads the free disk space of the embedded cluster; the disk of an external server cannot be read.
+
+/** Folders of a cluster that an operator may put on other disks. */
+const FOLDERS = ['.', 'postgres/data', 'postgres/data/base', 'postgres/data/pg_wal'];
+
+/** Returns the folder, or its nearest existing parent. */
+async function existing(folder: string): Promise<string> {
+  for (let at = folder; ; at = dirname(at)) {
+    const error = await stat(at).then(
+      () => undefined,
+      (failure: unknown) => failure,
+    );
+    if (error === undefined) return at;
+    if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
+  }
+}
+
+export type Space = { folder: string; freeBytes: number };
+
+/** Returns the file system with the least free space among those that the cluster in `dataDir` writes to, or would at a first start. */
+export async function readFreeSpace(dataDir: string): Promise<Space> {
+  const folders = await Promise.all(FOLDERS.map((folder) => existing(join(dataDir, folder))));
+  const spaces = await Promise.all(
+    folders.map(async (folder) => {
+      // `bavail` is the space for users other than root; PostgreSQL never runs as root.
+      const { bavail, bsize } = await statfs(folder);
+      return { folder, freeBytes: bavail * bsize };
+    }),
+  );
+  return spaces.reduce((least, one) => (one.freeBytes < least.freeBytes ? one : least));
 }

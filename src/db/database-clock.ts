@@ -7,7 +7,7 @@ import type { Clock } from '#core/clock.ts';
 import type { Check } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Queryable, Sql } from './pool.ts';
+import { oneOf, type Queryable, type Sql } from './pool.ts';
 
 /** Between two readings the monotonic clock counts; it drifts by a millisecond in this time. */
 const READ_EVERY_MS = 10_000;
@@ -18,9 +18,7 @@ const REPORTED_MS = 60_000;
 const UNREADY_MS = 5 * 60_000;
 
 export async function readDatabaseTime(sql: Queryable): Promise<Date> {
-  const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
-  if (row === undefined) throw new Error('The database returned no time');
-  return row.at;
+  return (await oneOf(sql<{ at: Date }[]>`select clock_timestamp() as at`)).at;
 }
 
 /** `local`: the clock of this machine. */

@@ -5,6 +5,7 @@
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { conditionsOf, type Filter, type Listing } from '#core/listing.ts';
+import { LOCKS } from './advisory-lock.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './list-conditions.ts';
 import type { Queryable } from './pool.ts';
@@ -21,9 +22,6 @@ const LISTS_OF: Readonly<Record<'event' | 'delivery_done' | 'attempt', readonly 
 
 /** The first day that may be added to is yesterday: clocks differ, and a day's last batch commits on the next day. */
 const OPEN_DAYS = 2;
-
-/** The advisory lock of counting. */
-const LOCK = 7_209_004;
 
 export type DayCounts = {
   /** Rows with this id or a higher one are not counted yet. */
@@ -154,7 +152,7 @@ async function countDay(sql: Queryable, shard: number, day: number): Promise<boo
   const { count } = await sql`
     with ended as materialized (
       select where not exists (select from delivery where shard = ${shard} and id >= ${from} and id < ${to})
-        and pg_try_advisory_xact_lock(${LOCK})
+        and pg_try_advisory_xact_lock(${LOCKS.dayCounts})
     ), counted as (
       select 'delivery' as list, webhook_id as owner_id, count(*) as rows from delivery_done
       where shard = ${shard} and id >= ${from} and id < ${to} group by webhook_id

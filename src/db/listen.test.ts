@@ -24,7 +24,7 @@ test('notifications arrive, also after the connection broke, and the gap is repo
   const { sql } = await emptyDatabase(t);
   const { events, stop, missed } = await startListening(sql, 60_000);
   const first = once(events, 'message');
-  await sql.notify('channel one', 'hello');
+  await sql`select pg_notify('channel one', 'hello')`;
   assert.deepEqual(await first, ['one', 'hello']);
   assert.equal(missed(), 0);
 
@@ -35,7 +35,7 @@ test('notifications arrive, also after the connection broke, and the gap is repo
   assert.equal(broken?.n, 1);
   assert.deepEqual(await again, [1]);
   const second = once(events, 'message');
-  await sql.notify('two', 'still there?');
+  await sql`select pg_notify('two', 'still there?')`;
   assert.deepEqual(await second, ['two', 'still there?']);
   await stop();
 });
@@ -59,7 +59,7 @@ test('a silent connection is replaced, and the possible gap is reported', async 
   const messages: string[][] = [];
   events.on('message', (...message: string[]) => messages.push(message));
   await until(
-    () => sql.notify('two', 'still there?'),
+    () => sql`select pg_notify('two', 'still there?')`,
     () => messages.length > 0,
   );
   assert.deepEqual(messages[0], ['two', 'still there?']);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { until } from '../../test/setup/until.ts';
-import { createLookup } from './connections.ts';
+import { createLookup } from './batch.ts';
 
 type Read = {
   keys: readonly string[];

@@ -6,8 +6,10 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DatabaseError, UnusableError, type Queryable, type Sql } from './pool.ts';
-import { checkDatabaseText } from './usable.ts';
+import { LOCKS, underLock } from './advisory-lock.ts';
+import { DatabaseError, type Queryable, type Sql } from './pool.ts';
+import { codeOf } from './unavailable.ts';
+import { checkDatabaseText, UnusableError } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
@@ -16,9 +18,6 @@ type Step = Applied & { run: (sql: Queryable) => Promise<unknown> };
 
 /** The folder of the migrations of this version. */
 export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
-
-/** An arbitrary advisory lock number, different from that of `partitions.ts`. */
-const LOCK = 7_209_001;
 
 /**
  * How long a statement of a migration waits for a lock; each attempt waits twice as long as the one before, up to the maximum. That
@@ -166,7 +165,7 @@ async function isApplied(sql: Queryable, { version, name, hash, run }: Step, loc
   } catch (error) {
     // Fails only if the connection is lost, and the transaction with it; the first error is the one to report.
     await sql`rollback`.catch(() => {});
-    if (LOCKED.has((error as { code?: unknown }).code)) return false;
+    if (LOCKED.has(codeOf(error))) return false;
     if (error instanceof DatabaseError) throw error;
     throw new DatabaseError(`The migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
@@ -200,10 +199,7 @@ export async function migrate(
   patienceMs = PATIENCE_MS,
 ): Promise<{ applied: string[] }> {
   const migrations = await migrationsIn(folder);
-  // The session lock is acquired and released on one connection and outlives the transactions.
-  const connection = await sql.reserve();
-  try {
-    await connection`select pg_advisory_lock(${LOCK})`;
+  return underLock(sql, LOCKS.migrations, async (connection) => {
     await checkDatabaseText(connection);
     await requireFree(connection, migrations);
     await connection`
@@ -221,11 +217,7 @@ export async function migrate(
       await apply(connection, step, patienceMs);
     }
     return { applied: missing.map(({ name }) => name) };
-  } finally {
-    // Fails only if the connection is lost, and the lock with it.
-    await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
-    connection.release();
-  }
+  });
 }
 
 /** Relations without partitions: [name, kind and options]. */

@@ -17,28 +17,12 @@ export const EVENT_BLOCK = 256;
  * 256 each).
  */
 export const BLOCK_AGE_MS = 5_000;
-const SEQUENCE_LIMIT_EXCEEDED = '2200H';
-const UNDEFINED_TABLE = '42P01';
 
 export type Numbered = 'event' | 'delivery';
 /** The partitioned tables whose days have a sequence. */
 const NUMBERED: Readonly<Record<string, Numbered>> = { event: 'event', delivery_done: 'delivery' };
 
 const sequenceOf = (numbered: Numbered, day: number): string => `${numbered}_n_d${day}`;
-
-/** Returns whether all numbers of a day are used. */
-export function isOutOfNumbers(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === SEQUENCE_LIMIT_EXCEEDED;
-}
-
-/** Returns whether a day has no sequence, because it has no partition. */
-export function isWithoutNumbers(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    (error as NodeJS.ErrnoException).code === UNDEFINED_TABLE &&
-    /"(event|delivery)_n_d\d+"/.test(error.message)
-  );
-}
 
 /** Creates the sequence of a day's partition, if its table has one. */
 export async function createNumbers(

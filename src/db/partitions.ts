@@ -1,36 +1,19 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
 import { SHARDS, dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { LOCKS, underLock } from './advisory-lock.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { countDays, deleteDayCounts } from './day-counts.ts';
-import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
+import { createNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
+import { isLockTimeout } from './unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
-/** The advisory lock of maintenance, different from that of `migrate.ts`. */
-const LOCK = 7_209_002;
 /** Short, because a waiting lock request blocks all later ones; the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
-const LOCK_NOT_AVAILABLE = '55P03';
-const CHECK_VIOLATION = '23514';
-
-const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException | null)?.code;
-
-/** Returns whether a lock was not available in time, for example because of a dump or an `analyze`. */
-function isLockUnavailable(error: unknown): boolean {
-  return codeOf(error) === LOCK_NOT_AVAILABLE;
-}
-
-/** Returns whether the day of a row or id has no partition: the clock is days off, or no maintenance has succeeded for days. */
-export function isWithoutPartition(error: unknown): boolean {
-  return (
-    isWithoutNumbers(error) ||
-    (codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation'))
-  );
-}
 
 /** Returns the oldest day with a pending delivery: when it ends, it is written to the partitions of its day. */
 async function oldestPendingDay(sql: Queryable): Promise<number> {
@@ -94,7 +77,7 @@ async function drop(sql: Queryable, { parent, name, day, state }: Partition): Pr
     return true;
   } catch (error) {
     // A long transaction blocks this: the next run continues from this state.
-    if (isLockUnavailable(error)) return false;
+    if (isLockTimeout(error)) return false;
     throw error;
   }
 }
@@ -105,7 +88,7 @@ async function drop(sql: Queryable, { parent, name, day, state }: Partition): Pr
  */
 export async function createMissing(sql: Queryable, today: number, daysAhead = 0): Promise<string[]> {
   const run = async (tx: Queryable): Promise<string[]> => {
-    await tx`select pg_advisory_xact_lock(${LOCK})`;
+    await tx`select pg_advisory_xact_lock(${LOCKS.partitions})`;
     await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
     // Reads the partitions under the lock: another process may have created them.
     const missing = missingOf(await partitionsOf(tx), today, daysAhead);
@@ -132,27 +115,24 @@ async function firstKeptDay(sql: Queryable, today: number, retentionDays: number
   return Math.min(Math.min(today, dayOf(databaseTime), newest) - retentionDays, await oldestPendingDay(sql));
 }
 
-async function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {
-  const connection = await direct.reserve();
-  try {
-    await connection`select pg_advisory_lock(${LOCK})`;
-    await connection`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
-    const dropped: string[] = [];
-    const old = olderThan(await partitionsOf(connection), await firstKeptDay(connection, today, retentionDays));
-    const blocked = new Set<string>();
-    for (const partition of old) {
-      if (blocked.has(partition.parent)) continue;
-      if (await drop(connection, partition)) dropped.push(partition.name);
-      // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
-      else blocked.add(partition.parent);
+function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {
+  return underLock(direct, LOCKS.partitions, async (on) => {
+    await on`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
+    try {
+      const dropped: string[] = [];
+      const blocked = new Set<string>();
+      for (const partition of olderThan(await partitionsOf(on), await firstKeptDay(on, today, retentionDays))) {
+        if (blocked.has(partition.parent)) continue;
+        if (await drop(on, partition)) dropped.push(partition.name);
+        // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
+        else blocked.add(partition.parent);
+      }
+      return dropped;
+    } finally {
+      // Fails only if the connection is lost, and the setting with it.
+      await on`reset lock_timeout`.catch(() => {});
     }
-    return dropped;
-  } finally {
-    // These fail only if the connection is lost, and lock and setting with it.
-    await connection`reset lock_timeout`.catch(() => {});
-    await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
-    connection.release();
-  }
+  });
 }
 
 /**
@@ -212,7 +192,7 @@ export async function keepPartitions(deps: {
     schedule(PARTITION_CHECK_MS);
   } catch (error) {
     // Partitions exist for days ahead, except at the first start, when no other session holds locks.
-    if (!isLockUnavailable(error)) throw error;
+    if (!isLockTimeout(error)) throw error;
     failed(error);
   }
   const stop = async (): Promise<void> => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { emptyDatabase } from '../../test/setup/database.ts';
-import { checkServer, DatabaseError, openPool, transaction, type Queryable } from './pool.ts';
+import { openPool, transaction, type Queryable } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
 const database = await emptyDatabase();
@@ -56,13 +55,10 @@ test('no statement casts to an array of another type', () => {
   );
 });
 
-test('arrays work on every tag: in a transaction, in a savepoint, on a reserved connection', async () => {
+test('arrays work on every tag: in a transaction, on a reserved connection', async () => {
   const expected = { rows: [early, null], array: [early, null] };
   await transaction(sql, async (tx) => {
     assert.deepEqual(await roundTrip(tx, 'timestamptz', [early, null]), expected);
-    await tx.savepoint(async (inner) => {
-      assert.deepEqual(await roundTrip(inner, 'timestamptz', [early, null]), expected);
-    });
   });
   const reserved = await sql.reserve();
   assert.deepEqual(await roundTrip(reserved, 'timestamptz', [early, null]), expected);
@@ -123,12 +119,6 @@ test('a transaction in which a statement failed is undone, also if its caller ig
   });
   await assert.rejects(failing, { code: '22012' });
   assert.deepEqual([...(await sql`select n from undone`)], []);
-  const kept = transaction(sql, async (tx) => {
-    await tx`insert into undone values (2)`;
-    await tx.savepoint((inner) => inner`select 1 / 0`).catch(() => {});
-  });
-  await kept;
-  assert.deepEqual([...(await sql`select n from undone`)], [{ n: 2 }]);
 });
 
 test('a statement after the end of its transaction is rejected', async () => {
@@ -182,39 +172,6 @@ test('onQuery sees every statement, and costs nothing where it is not used', asy
   assert.ok(seen.includes('select 1 as counted'));
   const error = await sql`select ${'hidden'}::int`.catch((failure: unknown) => failure);
   assert.ok(error instanceof Error && !Object.keys(error).includes('parameters'), 'no parameters in a log line');
-});
-
-test('checkServer is silent about a usable server and describes any other in one line', async () => {
-  await checkServer(sql);
-  const listener = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => listener.once('listening', resolve));
-  const { port } = listener.address() as AddressInfo;
-  await new Promise((resolve) => listener.close(resolve));
-  const nowhere = openPool(
-    { kind: 'url', url: `postgres://u:p@127.0.0.1:${port}/d` },
-    { connections: 1, applicationName: 'test' },
-  );
-  await assert.rejects(checkServer(nowhere), (error) => {
-    assert.ok(error instanceof DatabaseError);
-    assert.match(error.message, /^.*ECONNREFUSED.*DATABASE_URL.*$/);
-    assert.ok(isUnavailable(error.cause));
-    return true;
-  });
-  await nowhere.end();
-});
-
-test('each connection error has its own remedy', async () => {
-  const { address } = database;
-  assert.ok(address.kind === 'socket');
-  for (const [wrong, remedy] of [
-    [{ database: 'nowhere' }, /"nowhere".*createdb/],
-    [{ user: 'nobody_known' }, /nobody_known.*pg_hba\.conf/],
-    [{ directory: '/nowhere' }, /ENOENT.*\. Start the server/],
-  ] as const) {
-    const pool = openPool({ ...address, ...wrong }, { connections: 1, applicationName: 'test' });
-    await assert.rejects(checkServer(pool), remedy);
-    await pool.end();
-  }
 });
 
 test('unavailable means that the server is gone, not that the statement is wrong', async () => {

@@ -1,18 +1,15 @@
-/** Connection pools, transactions and the check of the PostgreSQL server. */
-import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
-import { Connections, createReads, type PoolUse } from './connections.ts';
-import { remedyOf } from './unavailable.ts';
-import { DatabaseError, endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
+/** Connection pools and transactions. */
+import { Connection, ConnectionError, isStale, PostgresError, type ConnectionSettings } from './connection.ts';
+import { createReads } from './batch.ts';
+import { Connections, type PoolUse } from './connections.ts';
+import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
-export type { Fragment, Queryable } from './statement.ts';
+export { oneOf, type Fragment, type Queryable } from './statement.ts';
 
 /** A transaction. Its statements are executed in the order in which they are awaited, without waiting for each other. */
-export interface Tx extends Queryable {
-  /** Runs `body` in a part of the transaction that is rolled back by itself. */
-  savepoint<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
-}
+export type Tx = Queryable;
 
 /** A connection that nothing else uses. */
 interface Reserved extends Queryable {
@@ -27,7 +24,6 @@ export interface Sql extends Queryable {
   begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
   reserve(): Promise<Reserved>;
-  notify(channel: string, payload: string): Promise<unknown>;
   /** Waits for all statements and closes the connections; after `timeout` seconds aborts statements and connections. */
   end(options?: { timeout: number }): Promise<void>;
   /**
@@ -38,25 +34,12 @@ export interface Sql extends Queryable {
   readonly [POOL]: Connections;
 }
 
-/** A `DatabaseError` with problem and remedy as separate members. */
-export class UnusableError extends DatabaseError {
-  readonly problem: string;
-  readonly remedy: string;
-
-  constructor(problem: string, remedy: string, cause: unknown) {
-    super(`${problem}. ${remedy}`, { cause });
-    this.problem = problem;
-    this.remedy = remedy;
-  }
-}
-
-/** The oldest PostgreSQL version that supports all statements. */
-const OLDEST_MAJOR = 15;
+const CONNECT_MS = 10_000;
 /**
  * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
  * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
- * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
- * error for which `isUnavailable` returns true. It may have been executed.
+ * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement is cancelled and rejects
+ * with an error for which `isUnavailable` returns true. It may have been executed. The next statement opens another connection.
  * `onQuery` counts statements for the benches. `onRefused`: the server refuses further connections; statements wait for the open ones.
  */
 export function openPool(
@@ -77,6 +60,7 @@ export function openPool(
   return createPool(connections, {
     ...servers,
     session: { application_name, ...(text !== '' && { options: text }) },
+    connectMs: CONNECT_MS,
     setUp,
     isShared,
     silenceMs,
@@ -91,7 +75,7 @@ async function execute(pool: Connections, command: Command): Promise<Rows<readon
     try {
       return await pool.run((connection) => connection.query(command));
     } catch (error) {
-      if (!(error instanceof PostgresError && error.isStale)) throw error;
+      if (!isStale(error)) throw error;
     }
   }
 }
@@ -117,10 +101,9 @@ function createPool(limit: number, settings: ConnectionSettings, onClosed?: () =
     };
     return Object.assign(reserved, { release });
   };
-  const notify = async (channel: string, payload: string) => tag`select pg_notify(${channel}, ${payload})`;
   const end = (options?: { timeout: number }) => pool.end(options && options.timeout * 1_000);
   const reads = createReads(pool, (command) => execute(pool, command));
-  return Object.assign(tag, { begin, reserve, notify, end, reads, [POOL]: pool });
+  return Object.assign(tag, { begin, reserve, end, reads, [POOL]: pool });
 }
 
 /** A statement was sent after its transaction or the reservation of its connection ended; another caller has the connection. */
@@ -135,15 +118,17 @@ type Body<T> = (tx: Tx) => T | Promise<T>;
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
 const FAILED_TRANSACTION = '25P02';
 
-/** Runs `body`; rejects with the first error of its statements, even if `body` ignores that. */
-async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () => boolean): Promise<T> {
+/**
+ * Runs `body` in a transaction. Rejects with the first error of its statements, even if `body` ignores that, and as soon as the connection
+ * is lost, even if `body` continues.
+ */
+async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
+  const { onLost } = connection;
   let isOver = false;
   let failure: unknown;
-  let savepoints = 0;
-  const isEnded = (): boolean => isOver || hasEnded();
-  const tag = createTag((command) => {
+  const tx = createTag((command) => {
     const run = async () => {
-      if (isEnded()) throw new EndedError('the transaction has ended');
+      if (isOver) throw new EndedError('the transaction has ended');
       return connection.query(command());
     };
     const rows = run();
@@ -151,31 +136,7 @@ async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () =>
     rows.catch((error: unknown) => (failure ??= error));
     return rows;
   });
-  const savepoint = async <S>(inner: Body<S>): Promise<S> => {
-    const name = tag(`s${(savepoints += 1)}`);
-    await tag`savepoint ${name}`;
-    try {
-      return await inScope(connection, inner, isEnded);
-    } catch (error) {
-      await tag`rollback to ${name}`;
-      throw error;
-    }
-  };
-  try {
-    const value = await body(Object.assign(tag, { savepoint }));
-    if (failure !== undefined) throw failure;
-    return value;
-  } catch (error) {
-    throw error instanceof PostgresError && error.code === FAILED_TRANSACTION ? (failure ?? error) : error;
-  } finally {
-    isOver = true;
-  }
-}
-
-/** Runs `body` in a transaction. Rejects as soon as the connection is lost, even if `body` continues. */
-async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
-  const { onLost } = connection;
-  let isOver = false;
+  const runBody = async (): Promise<T> => body(tx);
   try {
     await connection.query({ text: begin });
     const value = await new Promise<T>((resolve, reject) => {
@@ -183,23 +144,28 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
         onLost(error);
         reject(error);
       };
-      void inScope(connection, body, () => isOver).then(resolve, reject);
+      void runBody().then(resolve, reject);
     });
     isOver = true;
+    if (failure !== undefined) throw failure;
     await connection.query({ text: 'commit' });
     return value;
   } catch (error) {
     isOver = true;
     await connection.query({ text: 'rollback' }).catch((cause: Error) => connection.destroy(cause));
-    throw error;
+    throw error instanceof PostgresError && error.code === FAILED_TRANSACTION ? (failure ?? error) : error;
   } finally {
     connection.onLost = onLost;
   }
 }
 
-/** Returns a separate pool to the server of `sql`, with the same options. `onClosed` is called when one of its connections has closed. */
-export function openSeparatePool(sql: Sql, connections: number, onClosed?: () => void): Sql {
-  return createPool(connections, sql[POOL].settings, onClosed);
+/**
+ * Returns a pool of one connection to the server of `sql`, for statements that must not wait for a pool: a worker whose heartbeat is late
+ * loses its shards. `silenceMs`: as in `openPool`, and also the limit of connecting. `onClosed` is called when the connection was lost.
+ */
+export function openDedicated(sql: Sql, silenceMs: number, onClosed?: () => void): Sql {
+  const { settings } = sql[POOL];
+  return createPool(1, { ...settings, silenceMs, connectMs: Math.min(CONNECT_MS, silenceMs) }, onClosed);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */
@@ -213,8 +179,8 @@ export function serversOf(sql: Sql): { host: string; port: number }[] {
 }
 
 /**
- * Rejects statements at once with an error for which `isUnavailable` returns true, until `resume`. Separate pools and connections are
- * not suspended.
+ * Rejects statements at once with an error for which `isUnavailable` returns true, until `resume`. Dedicated connections are not
+ * suspended.
  */
 export function suspend(sql: Sql, reason: string): void {
   sql[POOL].suspend(reason);
@@ -246,25 +212,4 @@ export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> 
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
-}
-
-/**
- * Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or
- * newer.
- */
-export async function checkServer(sql: Sql): Promise<number> {
-  const rows = await sql<{ version: string; number: number }[]>`
-    select current_setting('server_version') as version, current_setting('server_version_num')::int as number
-  `.catch((error: unknown) => {
-    const reason =
-      error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
-    throw new UnusableError(`PostgreSQL cannot be used: ${reason}`, remedyOf(error), error);
-  });
-  const [server] = rows;
-  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return server.number;
-  throw new UnusableError(
-    `PostgreSQL is version ${server?.version}`,
-    `Halcyon needs ${OLDEST_MAJOR} or newer`,
-    undefined,
-  );
 }

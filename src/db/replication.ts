@@ -1,6 +1,7 @@
 /** Logical replication of the rows of some shards to another database, and the triggers that refuse their changes in the source. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { DatabaseError, transaction, type Queryable, type Sql, type Tx } from './pool.ts';
+import { DatabaseError, oneOf, transaction, type Queryable, type Sql, type Tx } from './pool.ts';
+import { codeOf } from './unavailable.ts';
 
 type Range = { first: number; last: number };
 /** `name`: that of the publication, the slot and the subscription. */
@@ -40,7 +41,7 @@ export async function withShortLocks<T>(
         return body(tx);
       });
     } catch (error) {
-      if (!LOCKED.has((error as NodeJS.ErrnoException).code)) throw error;
+      if (!LOCKED.has(codeOf(error))) throw error;
       if (performance.now() - since > patienceMs)
         throw new LockedError(
           `${what} was not possible for ${Math.round(patienceMs / 1_000)} s, because other transactions kept rows or tables locked: find them in pg_stat_activity (the smallest xact_start), end them, then run this again`,
@@ -162,9 +163,7 @@ export async function readCopyState({ name, source, target }: Replication): Prom
 
 /** Returns the position behind everything that is committed. */
 export async function readPosition(sql: Queryable): Promise<string> {
-  const [row] = await sql<{ position: string }[]>`select pg_current_wal_insert_lsn()::text as position`;
-  if (row === undefined) throw new Error('pg_current_wal_insert_lsn returned no row');
-  return row.position;
+  return (await oneOf(sql<{ position: string }[]>`select pg_current_wal_insert_lsn()::text as position`)).position;
 }
 
 /** Returns whether the target has applied everything before the position, once it does; false after `limitMs`. */
@@ -250,8 +249,8 @@ export type Replicating = {
 };
 
 /** Returns what the server and the user of a connection can do for a replication. */
-export async function readReplicating(sql: Queryable): Promise<Replicating> {
-  const [row] = await sql<Replicating[]>`
+export function readReplicating(sql: Queryable): Promise<Replicating> {
+  return oneOf(sql<Replicating[]>`
     select current_setting('wal_level') as "walLevel",
       current_setting('max_replication_slots')::int - (select count(*)::int from pg_replication_slots) as "freeSlots",
       rolsuper or rolreplication as "isReplicator",
@@ -262,7 +261,5 @@ export async function readReplicating(sql: Queryable): Promise<Replicating> {
       not exists (
         select from pg_class where oid = to_regclass('shard_lease') and not pg_has_role(relowner, 'usage')
       ) as "isOwner"
-    from pg_roles where rolname = current_user`;
-  if (row === undefined) throw new Error('The user is no role');
-  return row;
+    from pg_roles where rolname = current_user`);
 }

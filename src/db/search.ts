@@ -2,6 +2,7 @@
 import type { Listing } from '#core/listing.ts';
 import { Problem, temporary } from '#core/problem.ts';
 import { transaction, type Sql, type Tx } from './pool.ts';
+import { codeOf } from './unavailable.ts';
 
 const QUERY_CANCELED = '57014';
 
@@ -41,7 +42,7 @@ async function limited<T>(sql: Sql, limitMs: number, page: Listing, read: (tx: T
   try {
     return await transaction(sql, bounded, 'read only');
   } catch (error) {
-    if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
+    if (codeOf(error) !== QUERY_CANCELED) throw error;
     throw timeoutProblem(page, limitMs, error);
   }
 }

@@ -4,7 +4,7 @@ import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
-import { openPool, transaction, type Sql } from './pool.ts';
+import { openDedicated, openPool, transaction, type Sql } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
 const SILENCE_MS = 500;
@@ -38,6 +38,43 @@ test('a silent pool connection is closed, and the next statement uses another on
   sql`select 2`.catch((error: unknown) => (why = error));
   await until(async () => why, isUnavailable);
   assert.notEqual(await pidOf(sql), before);
+});
+
+test('a dedicated connection waits for no pool, and is replaced if it is silent or its server accepts no connection', async () => {
+  const { sql: pool, proxy } = await open();
+  const pooled = await pidOf(pool);
+  const held = await pool.reserve();
+  let lost = 0;
+  const sql = openDedicated(pool, SILENCE_MS, () => (lost += 1));
+  try {
+    const before = await pidOf(sql);
+    assert.notEqual(before, pooled);
+    proxy.silence();
+    await assert.rejects(sql`select 2`, isUnavailable);
+    assert.notEqual(lost, 0);
+    proxy.vanish();
+    await assert.rejects(sql`select 3`, { code: 'CONNECT_TIMEOUT' });
+    proxy.cut();
+    assert.notEqual(await pidOf(sql), before);
+  } finally {
+    held.release();
+    await sql.end({ timeout: 0 });
+  }
+});
+
+test('a dedicated connection is opened to the second host if the first accepts none', async () => {
+  const ends = cleanups();
+  const { address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const [gone, other] = [await startProxy(address, ends), await startProxy(address, ends)];
+  gone.vanish();
+  const hosts = `${new URL(gone.url).host},${new URL(other.url).host}`;
+  const url = gone.url.replace(new URL(gone.url).host, hosts);
+  const pool = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'test' });
+  ends.after(() => pool.end({ timeout: 0 }));
+  const sql = openDedicated(pool, SILENCE_MS);
+  ends.after(() => sql.end({ timeout: 0 }));
+  assert.ok(await pidOf(sql));
 });
 
 test('a silent connection is closed in the middle of a transaction, too', async () => {

@@ -7,6 +7,13 @@
 /** The rows of a result. `count`: the rows that a statement returned or changed. */
 export type Rows<T extends readonly unknown[]> = T & { readonly count: number };
 
+/** Returns the row of a statement that always has one. */
+export async function oneOf<Row>(rows: PromiseLike<readonly Row[]>): Promise<Row> {
+  const [row] = await rows;
+  if (row === undefined) throw new Error('The database returned no row');
+  return row;
+}
+
 /** The text of a statement, its parameters, and the name under which a connection prepares it. `origin`: where it is written. */
 export type Command = {
   text: string;

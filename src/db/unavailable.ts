@@ -1,7 +1,11 @@
-/**
- * Classifies database errors: the server is unavailable, or the statement itself is rejected. Also has the remedies for an unusable
- * PostgreSQL, by the error code of Node, the driver or the server.
- */
+/** Classifies database errors by their codes: the server is unavailable, the statement must wait, or it is rejected. */
+
+/** Returns the code of an error, of Node, `connection.ts` or PostgreSQL (its SQLSTATE); undefined without one. */
+export function codeOf(error: unknown): string | undefined {
+  const code: unknown = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  // For a failed child process, `code` is its exit code, a number.
+  return typeof code === 'string' ? code : undefined;
+}
 
 /** Codes of Node and of `connection.ts` for a failed or lost connection. */
 const CONNECTION: readonly string[] = [
@@ -47,20 +51,18 @@ const READ_ONLY = { code: '0A000', message: /during recovery$/ };
  * unknown.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, syscall } = error as NodeJS.ErrnoException;
-  // For a failed child process, `code` is its exit code, a number.
-  if (typeof code !== 'string') return false;
-  if (code === READ_ONLY.code) return READ_ONLY.message.test(error.message);
+  const code = codeOf(error);
+  if (code === undefined) return false;
+  if (code === READ_ONLY.code) return READ_ONLY.message.test((error as Error).message);
   // SQLSTATE class 08 is "connection exception"; ENOENT is a missing socket file.
-  return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
+  return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && isOfConnecting(error));
 }
+
+const isOfConnecting = (error: unknown): boolean => (error as Partial<NodeJS.ErrnoException>).syscall === 'connect';
 
 /** Returns whether there was no connection, so that nothing was executed: the result of a COMMIT is known. */
 export function hadNoConnection(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, syscall } = error as NodeJS.ErrnoException;
-  return code === 'CONNECTION_SUSPENDED' || syscall === 'connect';
+  return codeOf(error) === 'CONNECTION_SUSPENDED' || (error instanceof Error && isOfConnecting(error));
 }
 
 /** The SQLSTATE of our own triggers that refuse changes of shards that move to another database, or have just got one. */
@@ -68,17 +70,17 @@ export const SHARD_MOVES = 'HS001';
 
 /** Returns whether a change was refused because its shard moves to another database, has moved, or has just got one. */
 export function isMoving(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === SHARD_MOVES;
+  return codeOf(error) === SHARD_MOVES;
 }
 
 /** Returns whether PostgreSQL refused a statement because its disk is full. */
 export function isDiskFull(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';
+  return codeOf(error) === '53100';
 }
 
 /** Returns whether a statement waited longer than `lock_timeout` for a row that another transaction has locked. */
 export function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
+  return codeOf(error) === '55P03';
 }
 
 /**
@@ -89,34 +91,34 @@ const REFUSALS: ReadonlySet<string> = new Set(['22', '23', '54', 'P0']);
 
 /** Returns whether a retry cannot succeed. False for a deadlock, a cancelled statement and a fault of the driver. */
 export function isRefused(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code } = error as NodeJS.ErrnoException;
+  const code = codeOf(error);
   return code?.length === 5 && REFUSALS.has(code.slice(0, 2));
 }
 
-const HOST = 'Check the host name in DATABASE_URL: it cannot be resolved';
-const SILENT = 'Check host and port in DATABASE_URL, and whether a firewall blocks the connection';
-const LOGIN = 'Check user and password in DATABASE_URL, and that pg_hba.conf of the server admits them';
+/** Returns whether all numbers of a day are used: the sequence of its ids is at its limit. */
+export function isOutOfNumbers(error: unknown): boolean {
+  return codeOf(error) === '2200H';
+}
 
-const REMEDIES: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'Start the server, or check host and port in DATABASE_URL',
-  ENOENT: 'Start the server, or set its host and port in DATABASE_URL',
-  ENOTFOUND: HOST,
-  EAI_AGAIN: HOST,
-  ETIMEDOUT: SILENT,
-  EHOSTUNREACH: SILENT,
-  ENETUNREACH: SILENT,
-  CONNECT_TIMEOUT: SILENT,
-  '28000': LOGIN,
-  '28P01': LOGIN,
-  '3D000': 'Create the database (createdb), or check its name in DATABASE_URL',
-  '53300': 'Raise max_connections of the server, or lower DATABASE_CONNECTIONS',
-  '08P01': 'If DATABASE_URL points to a pooler, set DATABASE_DIRECT_URL to PostgreSQL itself',
-  '57P03': 'Wait until the server has started, or check its log',
-};
+/**
+ * Returns whether the day of a row or id has no partition, or none with a sequence: the clock is days off, or no maintenance has succeeded
+ * for days.
+ */
+function isWithoutPartition(error: unknown): boolean {
+  const [code, message] = [codeOf(error), String((error as Partial<Error> | undefined)?.message)];
+  return (
+    (code === '23514' && message.startsWith('no partition of relation')) ||
+    (code === '42P01' && /"(event|delivery)_n_d\d+"/.test(message))
+  );
+}
 
-export function remedyOf(error: unknown): string {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  const known = code !== undefined && Object.hasOwn(REMEDIES, code) ? REMEDIES[code] : undefined;
-  return known ?? 'Check DATABASE_URL and that the server runs';
+/** Returns the message of a 503 if the database is the reason of an error, and undefined otherwise. */
+export function whyUnavailable(error: unknown): string | undefined {
+  if (isDiskFull(error))
+    return 'The disk of the database is full (53100): nothing can be written until space is freed; try again then';
+  if (isMoving(error)) return 'The shard of this store changes its database; try again in a few seconds';
+  if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
+  if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
+  if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';
+  return undefined;
 }

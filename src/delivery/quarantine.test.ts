@@ -109,7 +109,7 @@ test('the crash count of a shard is reset after its owner has run for an hour', 
   crashCounts.add([{ shard, crashCount: 3 }]);
   const after = async (ms: number) => {
     elapsedMs = ms;
-    await crashCounts.resetStable((query) => query(sql));
+    await crashCounts.resetStable(sql);
     const [row] = await sql<
       { crashCount: number }[]
     >`select deaths as "crashCount" from shard_lease where shard = ${shard}`;

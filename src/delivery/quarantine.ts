@@ -95,16 +95,14 @@ export class CrashCounts {
   }
 
   /** Resets the crash count of shards that this worker has owned for an hour. */
-  async resetStable(run: (query: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
+  async resetStable(sql: Queryable): Promise<void> {
     const beforeMs = this.#clock.monotonicMs() - STABLE_AFTER_MS;
     const stable = [...this.#byShard].filter(([, { crashCount, sinceMs }]) => crashCount > 0 && sinceMs < beforeMs);
     if (stable.length === 0) return;
-    await run((sql) =>
-      resetCrashCounts(
-        sql,
-        this.#worker,
-        stable.map(([shard]) => shard),
-      ),
+    await resetCrashCounts(
+      sql,
+      this.#worker,
+      stable.map(([shard]) => shard),
     );
     for (const [, entry] of stable) entry.crashCount = 0;
   }
@@ -138,8 +136,6 @@ export class Quarantine {
     this.#work = work;
     this.#batcher = createBatcher<Marker, boolean>({
       maxRows: BATCH_ROWS,
-      maxBytes: Number.POSITIVE_INFINITY,
-      sizeOf: () => ({ rows: 1, bytes: 0 }),
       run: (markers) => this.#write(markers),
     });
   }

@@ -1,7 +1,7 @@
 /** Metrics of the database connections of a process, and of open transactions. */
 import { Counter, Gauge, type Aggregator, type Registry } from 'prom-client';
 import { readTransactionAges } from '#db/activity.ts';
-import { readFreeSpace } from '#db/free-space.ts';
+import { readFreeSpace } from '#db/data-folder.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { useOf, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';

@@ -3,7 +3,7 @@ import { platform } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Sql } from '#db/pool.ts';
-import { whyUnavailable } from '#db/why-unavailable.ts';
+import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
 import { createRateLimit, type TakenChannel } from '#http/caller.ts';
@@ -19,7 +19,7 @@ import type { PasswordCost } from '#identity/accounts/passwords.ts';
 import { createBearer } from '#identity/oauth/oauth-tokens.ts';
 import type { Config } from '#config/config.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { addressBinding } from '#shards/adopt.ts';
+import { openAddress } from '#shards/addresses.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { Outbox, observeOutbox } from '#shards/outbox.ts';
@@ -135,9 +135,10 @@ async function openDatabases(
   const map = await readMap(home);
   const isDivided = map.version > 0;
   const ofHome = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
-  const poolsOf = ({ id, name, identity, address }: MapDatabase): StorePools => {
-    if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
-    const pools = deps.openPools({ name, identity, url: sealer.open(address, addressBinding(id)), home: ofHome });
+  const poolsOf = ({ name, identity, ...database }: MapDatabase): StorePools => {
+    const url = openAddress(sealer, database);
+    if (url === undefined) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
+    const pools = deps.openPools({ name, identity, url, home: ofHome });
     protect(pools.sql);
     protect(pools.direct);
     return pools;

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { withAdvisoryLock } from '#db/advisory-lock.ts';
+import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import type { Clock } from '#core/clock.ts';
@@ -67,7 +67,6 @@ export function purgesOfHome({
   ];
 }
 
-const LOCK = 7_209_003;
 const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];
 
 type Deps = {
@@ -129,7 +128,7 @@ export function startRetention(deps: Deps): Running {
     for (;;) {
       await pause(settings.everyMs, signal);
       if (signal.aborted) return;
-      await withAdvisoryLock(direct, LOCK, round).catch((error: unknown) =>
+      await tryUnderLock(direct, LOCKS.retention, round).catch((error: unknown) =>
         log.error({ err: error }, 'retention round failed to start; retrying'),
       );
     }

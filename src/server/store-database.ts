@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partitions.ts';
-import { type Sql, type Tx, resume, suspend } from '#db/pool.ts';
+import { openDedicated, resume, suspend, type Sql, type Tx } from '#db/pool.ts';
 import { LiveStreams } from '#dashboard/live.ts';
 import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
 import { rescheduleSnapshot, startSnapshots } from '#events/snapshots/snapshots.ts';
@@ -21,7 +21,6 @@ import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-web
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import type { Notices } from '#webhooks/notices/notices.ts';
 import { ping } from '#db/activity.ts';
-import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
 import { createOnDemandDelivery, createWorker, openNotices } from './delivery-parts.ts';
@@ -44,14 +43,14 @@ const RESPONSE_MS = 3_000;
 
 export class DatabaseWatch implements Running {
   readonly #deps: { id: number; sql: Sql; log: Log };
-  readonly #connection: DedicatedConnection;
+  readonly #connection: Sql;
   readonly #stopping = new AbortController();
   #isSuspended = false;
   #watching: Promise<void> | undefined;
 
   constructor({ direct, ...deps }: { id: number; sql: Sql; direct: Sql; log: Log }) {
     this.#deps = deps;
-    this.#connection = new DedicatedConnection(direct, RESPONSE_MS);
+    this.#connection = openDedicated(direct, RESPONSE_MS);
   }
 
   /** Starts to watch; may be called again. */
@@ -61,7 +60,7 @@ export class DatabaseWatch implements Running {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#connection.stop();
+    await this.#connection.end({ timeout: 0 });
     await this.#watching;
   }
 
@@ -76,7 +75,7 @@ export class DatabaseWatch implements Running {
   async #check(): Promise<void> {
     const { id, sql, log } = this.#deps;
     try {
-      await this.#connection.query(ping);
+      await ping(this.#connection);
       if (this.#isSuspended) log.warn({ database: id }, 'database responds again');
       this.#isSuspended = false;
       resume(sql);

@@ -8,6 +8,7 @@ import { nameOf } from '#db/servers.ts';
 import { DatabaseError, limitWaits, transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
 import type { Sealer } from '#db/seal.ts';
+import { sealAddress } from './addresses.ts';
 import {
   lockIdentity,
   lockStores,
@@ -47,11 +48,6 @@ export function requireOwners(map: ShardMap): void {
     throw new DatabaseError(
       `No database owns the shards ${formatShards(unowned)}: insert the missing rows into shard_owner of the home database, or restore it`,
     );
-}
-
-/** Returns the name that the sealed address of a database is bound to. */
-export function addressBinding(id: number): string {
-  return `shard_database:${id}`;
 }
 
 /** Describes which database owns which shards, by names without passwords. */
@@ -128,7 +124,7 @@ async function writeMap(
   await assignShards(tx, home.shards, HOME);
   for (const [index, { url, name, shards, identity: other }] of others.entries()) {
     const id = HOME + 1 + index;
-    await upsertDatabase(tx, { id, name, identity: other, address: sealer.seal(url, addressBinding(id)) });
+    await upsertDatabase(tx, { id, name, identity: other, address: sealAddress(sealer, { id, url }) });
     await assignShards(tx, shards, id);
   }
 }
@@ -156,7 +152,10 @@ export async function adopt(
 }
 
 /** Throws a `DatabaseError` unless the setting assigns every shard to the database that owns it. `id`: undefined if it is not in the map. */
-export function requireSameOwners(map: ShardMap, assigned: readonly (Assigned & { id: number | undefined })[]): void {
+export function requireSameOwners(
+  map: ShardMap,
+  assigned: readonly { shards: readonly number[]; id: number | undefined }[],
+): void {
   const owners = new Map(assigned.flatMap(({ id, shards }) => shards.map((shard) => [shard, id] as const)));
   const differing = map.owners.flatMap((owner, shard) => (owners.get(shard) === owner ? [] : [shard]));
   if (differing.length > 0)
@@ -174,7 +173,7 @@ export async function replaceAddresses(
   await transaction(sql, async (tx) => {
     await lockMap(tx);
     for (const { url, ...database } of changed)
-      await upsertDatabase(tx, { ...database, address: sealer.seal(url, addressBinding(database.id)) });
+      await upsertDatabase(tx, { ...database, address: sealAddress(sealer, { ...database, url }) });
     await assignShards(tx, [], HOME);
   });
 }

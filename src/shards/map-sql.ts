@@ -1,15 +1,16 @@
 /** The statements of the map of shards. */
 import { SHARDS } from '#core/ids.ts';
-import type { Queryable } from '#db/pool.ts';
+import { oneOf, type Queryable } from '#db/pool.ts';
+import { hasTable } from '#db/usable.ts';
 import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
 
 // The statements that seal the addresses of databases again.
 
 /** Counts the addresses that are sealed with another key than the one with this id. */
 export async function countSealedWithOtherKey(home: Queryable, keyId: Buffer): Promise<number> {
-  const [row] = await home<{ n: number }[]>`
-    select count(*) as n from shard_database where substring(address from 2 for 4) <> ${keyId}`;
-  return row?.n ?? 0;
+  const { n } = await oneOf(home<{ n: number }[]>`
+    select count(*) as n from shard_database where substring(address from 2 for 4) <> ${keyId}`);
+  return n;
 }
 
 export function listSealedWithOtherKey(
@@ -35,10 +36,8 @@ export async function replaceAddress(
 /** `home`: the identity of the home database that has this database in its map; null if none has. */
 export type Identity = { identity: string; home: string | null };
 
-export async function readIdentity(sql: Queryable): Promise<Identity> {
-  const [row] = await sql<Identity[]>`select identity::text, home::text from database_identity`;
-  if (row === undefined) throw new Error('The database has no row in database_identity');
-  return row;
+export function readIdentity(sql: Queryable): Promise<Identity> {
+  return oneOf(sql<Identity[]>`select identity::text, home::text from database_identity`);
 }
 
 /** Writes which home database has this database in its map. */
@@ -63,7 +62,7 @@ type MapRow = {
 
 /** Returns the map of the home database. One statement, so that all parts have the same version. */
 export async function readMap(home: Queryable): Promise<ShardMap> {
-  const [row] = await home<MapRow[]>`
+  const row = await oneOf(home<MapRow[]>`
     select (select version from shard_map) as version,
       array(
         select coalesce(o.database, ${UNOWNED}) from generate_series(0, ${SHARDS - 1}) as s (shard)
@@ -72,8 +71,8 @@ export async function readMap(home: Queryable): Promise<ShardMap> {
       array(select id from shard_database order by id) as ids,
       array(select name from shard_database order by id) as names,
       array(select identity::text from shard_database order by id) as identities,
-      array(select encode(address, 'hex') from shard_database order by id) as addresses`;
-  if (row === undefined || row.version === null) return undivided((await readIdentity(home)).identity);
+      array(select encode(address, 'hex') from shard_database order by id) as addresses`);
+  if (row.version === null) return undivided((await readIdentity(home)).identity);
   const databases = row.ids.map((id, index): MapDatabase => {
     const address = row.addresses[index] ?? null;
     return {
@@ -108,10 +107,10 @@ export async function assignShards(tx: Queryable, shards: readonly number[], dat
   await tx`
     insert into shard_owner (shard, database) select shard, ${database} from unnest(${shards}::smallint[]) as s (shard)
     on conflict (shard) do update set database = excluded.database`;
-  const [row] = await tx<{ version: number }[]>`
+  const { version } = await oneOf(tx<{ version: number }[]>`
     insert into shard_map (version) values (1) on conflict (is_only) do update set version = shard_map.version + 1
-    returning version`;
-  return row?.version ?? 0;
+    returning version`);
+  return version;
 }
 
 /** Returns the shards that a database has leases of: only these are delivered from it. */
@@ -130,8 +129,7 @@ export async function listShardsWithStores(sql: Queryable): Promise<number[]> {
 
 /** Returns the identity of a database; undefined if it has no tables, or those of an older version. */
 export async function findIdentity(sql: Queryable): Promise<Identity | undefined> {
-  const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('database_identity') is not null as "isThere"`;
-  return table?.isThere === true ? readIdentity(sql) : undefined;
+  return (await hasTable(sql, 'database_identity')) ? readIdentity(sql) : undefined;
 }
 
 /** Returns whether a worker runs on a database: its session is open. */

@@ -22,13 +22,20 @@ export type ShardMap = {
 
 export type Range = { first: number; last: number };
 
+export const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
+
 /** Returns the map of an installation with one database. */
 export function undivided(identity: string): ShardMap {
   return {
     version: 0,
     databases: [{ id: HOME, name: HOME_NAME, identity, address: null }],
-    owners: Array.from({ length: SHARDS }, () => HOME),
+    owners: ALL_SHARDS.map(() => HOME),
   };
+}
+
+/** Returns the name of a database of the map; one with its id if the map does not have it. */
+export function nameIn({ databases }: Pick<ShardMap, 'databases'>, id: number): string {
+  return databases.find((one) => one.id === id)?.name ?? `database ${id}`;
 }
 
 /** Returns the shards of a database. */

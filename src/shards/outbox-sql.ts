@@ -1,4 +1,5 @@
 /** The statements of the outbox, in the home database, and of the changes that another database has applied. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import type { Queryable } from '#db/pool.ts';
 import { HOME } from './map.ts';
 
@@ -9,10 +10,6 @@ import { HOME } from './map.ts';
  */
 export type ChangeKind = 'store' | 'changelog' | 'access' | 'resume' | 'app';
 export type OutboxChange = { id: number; kind: ChangeKind; body: Readonly<Record<string, unknown>> };
-
-/** Arbitrary numbers of advisory locks, different from those in src/db. */
-const APPLYING_LOCK = 7_209_011;
-const ACCESS_LOCK = 7_209_012;
 
 /** Adds a change of a shard; returns false if the home database owns the shard. */
 export async function enqueueForShard(
@@ -65,7 +62,7 @@ export async function readWaiting(home: Queryable): Promise<Waiting[]> {
  * list from before could contain changes that another process has applied, and whose marks it has deleted.
  */
 export async function lockForApplying(tx: Queryable): Promise<void> {
-  await tx`select pg_advisory_xact_lock(${APPLYING_LOCK})`;
+  await tx`select pg_advisory_xact_lock(${LOCKS.outbox})`;
 }
 
 /**
@@ -73,8 +70,8 @@ export async function lockForApplying(tx: Queryable): Promise<void> {
  * `alone` by one that applies a change of the access.
  */
 export async function lockForAccess(tx: Queryable, mode: 'shared' | 'alone'): Promise<void> {
-  if (mode === 'shared') await tx`select pg_advisory_xact_lock_shared(${ACCESS_LOCK})`;
-  else await tx`select pg_advisory_xact_lock(${ACCESS_LOCK})`;
+  if (mode === 'shared') await tx`select pg_advisory_xact_lock_shared(${LOCKS.access})`;
+  else await tx`select pg_advisory_xact_lock(${LOCKS.access})`;
 }
 
 /** Marks changes as applied, and returns those that were not. Forgets changes that are no longer in the outbox. */

@@ -1,9 +1,10 @@
 /** Prepares a database beside the home database: checks its server, applies the migrations, and checks its key. */
 import type { Keys } from '#core/keys.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
-import { checkServer, DatabaseError, UnusableError, type Queryable, type Sql } from '#db/pool.ts';
+import { DatabaseError, type Queryable, type Sql } from '#db/pool.ts';
 import { checkSealingKey } from '#db/seal.ts';
 import { isUnavailable } from '#db/unavailable.ts';
+import { checkServer, UnusableError } from '#db/usable.ts';
 import { findIdentity, hasWorkers, readIdentity, type Identity } from './map-sql.ts';
 
 export type Preparation = {

@@ -33,7 +33,7 @@ const CLIENT = 'a client of a server, whose dates it does not write';
 export const READS_ITS_CLOCK: Readonly<Record<string, string>> = {
   'src/core/clock.ts': 'defines it',
   'src/cli/serve.ts': 'gives it to the clock that follows the database',
-  'src/db/predecessor.ts': 'reads the age of a process of this machine',
+  'src/db/cluster.ts': 'reads the age of a process of this machine',
   'src/cli/demo.ts': 'the embedded database is on this machine',
   'src/cli/installation.ts': 'reads the age of the key file',
   'src/cli/backup/backup-command.ts': 'names files',

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkServer, openPool } from '#db/pool.ts';
-import { checkPooled } from '#db/usable.ts';
+import { openPool } from '#db/pool.ts';
+import { checkPooled, checkServer } from '#db/usable.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { SESSIONS } from '../../src/cli/doctor/server-checks.ts';

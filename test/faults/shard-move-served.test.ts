@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import { removeUnused } from '#shards/move/undo.ts';
+import { removeUnused } from '#shards/move/moves.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startReceiver } from '../setup/receiver.ts';

@@ -10,7 +10,7 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { beat } from '#delivery/leases/leases-sql.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import { addressBinding } from '#shards/adopt.ts';
+import { sealAddress } from '#shards/addresses.ts';
 import {
   findIdentity,
   assignShards,
@@ -281,7 +281,7 @@ async function startSilent(
   await upsertDatabase(own, { id: HOME, name, identity, address: null });
   await assignShards(own, [...Array(SHARDS).keys()], HOME);
   for (const id of [1, 2]) {
-    const address = createSealer(SECRET_KEY).seal(`postgres://a:b@127.0.0.1:${port}/${id}`, addressBinding(id));
+    const address = sealAddress(createSealer(SECRET_KEY), { id, url: `postgres://a:b@127.0.0.1:${port}/${id}` });
     await upsertDatabase(own, { id, name: `silent ${id}`, identity: randomUUID(), address });
     await assignShards(own, [id], id);
   }

@@ -33,6 +33,7 @@ for (const [what, statement] of Object.entries(refusals)) {
     const { err } = JSON.parse(line) as { err: Record<string, string> };
     assert.equal(err['code'], /\((\w+)\)$/.exec(what)?.[1]);
     assert.match(err['routine'] ?? '', /^\w+$/);
+    if (err['code'] === '23505') assert.equal(err['constraint_name'], 'entries_of_test_pkey');
     assert.match(err['stack'] ?? '', /^at .*\n\s+at /);
   });
 }

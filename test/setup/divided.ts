@@ -1,7 +1,7 @@
 /** Divides the shards of a test database among it and further databases of the test server. */
 import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { addressBinding } from '#shards/adopt.ts';
+import { sealAddress } from '#shards/addresses.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
 import { assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
@@ -22,7 +22,7 @@ export async function writeMap(
       const id = index + 1;
       const other = await readIdentity(sql);
       await writeHome(sql, identity);
-      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
+      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealAddress(sealer, { id, url }) });
       await assignShards(tx, shardsIn(range), id);
     }
     // Skips the seconds in which no store is made for another database.

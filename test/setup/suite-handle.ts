@@ -122,9 +122,7 @@ export function suiteHandle(home: Sql, ends: Cleanups): Sql {
       stores.begin(...(given as [string]), (inStores) => {
         const inBoth = both(inHome, inStores);
         const tag = Object.assign(tagOf(databases, inBoth, false), members(inBoth));
-        const savepoint = async (part: (tx: Tx) => unknown) =>
-          inHome.savepoint(() => inStores.savepoint(() => part(Object.assign(tag, { savepoint }) as never)));
-        return body(Object.assign(tag, { savepoint }) as never);
+        return body(tag as never);
       }),
     );
     await settle(databases);
@@ -151,7 +149,6 @@ export function suiteHandle(home: Sql, ends: Cleanups): Sql {
   const handle = Object.assign(tagOf(databases, of, true), home, {
     begin,
     reserve,
-    notify: async (channel: string, payload: string) => of('stores').notify(channel, payload),
     end: async (options?: { timeout: number }) => home.end(options),
     ...members(of),
     reads: Object.assign(

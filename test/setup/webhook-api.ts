@@ -11,7 +11,7 @@ import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { createChangelog } from '#changelog/changelog.ts';
 import { maintainPartitions } from '#db/partitions.ts';
-import { whyUnavailable } from '#db/why-unavailable.ts';
+import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';

@@ -70,7 +70,7 @@ export async function recordTexts(source: Source, files: readonly string[]): Pro
     return createTag((command) => execute(command, siteAt(origin.stack)))(...args);
   };
   const sql = Object.assign(located, createTag(execute)) as Queryable;
-  const ofPool = { begin: inPart, savepoint: inPart, reserve: async () => sql, notify: async () => [] };
+  const ofPool = { begin: inPart, reserve: async () => sql };
   Object.assign(sql, ofPool, { reads: sql, release: () => {} });
   const { makerOf, propertyOf } = makersOf(checker, () => {
     call.hasPool = true;

@@ -3,13 +3,16 @@ import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findRunning, findServer } from '#db/embedded.ts';
-import { checkServer, openPool, type DatabaseAddress } from '#db/pool.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import { checkServer, hasTable } from '#db/usable.ts';
+import { readMap } from '#shards/map-sql.ts';
+import type { ShardMap } from '#shards/map.ts';
 import { readConfig, type Config } from '#config/config.ts';
-import { examples } from '../command.ts';
+import { examples, printResult } from '../command.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump, runProgram } from './dump.ts';
-import { MANIFEST, backupSet, findMap, writeAtomically } from './set.ts';
+import { backupSet, MANIFEST, writeAtomically, type SetOptions } from './set.ts';
 
 /** Copies the stopped cluster to a tar file with owners and modes, without the secret key. The npm binaries contain no pg_dump. */
 async function copyCluster(terminal: Terminal, dataDir: string, file: string): Promise<void> {
@@ -31,89 +34,85 @@ async function copyCluster(terminal: Terminal, dataDir: string, file: string): P
     throw new UserError(`Halcyon was started on ${dataDir} meanwhile, so the copy is not consistent: run this again`);
 }
 
-const MIB = 1024 ** 2;
+/** `map`: undefined if the database has none, and so all shards. */
+type Dumped = { kind: 'dump'; address: DatabaseAddress; major: number; map: ShardMap | undefined };
 
-type Source = { kind: 'dump'; address: DatabaseAddress; major: number } | { kind: 'copy' };
-
-async function majorOf(address: DatabaseAddress): Promise<number> {
+async function readDumped(address: DatabaseAddress): Promise<Dumped> {
   const sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
   try {
-    return Math.floor((await checkServer(sql)) / 10_000);
+    const major = Math.floor((await checkServer(sql)) / 10_000);
+    // A back-up may be made before an upgrade.
+    const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
+    return { kind: 'dump', address, major, map: map?.version === 0 ? undefined : map };
   } finally {
     await sql.end({ timeout: 1 });
   }
 }
 
-async function sourceOf({ database, dataDir }: Config): Promise<Source> {
+async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind: 'copy' }> {
   // pg_dump sets session variables, which a transaction pooler would lose.
   const url = database.directUrl ?? database.url;
   const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
-  if (address !== undefined) return { kind: 'dump', address, major: await majorOf(address) };
+  if (address !== undefined) return readDumped(address);
   const found = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
   if (found === undefined)
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
 }
 
-/** Returns the time without colons, in an order in which names sort by time. */
-const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').replaceAll(/[-:]/g, '').replace('T', '-');
-
-const describeFormat = (source: Source): string =>
-  source.kind === 'dump' ? 'a dump for pg_restore' : 'a copy of the stopped database, for tar';
+/** What was written. `key`: where the secret key is. `describe` gets its size and how long it took. */
+type Written = { at: object; kind: string; bytes: number; key: string; describe: (size: string) => string[] };
 
 /** Backs up the databases of a map of shards. */
-async function backupAll(
-  terminal: Terminal,
-  to: string | undefined,
-  set: Omit<Parameters<typeof backupSet>[1], 'folder'>,
-) {
-  const folder = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}`);
-  const startedMs = performance.now();
+async function writeSet(terminal: Terminal, folder: string, set: Omit<SetOptions, 'folder'>): Promise<Written> {
   const { databases } = await backupSet(terminal, { ...set, folder });
-  const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
-  const bytes = databases.reduce((sum, one) => sum + one.bytes, 0);
-  if (terminal.isJson === true) {
-    const manifest = join(folder, MANIFEST);
-    terminal.print(
-      JSON.stringify({ folder, manifest, kind: 'dumps', bytes, seconds, secret_key: 'HALCYON_SECRET_KEY' }),
-    );
-    return;
-  }
-  for (const { file, name, shards } of databases)
-    terminal.print(`${join(folder, file)}: ${name}, shards ${shards || 'none'}`);
-  terminal.print(
-    `${databases.length} databases, ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, and ${MANIFEST}, which lists them`,
-  );
-  printAdvice(terminal, 'HALCYON_SECRET_KEY');
+  return {
+    at: { folder, manifest: join(folder, MANIFEST) },
+    kind: 'dumps',
+    bytes: databases.reduce((sum, one) => sum + one.bytes, 0),
+    key: 'HALCYON_SECRET_KEY',
+    describe: (size) => [
+      ...databases.map(({ file, name, shards }) => `${join(folder, file)}: ${name}, shards ${shards || 'none'}`),
+      `${databases.length} databases, ${size}, and ${MANIFEST}, which lists them`,
+    ],
+  };
 }
 
-function printAdvice(terminal: Terminal, key: string): void {
-  terminal.print(
-    `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
-  );
-  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+async function writeOne(
+  terminal: Terminal,
+  file: string,
+  { config, source }: { config: Config; source: Awaited<ReturnType<typeof sourceOf>> },
+): Promise<Written> {
+  const { secretKeys, dataDir } = config;
+  const [write, format] =
+    source.kind === 'dump'
+      ? [(part: string) => dump(terminal, source, part), 'a dump for pg_restore']
+      : [(part: string) => copyCluster(terminal, dataDir, part), 'a copy of the stopped database, for tar'];
+  const bytes = await writeAtomically(file, write);
+  const key = secretKeys === undefined ? join(dataDir, 'secret-key') : 'HALCYON_SECRET_KEY';
+  return { at: { file }, kind: source.kind, bytes, key, describe: (size) => [`${file}: ${size}, ${format}`] };
 }
+
+const MIB = 1024 ** 2;
+/** Returns the time without colons, in an order in which names sort by time. */
+const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').replaceAll(/[-:]/g, '').replace('T', '-');
 
 async function backup(terminal: Terminal, to: string | undefined): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const source = await sourceOf(config);
-  const map = source.kind === 'dump' ? await findMap(source.address) : undefined;
-  if (map !== undefined && source.kind === 'dump')
-    return backupAll(terminal, to, { config, map, home: source.address });
-  const ending = source.kind === 'dump' ? 'dump' : 'tar';
-  const file = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}.${ending}`);
+  const pathOf = (ending: string): string => resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}${ending}`);
   const startedMs = performance.now();
-  const bytes = await writeAtomically(file, (part) =>
-    source.kind === 'dump' ? dump(terminal, source, part) : copyCluster(terminal, config.dataDir, part),
-  );
+  const { at, kind, bytes, key, describe } =
+    source.kind === 'dump' && source.map !== undefined
+      ? await writeSet(terminal, pathOf(''), { config, map: source.map, home: source.address })
+      : await writeOne(terminal, pathOf(source.kind === 'dump' ? '.dump' : '.tar'), { config, source });
   const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
-  const key = config.secretKeys === undefined ? join(config.dataDir, 'secret-key') : 'HALCYON_SECRET_KEY';
-  if (terminal.isJson === true) {
-    terminal.print(JSON.stringify({ file, kind: source.kind, bytes, seconds, secret_key: key }));
-    return;
-  }
-  terminal.print(`${file}: ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, ${describeFormat(source)}`);
-  printAdvice(terminal, key);
+  if (terminal.isJson === true) return printResult(terminal, { ...at, kind, bytes, seconds, secret_key: key });
+  for (const line of describe(`${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s`)) terminal.print(line);
+  terminal.print(
+    `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
+  );
+  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
 }
 
 const HELP = `

@@ -8,9 +8,10 @@ import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { checkServer, DatabaseError, openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
+import { DatabaseError, openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { addressBinding } from '#shards/adopt.ts';
+import { checkServer } from '#db/usable.ts';
+import { openAddress } from '#shards/addresses.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { listMoves } from '#shards/move/move-sql.ts';
 import { formatShards, HOME, shardsOf, type MapDatabase, type ShardMap } from '#shards/map.ts';
@@ -18,7 +19,7 @@ import type { Config } from '#config/config.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump } from './dump.ts';
-import { endSnapshot, exportSnapshot, hasMapTables } from './set-sql.ts';
+import { endSnapshot, exportSnapshot } from './set-sql.ts';
 
 export const MANIFEST = 'manifest.json';
 
@@ -36,86 +37,65 @@ export type Manifest = { date: string; map_version: number; databases: DumpedDat
 
 type Source = MapDatabase & { from: DatabaseAddress };
 
-function openOne(address: DatabaseAddress): Sql {
-  return openPool(address, { connections: 1, applicationName: 'halcyon' });
-}
-
-/** Returns the map of the home database; undefined if it has none, and so all shards. */
-export async function findMap(address: DatabaseAddress): Promise<ShardMap | undefined> {
-  const sql = openOne(address);
-  try {
-    const map = (await hasMapTables(sql)) ? await readMap(sql) : undefined;
-    return map !== undefined && map.version > 0 ? map : undefined;
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
-}
-
 function sourcesOf(map: ShardMap, home: DatabaseAddress, { secretKeys }: Config): Source[] {
   return map.databases.map((database) => {
-    if (database.id === HOME || database.address === null) return { ...database, from: home };
-    if (secretKeys === undefined)
+    if (database.address !== null && secretKeys === undefined)
       throw new UserError('Set HALCYON_SECRET_KEY: it opens the addresses of the databases');
-    const url = createSealer(...secretKeys).open(database.address, addressBinding(database.id));
-    return { ...database, from: { kind: 'url', url } };
+    const url = secretKeys && openAddress(createSealer(...secretKeys), database);
+    return { ...database, from: url === undefined ? home : { kind: 'url', url } };
   });
 }
 
-type Snapshot = Source & { major: number; snapshot: string };
+type Snapshot = Source & { on: Queryable; major: number; snapshot: string };
+
+/** Opens a connection; the name of the database is added to an error. */
+async function connect(pool: Sql, { name }: Source) {
+  const version = await checkServer(pool).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message.replaceAll('DATABASE_URL', 'SHARD_DATABASES') : '';
+    throw new DatabaseError(`${name}: ${message}`, { cause: error });
+  });
+  return { on: await pool.reserve(), major: Math.floor(version / 10_000) };
+}
 
 /** Exports a snapshot of each database, the home database first, and calls `use` while they exist. */
 async function withSnapshots<T>(
   sources: readonly Source[],
-  use: (some: readonly Snapshot[]) => Promise<T>,
+  use: (snapshots: readonly Snapshot[]) => Promise<T>,
 ): Promise<T> {
-  const pools = sources.map(({ from: address }) => openOne(address));
-  const ending: (() => Promise<void>)[] = [];
+  const pools: Sql[] = [];
   try {
     const opened = await Promise.all(
-      pools.map(async (pool, index) => {
-        const number = await checkServer(pool).catch((error: unknown) => {
-          const message = error instanceof Error ? error.message.replaceAll('DATABASE_URL', 'SHARD_DATABASES') : '';
-          throw new DatabaseError(`${sources[index]?.name}: ${message}`, { cause: error });
-        });
-        const connection = await pool.reserve();
-        ending.push(async () => {
-          await endSnapshot(connection).catch(() => {});
-          connection.release();
-        });
-        return { connection, major: Math.floor(number / 10_000) };
+      sources.map(async (source) => {
+        const pool = openPool(source.from, { connections: 1, applicationName: 'halcyon' });
+        pools.push(pool);
+        return { ...source, ...(await connect(pool, source)) };
       }),
     );
     const snapshots: Snapshot[] = [];
-    for (const [index, source] of sources.entries()) {
-      const one = opened[index];
-      if (one !== undefined)
-        snapshots.push({ ...source, major: one.major, snapshot: await exportSnapshot(one.connection) });
+    for (const one of opened) snapshots.push({ ...one, snapshot: await exportSnapshot(one.on) });
+    try {
+      await requireComplete(snapshots);
+      return await use(snapshots);
+    } finally {
+      for (const { on } of snapshots) await endSnapshot(on).catch(() => {});
     }
-    await requireComplete(
-      sources,
-      opened.map(({ connection }) => connection),
-    );
-    return await use(snapshots);
   } finally {
-    await Promise.all(ending.map((end) => end()));
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
+    await Promise.all(pools.map((pool) => pool.end({ timeout: 0 })));
   }
 }
 
 /** Throws a `UserError` if a move is under way, or unless the snapshots have exactly one lease of each shard. */
-async function requireComplete(sources: readonly Source[], connections: readonly Queryable[]): Promise<void> {
-  const [home] = connections;
+async function requireComplete(snapshots: readonly Snapshot[]): Promise<void> {
+  const [home] = snapshots;
   if (home === undefined) return;
-  const map = await readMap(home);
+  const map = await readMap(home.on);
   // A restored map may have the production address of the move's target, and undoing the move there would delete rows.
-  if ((await listMoves(home)).some(({ dateEnded }) => dateEnded === null))
+  if ((await listMoves(home.on)).some(({ dateEnded }) => dateEnded === null))
     throw new UserError('Shards are being moved: run this again when halcyon shards move has ended');
-  for (const [index, { id, name, identity }] of sources.entries()) {
-    const connection = connections[index];
-    if (connection === undefined) continue;
-    if ((await readIdentity(connection)).identity !== identity)
+  for (const { id, name, identity, on } of snapshots) {
+    if ((await readIdentity(on)).identity !== identity)
       throw new UserError(`${name} is another database than that of the map of shards: run halcyon doctor`);
-    const [leased, owned] = [formatShards(await listLeasedShards(connection)), formatShards(shardsOf(map, id))];
+    const [leased, owned] = [formatShards(await listLeasedShards(on)), formatShards(shardsOf(map, id))];
     if (leased !== owned)
       throw new UserError(
         `${name} delivers the shards ${leased || 'none'}, but owns ${owned || 'none'}: run this again when halcyon shards move has ended, or run halcyon doctor`,
@@ -129,11 +109,10 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
+export type SetOptions = { config: Config; map: ShardMap; home: DatabaseAddress; folder: string };
+
 /** Writes the dumps and the manifest into a new folder, which is removed if one fails. */
-export async function backupSet(
-  terminal: Terminal,
-  { config, map, home, folder }: { config: Config; map: ShardMap; home: DatabaseAddress; folder: string },
-): Promise<Manifest> {
+export async function backupSet(terminal: Terminal, { config, map, home, folder }: SetOptions): Promise<Manifest> {
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST') throw new UserError(`${folder} already exists: choose another folder with --to`);
     throw new UserError(`${folder} cannot be created (${error.code}): choose another folder with --to`);

@@ -1,5 +1,6 @@
 /** The form of the checks of `doctor`: what each reads, its verdicts and their advice; and how checks run. */
-import { UnusableError, type Sql } from '#db/pool.ts';
+import type { Sql } from '#db/pool.ts';
+import { UnusableError } from '#db/usable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 

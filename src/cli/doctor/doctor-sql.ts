@@ -2,7 +2,8 @@
 import { firstIdOfDay, SHARDS } from '#core/ids.ts';
 import type { Applied } from '#db/migrate.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
-import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { oneOf, transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { hasTable } from '#db/usable.ts';
 
 const STATEMENT_MS = 5_000;
 const LOCK_MS = 1_000;
@@ -16,13 +17,6 @@ export function withTimeouts<T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise
     return read(tx);
   };
   return transaction(sql, limited, 'read only');
-}
-
-/** Returns the row of a statement that always has one. */
-async function oneOf<Row>(rows: Promise<readonly Row[]>): Promise<Row> {
-  const [row] = await rows;
-  if (row === undefined) throw new Error('The database returned no row');
-  return row;
 }
 
 /**
@@ -62,10 +56,9 @@ export async function readSession(sql: Queryable): Promise<number> {
 
 /** Returns the applied migrations; undefined in a database without Halcyon's tables. */
 export async function listMigrations(sql: Queryable) {
-  const { isThere } = await oneOf(
-    sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`,
-  );
-  return isThere ? sql<Applied[]>`select version, name, hash from schema_migration order by version` : undefined;
+  return (await hasTable(sql, 'schema_migration'))
+    ? sql<Applied[]>`select version, name, hash from schema_migration order by version`
+    : undefined;
 }
 
 /** `isLost`: the server has removed WAL that the slot needs. */
@@ -141,15 +134,6 @@ export function countSubscribers(sql: Queryable, known: readonly string[]) {
 export async function findOldestPublishKey(sql: Queryable): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`select min(date_created) as at from publish_key`;
   return row?.at ?? undefined;
-}
-
-/** `oldest`: the date of the oldest change that the database has not applied. */
-export type Outbox = { database: number; changes: number; oldest: Date };
-
-/** Counts the changes that other databases have not applied yet. */
-export function countOutbox(home: Queryable) {
-  return home<Outbox[]>`
-    select database, count(*) as changes, min(date_created) as oldest from outbox group by database order by database`;
 }
 
 /** `used`: the last number of the sequence; null if none was used. `newest`: the highest number in a row. */

@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { connect, createServer, isIPv6 } from 'node:net';
-import { readFreeSpace } from '#db/free-space.ts';
+import { readFreeSpace } from '#db/data-folder.ts';
 import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';

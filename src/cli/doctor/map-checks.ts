@@ -1,23 +1,17 @@
 /** Checks of several databases: each shard has one owner, only its owner delivers it, and changes reach the other databases. */
 import { DatabaseError, openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import {
-  addressBinding,
-  assignedIn,
-  describeMap,
-  requireHome,
-  requireOwnStores,
-  requireSameOwners,
-  type Assigned,
-} from '#shards/adopt.ts';
+import { openAddress } from '#shards/addresses.ts';
+import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners } from '#shards/adopt.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
-import { formatShards, HOME, shardsOf, UNOWNED, type MapDatabase, type ShardMap } from '#shards/map.ts';
+import { formatShards, HOME, nameIn, shardsOf, UNOWNED, type MapDatabase, type ShardMap } from '#shards/map.ts';
+import { readWaiting } from '#shards/outbox-sql.ts';
 import { identify } from '#shards/prepare.ts';
 import { OTHER_CONNECTIONS } from '../installation.ts';
 import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
 import { inspectServer } from './server-checks.ts';
 import { readSecondsAhead } from './table-checks.ts';
-import { countOutbox, withTimeouts, type Server } from './doctor-sql.ts';
+import { withTimeouts, type Server } from './doctor-sql.ts';
 
 /** A database of the map, opened for checks. */
 export type Member = MapDatabase & { context: Database };
@@ -37,20 +31,19 @@ export async function openMembers(home: Database): Promise<Several> {
   const members: Member[] = [];
   const sealed: string[] = [];
   for (const database of map.databases) {
-    const { id, name, address } = database;
-    if (address === null) {
+    if (database.address === null) {
       members.push({ ...database, context: home });
       continue;
     }
     try {
       if (config.secretKeys === undefined) throw new Error('There is no HALCYON_SECRET_KEY');
-      const url = createSealer(...config.secretKeys).open(address, addressBinding(id));
+      const url = openAddress(createSealer(...config.secretKeys), database) ?? '';
       const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs: config.database.silenceMs };
       const sql = openPool({ kind: 'url', url }, options);
       const ownConfig = { ...config, database: { ...config.database, url, directUrl: undefined } };
       members.push({ ...database, context: { config: ownConfig, clock, sql, direct: sql } });
     } catch {
-      sealed.push(name);
+      sealed.push(database.name);
     }
   }
   return { home, map, members, sealed, readable: [] };
@@ -86,13 +79,16 @@ async function compareSetting({ map, members, home: { config, direct } }: Severa
     const none = 'there is no map yet, so one database owns all shards';
     return refusal.length > 0 ? refusal : [warn(none, 'halcyon migrate, or a start, makes the map')];
   }
-  const assigned: (Assigned & { id: number | undefined })[] = [];
+  const assigned: Parameters<typeof requireSameOwners>[1][number][] = [];
   for (const one of all) {
     const known = members.find(({ context, id }) =>
       one.url === undefined ? id === HOME : context.config.database.url === one.url,
     );
     const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
-    assigned.push({ ...one, id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id });
+    assigned.push({
+      shards: one.shards,
+      id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id,
+    });
   }
   return refusalOf(async () => requireSameOwners(map, assigned));
 }
@@ -229,15 +225,12 @@ export const SEVERAL_CHECKS: readonly Check<Several>[] = [
   },
   {
     name: 'outbox',
-    run: async ({ home: { direct, clock }, map }) => {
-      const waiting = await withTimeouts(direct, countOutbox);
-      const now = clock.now().getTime();
+    run: async ({ home: { direct }, map }) => {
+      const waiting = await withTimeouts(direct, readWaiting);
       const advice =
         'Processes apply them in order: check that the database is available, that a process runs, and its log';
-      const found = waiting.map(({ database, changes, oldest }) => {
-        const name = map.databases.find(({ id }) => id === database)?.name ?? `database ${database}`;
-        const seconds = (now - oldest.getTime()) / 1_000;
-        const message = `${countOf(changes, 'change')} for ${name}, the oldest for ${spanOf(Math.max(0, seconds))}`;
+      const found = waiting.map(({ database, changes, oldestSeconds: seconds }) => {
+        const message = `${countOf(changes, 'change')} for ${nameIn(map, database)}, the oldest for ${spanOf(seconds)}`;
         const is = { fail: seconds > OUTBOX_SECONDS.fail, warn: seconds > OUTBOX_SECONDS.warn };
         return graded(is, message, advice);
       });

@@ -1,6 +1,6 @@
 /** The checks of the server of a database, which need no tables: it can be used, keeps what it accepts, and has connections. */
-import { checkServer, type Sql } from '#db/pool.ts';
-import { checkDatabaseText, checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
+import type { Sql } from '#db/pool.ts';
+import { checkDatabaseText, checkPooled, checkServer, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { OTHER_CONNECTIONS } from '../installation.ts';
 import { fail, ok, orOk, warn, type Check, type Database, type Verdict } from './check.ts';
 import { readServer, readSession, withTimeouts, type Server } from './doctor-sql.ts';

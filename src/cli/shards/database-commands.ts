@@ -5,11 +5,11 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
-import { withAdvisoryLock } from '#db/advisory-lock.ts';
+import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import { readIdentity, readVersion } from '#shards/map-sql.ts';
-import { HOME, shardsIn, type ShardMap } from '#shards/map.ts';
+import { formatShards, HOME, nameIn, shardsIn, type ShardMap } from '#shards/map.ts';
 import type { Place } from '#shards/move/move.ts';
-import { newIdIn } from '#shards/move/start-move.ts';
+import { newIdIn } from '#shards/move/moves.ts';
 import { identify, prepareDatabase } from '#shards/prepare.ts';
 import { readConfig } from '#config/config.ts';
 import { createCommandLog } from '../command-context.ts';
@@ -18,8 +18,6 @@ import { openInstallation, type Installation } from '../installation.ts';
 import { warnIfLate } from '../late.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** Differs from those of `db/` and `server/`. */
-const LOCK = 7_209_006;
 const CONNECTIONS = 2;
 
 /** A database that may be new: `prepare` applies the migrations, and checks its key. */
@@ -52,13 +50,12 @@ type Opened = {
 
 function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
   const { databases, direct } = installation;
-  const nameIn = (id: number): string => map.databases.find((one) => one.id === id)?.name ?? String(id);
   const isReachable = (id: number): boolean => id === HOME || databases.some((one) => one.id === id && one.isPrepared);
   const place = (id: number): Place => {
-    if (id === HOME) return { id, name: nameIn(id), sql: direct, url: homeUrl };
+    if (id === HOME) return { id, name: nameIn(map, id), sql: direct, url: homeUrl };
     const found = databases.find((one) => one.id === id);
     if (found?.address.kind !== 'url' || !found.isPrepared)
-      throw new UserError(`${nameIn(id)} is not reachable: start its PostgreSQL, then run this again`);
+      throw new UserError(`${nameIn(map, id)} is not reachable: start its PostgreSQL, then run this again`);
     return { id, name: found.name, sql: found.direct, url: found.address.url };
   };
   return { place, isReachable };
@@ -133,7 +130,7 @@ export async function withDatabases(terminal: Terminal, run: (databases: Databas
             throw new UserError('The map of shards has changed since this command began: run it again');
           await work();
         };
-        if (!(await withAdvisoryLock(home, LOCK, workOnMap)))
+        if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
           throw new UserError('Another halcyon shards command is running: wait until it has ended');
       },
     });
@@ -141,6 +138,11 @@ export async function withDatabases(terminal: Terminal, run: (databases: Databas
     await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
     await installation.close();
   }
+}
+
+/** Returns the command that moves the shards. */
+export function moveCommand(shards: readonly number[], to: string): string {
+  return `halcyon shards move ${formatShards(shards).replaceAll(' ', '')} --to ${to}`;
 }
 
 /** Parses shards such as `64-127,200`. */

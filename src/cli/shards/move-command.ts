@@ -1,14 +1,13 @@
 /** `halcyon shards move` and `drop-moved`. */
-import { formatShards } from '#shards/map.ts';
+import { formatShards, nameIn } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
 import { runMove, StoppedError, type Late, type Moved, type Place, type Progress } from '#shards/move/move.ts';
-import { ownerOf, startMove } from '#shards/move/start-move.ts';
-import { abortMove, dropMoved, removeDatabase, unusedIn } from '#shards/move/undo.ts';
+import { abortMove, dropMoved, ownerOf, removeDatabase, startMove, unusedIn } from '#shards/move/moves.ts';
 import { listLeasedShards, readMap } from '#shards/map-sql.ts';
 import { printResult } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { parseShards, withDatabases, type Databases } from './database-commands.ts';
+import { moveCommand, parseShards, withDatabases, type Databases } from './database-commands.ts';
 
 const MIB = 1024 ** 2;
 /** An operator notices what is missing within an hour. */
@@ -52,8 +51,7 @@ async function findOpen({ home, map }: Databases, shards: readonly number[], tar
   const open = (await listMoves(home)).find(({ dateEnded }) => dateEnded === null);
   if (open === undefined) return undefined;
   if (open.target === target.id && formatShards(open.shards) === formatShards(shards)) return open;
-  const name = map.databases.find(({ id }) => id === open.target)?.name ?? '';
-  const command = `halcyon shards move ${formatShards(open.shards).replaceAll(' ', '')} --to ${name}`;
+  const command = moveCommand(open.shards, nameIn(map, open.target));
   throw new UserError(`Another move is under way: finish it by ${command}, or undo it with --abort`);
 }
 

@@ -1,13 +1,13 @@
 /** `halcyon shards status` and `plan`. */
 import { SHARDS } from '#core/ids.ts';
-import { formatShards, HOME, shardsOf } from '#shards/map.ts';
+import { formatShards, HOME, nameIn, shardsOf } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
 import { readMoveState, replicationOf } from '#shards/move/move.ts';
-import { argumentOf, evenOwners, sumsOf, usefulMoves } from '#shards/move/plan.ts';
+import { evenOwners, sumsOf, usefulMoves } from '#shards/move/plan.ts';
 import { estimateLoads, readDatabaseState, type DatabaseState, type Measure } from '#shards/move/sizes-sql.ts';
 import { printResult } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
-import { withDatabases, type Databases } from './database-commands.ts';
+import { moveCommand, withDatabases, type Databases } from './database-commands.ts';
 
 const MIB = 1024 ** 2;
 const NUMBER_WIDTH = 6;
@@ -35,8 +35,7 @@ async function describeMove(
   move: Move,
 ): Promise<{ state: string; from: string; to: string; shards: string }> {
   const { map, place, isReachable } = databases;
-  const nameIn = (id: number): string => map.databases.find((one) => one.id === id)?.name ?? String(id);
-  const about = { shards: formatShards(move.shards), from: nameIn(move.source), to: nameIn(move.target) };
+  const about = { shards: formatShards(move.shards), from: nameIn(map, move.source), to: nameIn(map, move.target) };
   if (move.dateEnded !== null)
     return { ...about, state: 'ended; its rows in the source wait for halcyon shards drop-moved' };
   if (!isReachable(move.source) || !isReachable(move.target))
@@ -78,17 +77,17 @@ export async function plan(
     const names = [...map.databases.map(({ name }) => name), ...added.map(withoutPassword)];
     const ids = map.databases.map(({ id }) => id);
     const databases = [...ids, ...added.map((_, index) => Math.max(...ids) + 1 + index)];
-    const nameIn = (id: number): string => names[databases.indexOf(id)] ?? '';
+    const nameOf = (id: number): string => names[databases.indexOf(id)] ?? '';
     const owners = evenOwners({ owners: map.owners, loads, databases });
     const after = sumsOf({ owners, loads, databases });
     const sums = [...sumsOf({ owners: map.owners, loads, databases })].map(([id, now]) => ({
-      name: nameIn(id),
+      name: nameOf(id),
       now,
       planned: after.get(id) ?? 0,
     }));
     const moves = usefulMoves({ owners: map.owners, loads, databases }, owners).map(({ from, to, shards }) => ({
-      from: nameIn(from),
-      command: `halcyon shards move ${argumentOf(shards)} --to ${nameIn(to)}`,
+      from: nameOf(from),
+      command: moveCommand(shards, nameOf(to)),
     }));
     if (terminal.isJson === true) return printResult(terminal, { by, databases: sums, moves });
     for (const { name, now, planned } of sums)

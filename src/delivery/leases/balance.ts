@@ -1,7 +1,4 @@
-/**
- * Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. Shards whose rows
- * are locked are skipped, so that one frozen lock owner does not block the others.
- */
+/** Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { type LeaseRow, takeShards, waitForLocks, type WorkerRow, type SeenWorker } from './leases-sql.ts';
 
@@ -95,26 +92,25 @@ export class OtherWorkers {
   }
 }
 
-type RunQuery = <T>(query: (sql: Sql) => Promise<T>) => Promise<T>;
-
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Per shard, after taking all together has failed. If all 256 are locked that is 5 s. */
 const ONE_LOCK_MS = 20;
 
-/** Returns the taken shards; runs as many transactions as it needs. `lockMs` limits how long a row lock is awaited. */
+/**
+ * Takes shards and returns those that were taken. Skips shards whose rows are locked, so that one frozen lock owner does not block the
+ * others, and runs as many transactions as it needs. `lockMs` limits how long a row lock is awaited.
+ */
 export async function takeUnlocked(
-  run: RunQuery,
+  sql: Sql,
   worker: number,
   request: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
 ): Promise<Awaited<ReturnType<typeof takeShards>>[number][]> {
   const { shards, dead, lockMs } = request;
   const take = () =>
-    run((sql) =>
-      transaction(sql, async (tx) => {
-        await waitForLocks(tx, lockMs);
-        return [...(await takeShards(tx, worker, shards, dead))];
-      }),
-    );
+    transaction(sql, async (tx) => {
+      await waitForLocks(tx, lockMs);
+      return [...(await takeShards(tx, worker, shards, dead))];
+    });
   try {
     return await take();
   } catch (error) {
@@ -124,7 +120,7 @@ export async function takeUnlocked(
   // Not `for update skip locked`, which distributed PostgreSQL rejects.
   if (shards.length > 1) {
     for (const shard of shards)
-      taken.push(...(await takeUnlocked(run, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
+      taken.push(...(await takeUnlocked(sql, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
   }
   return taken;
 }

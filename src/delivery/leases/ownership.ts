@@ -2,7 +2,7 @@
  * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
  * surplus ones.
  */
-import { DedicatedConnection } from '#db/dedicated-connection.ts';
+import { openDedicated, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import { SHARDS } from '#core/ids.ts';
@@ -116,7 +116,7 @@ class Heartbeat {
    * A connection of its own: ten long statements in the shared pool would delay the heartbeat and end a live worker's
    * lease.
    */
-  readonly #connection: DedicatedConnection;
+  readonly #connection: Sql;
   /** Monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -126,7 +126,7 @@ class Heartbeat {
     this.#clock = runtime.clock;
     this.#settings = settings;
     // A heartbeat that is answered later than this confirms nothing.
-    this.#connection = new DedicatedConnection(runtime.direct, leaseMs - leaseMarginMs, onDisconnected);
+    this.#connection = openDedicated(runtime.direct, leaseMs - leaseMarginMs, onDisconnected);
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
@@ -141,13 +141,13 @@ class Heartbeat {
   async beat(onConfirmed: () => void): Promise<void> {
     // The lease counts from before the statement was sent: no other worker saw the new counter earlier.
     const requestedAtMs = this.#clock.monotonicMs();
-    await this.#connection.query((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
+    await beat(this.#connection, this.#settings.workerId, this.#clock.now());
     onConfirmed();
     this.#confirmedAtMs = requestedAtMs;
   }
 
   stop(): Promise<void> {
-    return this.#connection.stop();
+    return this.#connection.end({ timeout: 0 });
   }
 }
 
@@ -164,7 +164,7 @@ export class Ownership implements Running {
   readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
   /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
-  readonly #connection: DedicatedConnection;
+  readonly #connection: Sql;
   readonly #owned: OwnedShards;
   /** The owners of all shards in the latest list. */
   #owners: ReadonlyMap<number, number> = new Map();
@@ -194,13 +194,13 @@ export class Ownership implements Running {
     this.#owned = new OwnedShards(runtime.log, metrics, work);
     this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(runtime, settings, () => this.#reconnect());
-    this.#connection = new DedicatedConnection(runtime.direct, leaseMs);
+    this.#connection = openDedicated(runtime.direct, leaseMs);
     this.#handBack = new HandBack({
       log: runtime.log,
       work,
       release: async (shards) => {
         this.#owned.remove(shards, 'returned');
-        await this.#connection.query((sql) => releaseShards(sql, workerId, shards));
+        await releaseShards(this.#connection, workerId, shards);
       },
       onFinished: () => this.#owned.noteChange(),
     });
@@ -262,13 +262,13 @@ export class Ownership implements Running {
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
     this.#owned.remove(all, 'returned');
     try {
-      await this.#connection.query((sql) => releaseShards(sql, this.workerId, all));
+      await releaseShards(this.#connection, this.workerId, all);
       this.handedBack = shards.length;
-      await this.#connection.query((sql) => removeWorkers(sql, [this.workerId]));
+      await removeWorkers(this.#connection, [this.workerId]);
     } catch (error) {
       this.#runtime.log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
     }
-    await Promise.all([this.#heartbeat.stop(), this.#connection.stop()]);
+    await Promise.all([this.#heartbeat.stop(), this.#connection.end({ timeout: 0 })]);
   }
 
   /** Sends a heartbeat with a new session before other workers miss the one that has ended. */
@@ -320,7 +320,7 @@ export class Ownership implements Running {
     const { clock } = this.#runtime;
     const { changes } = this.#owned;
     const requestedAtMs = clock.monotonicMs();
-    const [workers, leases] = await this.#connection.query(look);
+    const [workers, leases] = await look(this.#connection);
     this.#owners = new Map(leases.flatMap(({ shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
     if (this.#otherWorkers.hasDisconnected()) this.#next(this.#hurryMs());
@@ -342,7 +342,7 @@ export class Ownership implements Running {
     const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (missing.length === 0) return;
     const lapses = this.#owned.lapses;
-    const taken = await this.#connection.query((sql) => retakeShards(sql, self, missing));
+    const taken = await retakeShards(this.#connection, self, missing);
     this.#add(lapses, taken, () => 'own');
   }
 
@@ -355,12 +355,12 @@ export class Ownership implements Running {
       // The take-over was committed before the first fetch: the previous owner can record nothing any more.
       const request = { shards: take, dead, lockMs: Math.floor(this.#settings.leaseMs / 4) };
       const lapses = this.#owned.lapses;
-      const taken = await takeUnlocked((query) => this.#connection.query(query), this.workerId, request);
+      const taken = await takeUnlocked(this.#connection, this.workerId, request);
       // A free shard has no crash count, and a take-over from a dead owner raises it.
       this.#add(lapses, taken, ({ crashCount }) => (crashCount > 0 ? 'dead' : 'free'));
     }
-    if (deadIds.size > 0) await this.#connection.query((sql) => removeWorkers(sql, [...deadIds]));
-    await this.crashCounts.resetStable((query) => this.#connection.query(query));
+    if (deadIds.size > 0) await removeWorkers(this.#connection, [...deadIds]);
+    await this.crashCounts.resetStable(this.#connection);
     void this.#handBack.start(handBack);
   }
 

@@ -278,8 +278,7 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
   /** In order of arrival. A rejected batch is split in halves, down to one entry. */
   const batches = createBatcher<PendingEntry, void>({
     maxRows: BATCH_ROWS,
-    maxBytes: BATCH_BYTES,
-    sizeOf: ({ entry }) => ({ rows: 1, bytes: bytesOf(entry) }),
+    bytes: { max: BATCH_BYTES, of: ({ entry }) => bytesOf(entry) },
     run: async (batch) => {
       await write(batch);
       return batch.map(() => {});

@@ -4,7 +4,7 @@
  *
  * Each step locks the user first, then the changes, as every change of credentials does.
  */
-import { PostgresError } from '#db/connection.ts';
+import { codeOf } from '#db/unavailable.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { type RawRequest, type RawResponse } from '#http/route.ts';
@@ -56,7 +56,7 @@ type UndoLink = { hash: Buffer; token: string; change: UndoableChange };
 const SAME: FormFault = { field: 'email', message: 'This is your e-mail address already.' };
 
 const later = (now: Date, hours: number): Date => new Date(now.getTime() + hours * 3_600_000);
-const isTaken = (error: unknown): boolean => error instanceof PostgresError && error.code === '23505';
+const isTaken = (error: unknown): boolean => codeOf(error) === '23505';
 
 const audit = (tx: Tx, request: RawRequest, userId: number, action: Action): Promise<void> =>
   recordAuditEntry(tx, { action, userId, origin: originOf(request), now: request.now });

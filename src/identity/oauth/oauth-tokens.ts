@@ -10,7 +10,7 @@ import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeText } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
-import { createLookup } from '#db/connections.ts';
+import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';

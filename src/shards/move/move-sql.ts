@@ -1,4 +1,5 @@
 /** The statements of moves of shards. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import type { Queryable } from '#db/pool.ts';
 import { deleteBatch } from '#db/purges.ts';
 import { assignShards } from '../map-sql.ts';
@@ -52,9 +53,8 @@ export async function deleteOutboxOf(home: Queryable, database: number): Promise
 
 /** Returns whether a table has rows of the shards. */
 export async function hasRows(sql: Queryable, table: string, shards: readonly number[]): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select from ${sql(table)} where shard = any(${shards}::smallint[])) as found`;
-  return row?.found === true;
+  const rows = await sql`select from ${sql(table)} where shard = any(${shards}::smallint[]) limit 1`;
+  return rows.length > 0;
 }
 
 /** Deletes at most `limit` rows of a shard from a table or partition, and returns their number. */
@@ -82,7 +82,7 @@ export async function refuseChanges(tx: Queryable, { id, shards }: Pick<Move, 'i
     )
     insert into moved_shard (shard, fence)
     select s.shard, coalesce(l.fence, 0) from unnest(${shards}::smallint[]) as s (shard) left join leases l on l.shard = s.shard`;
-  await tx`select pg_advisory_xact_lock(7209005, ${id})`;
+  await tx`select pg_advisory_xact_lock(${LOCKS.move}, ${id})`;
 }
 
 /** Allows changes again, and gives the source its leases back, under new fencing tokens. */

@@ -1,27 +1,32 @@
 /**
- * Moves shards to another database while all processes keep running.
+ * Moves shards to another database while all processes keep running, by a table of steps.
  *
- *     publish    publication and slot in the source: from now on the source keeps its WAL
- *     copy       subscription in the target: the rows are copied, then changes follow
- *     guard      triggers in the source, which refuse nothing yet
- *     numbers    the target's sequences are raised; waits until no process has numbers from before
- *     block      source: leases deleted, changes refused ─┐ undone if a step until `switch` fails or takes too long
- *     catch up   the target has everything before that    │
- *     hand over  nothing more is replicated; sequences    │ publishing to these shards is refused
- *     switch     home: the target is the owner            ┘
- *     deliver    target: leases
- *     finish     replication dropped; the rows in the source stay until `drop-moved`
+ *     step       does                                                          undone by              done if there is
+ *     publish    publication and slot in the source: it keeps its WAL          (copy)                 their name
+ *     copy       subscription in the target: copies the rows, then changes     drops it all, deletes  its name
+ *     guard      triggers in the source, which refuse nothing yet              drops them             their name
+ *     numbers    raises the target's sequences; waits until no process has
+ *                numbers from before                                                                  (repeated)
+ *     block      source: leases deleted, changes refused ─┐                    allows changes         (undone first)
+ *     catch up   the target has everything before that    │ publishing to
+ *     hand over  nothing more is replicated               │ these shards
+ *     switch     home: the target is the owner            ┘ is refused         moves them back        `date_switched`
+ *     deliver    target: leases                                                                       a lease
+ *     finish     drops the replication; `dropMoved` deletes the rows of large
+ *                tables in the source later                                                           `date_ended`
  *
- * `startMove` has written the move into the home database. The state of each step is in the databases, so after a crash the same call continues: it repeats what may be incomplete.
+ * `startMove` has written the move into the home database. The state of each step is in the databases, so after a crash the same call
+ * continues.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { dayOf } from '#core/ids.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import { BLOCK_AGE_MS } from '#db/numbers.ts';
 import { createMissing, partitionsOf } from '#db/partitions.ts';
-import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
+import { DatabaseError, transaction, type Sql } from '#db/pool.ts';
 import {
   createGuards,
+  dropGuards,
   dropReplication,
   LockedError,
   publishRows,
@@ -51,21 +56,7 @@ import {
   switchOwner,
   type Move,
 } from './move-sql.ts';
-import { deleteSwept, listMovedTables } from './tables.ts';
-
-export const STEPS = [
-  'publish',
-  'copy',
-  'guard',
-  'numbers',
-  'block',
-  'catch up',
-  'hand over',
-  'switch',
-  'deliver',
-  'finish',
-] as const;
-export type Step = (typeof STEPS)[number];
+import { deleteMoved, deleteSwept, listMovedTables, type OnDeleted } from './tables.ts';
 
 /**
  * Why a switch was not possible in time: the target did not catch up, another transaction kept the map locked, or the source had not
@@ -86,8 +77,18 @@ export type Progress = {
   afterStep?: (step: Step) => Promise<void>;
 };
 
-/** `refusedMs`: how long publishing to the shards was refused; undefined if an earlier run had switched already. */
-export type Moved = { steps: { step: Step; ms: number }[]; refusedMs: number | undefined };
+/** `numbersMs`: how long processes use a block of numbers; for tests without processes. */
+type Between = { home: Sql; move: Move; source: Place; target: Place; progress: Progress; numbersMs?: number };
+/** A run of a move, and what its steps leave for the later ones. */
+type Run = Between & {
+  replication: Replication;
+  /** By the names of the target's sequences, the numbers that they were raised to. */
+  raised: ReadonlyMap<string, number>;
+  /** Since when changes are refused, on the monotonic clock. */
+  refusedSince: number;
+  /** The changes of the home database that the source has applied. */
+  applied: readonly number[];
+};
 
 /** How long changes are refused before the source accepts them again; a stop of the replication and one more try may follow. */
 const REFUSED_MAX_MS = 2_000;
@@ -116,187 +117,215 @@ export function notSubscribed(source: Place, target: Place, error: unknown): Dat
   );
 }
 
-/** `numbersMs`: how long processes use a block of numbers; for tests without processes. */
-type Between = { home: Sql; move: Move; source: Place; target: Place; progress: Progress; numbersMs?: number };
+const tablesOf = ({ source, target }: Run): Promise<string[]> =>
+  // The home database has the rows of all stores.
+  listMovedTables(source.sql, { withStores: target.id !== HOME });
 
-class Mover {
-  readonly #between: Between;
-  readonly #replication: Replication;
-  readonly #steps: Moved['steps'] = [];
-  #refusedMs: number | undefined;
+async function publish(run: Run): Promise<void> {
+  await publishRows(run.replication, await tablesOf(run), rangesOf(run.move.shards));
+}
 
-  constructor(between: Between) {
-    this.#between = between;
-    this.#replication = replicationOf(between.move, between.source, between.target);
+/** Days of partitioned tables: the target has those of the source, also of days that begin meanwhile. */
+async function createDays({ source, target }: Run): Promise<void> {
+  const [wanted, existing] = [await partitionsOf(source.sql), await partitionsOf(target.sql)];
+  const known = new Set(existing.map(({ name }) => name));
+  const days = wanted.flatMap(({ name, day, state }) => (state === 'attached' && !known.has(name) ? [day] : []));
+  // The days from the one before the second argument.
+  if (days.length > 0)
+    await createMissing(target.sql, Math.min(...days) + 1, Math.max(...days) - Math.min(...days) - 1);
+}
+
+/** Replicates until the target has nearly everything. Continues where a try has stopped the replication. */
+async function copy(run: Run): Promise<void> {
+  const { source, target, replication, progress } = run;
+  await createDays(run);
+  await subscribe(replication, source.url).catch((error: unknown) => {
+    throw notSubscribed(source, target, error);
+  });
+  for (;;) {
+    if (progress.isStopped()) throw new StoppedError();
+    await createDays(run);
+    const state = await readCopyState(replication);
+    progress.onCopy(state);
+    if (state.tables > 0 && state.ready === state.tables && state.lagBytes <= LAG_MAX_BYTES) return;
+    await delay(PROGRESS_MS);
   }
+}
 
-  async #step<T>(step: Step, run: () => Promise<T>): Promise<T> {
-    const { onStep, afterStep } = this.#between.progress;
-    onStep(step);
+async function uncopy({ replication, target, move }: Undone, onDeleted: OnDeleted): Promise<void> {
+  await dropReplication(replication);
+  await deleteMoved(target, move.shards, onDeleted);
+}
+
+async function guard(run: Run): Promise<void> {
+  const { source, move } = run;
+  await createGuards(source.sql, { move: move.id, tables: await tablesOf(run), ranges: rangesOf(move.shards) });
+}
+
+const numbersOf = async ({ home, source }: Run) => readNumbers(source.sql, dayOf(await readDatabaseTime(home)));
+
+/**
+ * Raises the sequences of the target far above those of the source, and waits until no process has a block of numbers from before:
+ * then no id of the target was used in the source. The sequence of a block alone does not say who still uses its numbers.
+ */
+async function raise(run: Run): Promise<void> {
+  const { target, numbersMs = BLOCK_AGE_MS + BLOCK_MARGIN_MS } = run;
+  await copy(run);
+  const numbers = (await numbersOf(run)).map(({ name, last }) => ({ name, last: (last ?? 0) + NUMBERS_AHEAD }));
+  await raiseNumbers(target.sql, numbers);
+  await delay(numbersMs);
+  run.raised = new Map(numbers.map(({ name, last }) => [name, last]));
+}
+
+async function block(run: Run): Promise<void> {
+  const { source, move } = run;
+  await withShortLocks(source.sql, `Refusing changes in ${source.name}`, (tx) => refuseChanges(tx, move));
+  run.refusedSince = performance.now();
+}
+
+async function unblock({ source, move }: Undone): Promise<void> {
+  await transaction(source.sql, (tx) => allowChanges(tx, move.shards));
+}
+
+async function catchUp(run: Run): Promise<Late | undefined> {
+  const { source, replication, raised, progress } = run;
+  // The source has used only numbers that the target will not use.
+  const isBelow = (await numbersOf(run)).every(({ name, last }) => last === null || last < (raised.get(name) ?? 0));
+  const isCaughtUp = isBelow && (await untilApplied(replication, await readPosition(source.sql), REFUSED_MAX_MS));
+  if (progress.isStopped()) throw new StoppedError();
+  return isCaughtUp ? undefined : 'behind';
+}
+
+async function handOver(run: Run): Promise<void> {
+  await stopReplication(run.replication);
+  run.applied = await listApplied(run.source.sql);
+  await insertApplied(run.target.sql, run.applied);
+}
+
+async function switchMap({ home, move, applied, refusedSince }: Run): Promise<Late | undefined> {
+  const patienceMs = REFUSED_MAX_MS - (performance.now() - refusedSince);
+  try {
+    const isSwitched = await withShortLocks(
+      home,
+      'Changing the map of shards',
+      async (tx) => {
+        await lockMap(tx);
+        return switchOwner(tx, move, applied);
+      },
+      patienceMs,
+    );
+    return isSwitched ? undefined : 'unapplied';
+  } catch (error) {
+    if (error instanceof LockedError) return 'locked';
+    throw error;
+  }
+}
+
+async function deliver({ source, target, move }: Run): Promise<void> {
+  await insertLeases(target.sql, await readFences(source.sql, move.shards));
+}
+
+async function finish({ home, source, replication, move }: Run): Promise<void> {
+  await dropReplication(replication);
+  await markSwitched(source.sql, move.shards);
+  await deleteSwept(source.sql, move.shards);
+  await endMove(home, move.id);
+}
+
+type Undone = Pick<Run, 'move' | 'source' | 'target' | 'replication'>;
+/**
+ * `copying` steps run once. `switching` steps run until none of them is late, and are undone if one is late or fails: the source is the
+ * owner then. `ending` steps run also if an earlier run has switched.
+ */
+type Row = {
+  phase: 'copying' | 'switching' | 'ending';
+  run: (run: Run) => Promise<Late | undefined | void>;
+  undo?: (undone: Undone, onDeleted: OnDeleted) => Promise<void>;
+};
+
+const TABLE = {
+  publish: { phase: 'copying', run: publish },
+  copy: { phase: 'copying', run: copy, undo: uncopy },
+  guard: { phase: 'copying', run: guard, undo: ({ source, move }) => dropGuards(source.sql, move.id) },
+  numbers: { phase: 'switching', run: raise },
+  block: { phase: 'switching', run: block, undo: unblock },
+  'catch up': { phase: 'switching', run: catchUp },
+  'hand over': { phase: 'switching', run: handOver },
+  switch: { phase: 'switching', run: switchMap },
+  deliver: { phase: 'ending', run: deliver },
+  finish: { phase: 'ending', run: finish },
+} satisfies Record<string, Row>;
+
+export type Step = keyof typeof TABLE;
+/** The steps in their order. */
+export const STEPS = Object.keys(TABLE) as Step[];
+const ROWS: Readonly<Record<Step, Row>> = TABLE;
+const stepsOf = (phase: Row['phase']): Step[] => STEPS.filter((step) => ROWS[step].phase === phase);
+
+/** Undoes steps, the last first. */
+async function undo(steps: readonly Step[], undone: Undone, onDeleted: OnDeleted = () => {}): Promise<void> {
+  for (const step of steps.toReversed()) await ROWS[step].undo?.(undone, onDeleted);
+}
+
+/** Returns whether the source is still the owner: waits for a switch whose result is unknown. */
+function isUndecided({ home, move }: Between): Promise<boolean> {
+  return transaction(home, async (tx) => {
+    await lockMap(tx);
+    return (await listMoves(tx)).some(({ id, switchedForMs }) => id === move.id && switchedForMs === null);
+  });
+}
+
+/** `refusedMs`: how long publishing to the shards was refused; undefined if an earlier run had switched already. */
+export type Moved = { steps: { step: Step; ms: number }[]; refusedMs: number | undefined };
+
+/** Moves the shards, or continues to. Rejects with a `StoppedError` if it was stopped; the source is the owner then. */
+export async function runMove(between: Between): Promise<Moved> {
+  const { move, source, target, progress } = between;
+  const replication = replicationOf(move, source, target);
+  const run: Run = { ...between, replication, raised: new Map(), refusedSince: Number.NaN, applied: [] };
+  const steps: Moved['steps'] = [];
+  const execute = async (step: Step): Promise<Late | undefined> => {
+    progress.onStep(step);
     const since = performance.now();
-    const result = await run();
-    this.#steps.push({ step, ms: performance.now() - since });
-    await afterStep?.(step);
-    return result;
-  }
-
-  #tables(): Promise<string[]> {
-    const { source, target } = this.#between;
-    // The home database has the rows of all stores.
-    return listMovedTables(source.sql, { withStores: target.id !== HOME });
-  }
-
-  /** Days of partitioned tables: the target has those of the source, also of days that begin meanwhile. */
-  async #createDays(): Promise<void> {
-    const { source, target } = this.#between;
-    const [wanted, existing] = [await partitionsOf(source.sql), await partitionsOf(target.sql)];
-    const known = new Set(existing.map(({ name }) => name));
-    const days = wanted.flatMap(({ name, day, state }) => (state === 'attached' && !known.has(name) ? [day] : []));
-    // The days from the one before the second argument.
-    if (days.length > 0)
-      await createMissing(target.sql, Math.min(...days) + 1, Math.max(...days) - Math.min(...days) - 1);
-  }
-
-  async #untilCopied(): Promise<void> {
-    const { progress } = this.#between;
-    for (;;) {
-      if (progress.isStopped()) throw new StoppedError();
-      await this.#createDays();
-      const state = await readCopyState(this.#replication);
-      progress.onCopy(state);
-      if (state.tables > 0 && state.ready === state.tables && state.lagBytes <= LAG_MAX_BYTES) return;
-      await delay(PROGRESS_MS);
-    }
-  }
-
-  /**
-   * Raises the sequences of the target far above those of the source, and waits until no process has a block of numbers from before:
-   * then no id of the target was used in the source. The sequence of a block alone does not say who still uses its numbers.
-   */
-  async #raiseNumbers(): Promise<Map<string, number>> {
-    const { home, source, target, numbersMs = BLOCK_AGE_MS + BLOCK_MARGIN_MS } = this.#between;
-    const numbers = (await readNumbers(source.sql, dayOf(await readDatabaseTime(home)))).map(({ name, last }) => ({
-      name,
-      last: (last ?? 0) + NUMBERS_AHEAD,
-    }));
-    await raiseNumbers(target.sql, numbers);
-    await delay(numbersMs);
-    return new Map(numbers.map(({ name, last }) => [name, last]));
-  }
-
-  /** Returns whether the source has used only numbers that the target will not use. */
-  async #isBelow(raised: ReadonlyMap<string, number>): Promise<boolean> {
-    const { home, source } = this.#between;
-    const numbers = await readNumbers(source.sql, dayOf(await readDatabaseTime(home)));
-    return numbers.every(({ name, last }) => last === null || last < (raised.get(name) ?? 0));
-  }
-
-  async #unblock(): Promise<void> {
-    const { source, move } = this.#between;
-    await transaction(source.sql, (tx) => allowChanges(tx, move.shards));
-  }
-
-  /** Returns whether the source is still the owner: waits for a switch whose result is unknown. */
-  #isUndecided(): Promise<boolean> {
-    const { home, move } = this.#between;
-    return transaction(home, async (tx) => {
-      await lockMap(tx);
-      return (await listMoves(tx)).some(({ id, switchedForMs }) => id === move.id && switchedForMs === null);
-    });
-  }
-
-  /** Returns why the switch was not possible; undefined if it was. */
-  async #switch(patienceMs: number): Promise<Late | undefined> {
-    const { home, move, source, target } = this.#between;
-    const applied = await this.#step('hand over', async () => {
-      await stopReplication(this.#replication);
-      const ids = await listApplied(source.sql);
-      await insertApplied(target.sql, ids);
-      return ids;
-    });
-    const change = async (tx: Tx): Promise<Late | undefined> => {
-      await lockMap(tx);
-      return (await switchOwner(tx, move, applied)) ? undefined : 'unapplied';
-    };
-    return this.#step('switch', () =>
-      withShortLocks(home, 'Changing the map of shards', change, patienceMs).catch((error: unknown) => {
-        if (error instanceof LockedError) return 'locked' as const;
+    const late = (await ROWS[step].run(run)) ?? undefined;
+    steps.push({ step, ms: performance.now() - since });
+    await progress.afterStep?.(step);
+    return late;
+  };
+  const switching = stepsOf('switching');
+  /** Returns how long changes were refused; undefined if the switch was not possible in time. */
+  const trySwitch = async (): Promise<number | undefined> => {
+    for (const step of switching) {
+      const late = await execute(step).catch(async (error: unknown) => {
+        if (step !== switching[0] && (await isUndecided(run))) await undo(switching, run);
         throw error;
-      }),
-    );
-  }
-
-  /** Returns false if the switch was not possible in time: the source accepts changes again, and the replication may be stopped. */
-  async #trySwitch(raised: ReadonlyMap<string, number>): Promise<boolean> {
-    const { move, source, progress } = this.#between;
-    let since = Number.NaN;
-    let late: Late | undefined = 'behind';
-    try {
-      await this.#step('block', async () => {
-        await withShortLocks(source.sql, `Refusing changes in ${source.name}`, (tx) => refuseChanges(tx, move));
-        since = performance.now();
       });
-      const isCaughtUp = await this.#step(
-        'catch up',
-        async () =>
-          (await this.#isBelow(raised)) &&
-          untilApplied(this.#replication, await readPosition(source.sql), REFUSED_MAX_MS),
-      );
-      if (progress.isStopped()) throw new StoppedError();
-      if (isCaughtUp) late = await this.#switch(REFUSED_MAX_MS - (performance.now() - since));
-      if (late === undefined) {
-        this.#refusedMs = performance.now() - since;
-        return true;
-      }
-    } catch (error) {
-      if (await this.#isUndecided()) await this.#unblock();
-      throw error;
+      if (late === undefined) continue;
+      await undo(switching, run);
+      progress.onLate(performance.now() - run.refusedSince, late);
+      return undefined;
     }
-    await this.#unblock();
-    progress.onLate(performance.now() - since, late);
-    return false;
-  }
+    return performance.now() - run.refusedSince;
+  };
 
-  async #subscribe(): Promise<void> {
-    const { source, target } = this.#between;
-    await subscribe(this.#replication, source.url).catch((error: unknown) => {
-      throw notSubscribed(source, target, error);
-    });
-  }
-
-  async #untilSwitched(): Promise<void> {
-    const { source, move } = this.#between;
-    const ranges = rangesOf(move.shards);
+  let refusedMs: number | undefined;
+  if (move.switchedForMs === null) {
     // An earlier run has ended between block and switch.
-    await this.#unblock();
-    await this.#step('publish', async () => publishRows(this.#replication, await this.#tables(), ranges));
-    await this.#step('copy', async () => {
-      await this.#createDays();
-      await this.#subscribe();
-      await this.#untilCopied();
-    });
-    await this.#step('guard', async () =>
-      createGuards(source.sql, { move: move.id, tables: await this.#tables(), ranges }),
-    );
-    do {
-      // A try that has failed after the target caught up has stopped it.
-      await this.#subscribe();
-      await this.#untilCopied();
-    } while (!(await this.#trySwitch(await this.#step('numbers', () => this.#raiseNumbers()))));
+    await undo(switching, run);
+    for (const step of stepsOf('copying')) await execute(step);
+    while (refusedMs === undefined) refusedMs = await trySwitch();
   }
+  for (const step of stepsOf('ending')) await execute(step);
+  return { steps, refusedMs };
+}
 
-  async run(): Promise<Moved> {
-    const { home, move, source, target } = this.#between;
-    if (move.switchedForMs === null) await this.#untilSwitched();
-    await this.#step('deliver', async () => insertLeases(target.sql, await readFences(source.sql, move.shards)));
-    await this.#step('finish', async () => {
-      await dropReplication(this.#replication);
-      await markSwitched(source.sql, move.shards);
-      await deleteSwept(source.sql, move.shards);
-      await endMove(home, move.id);
-    });
-    return { steps: this.#steps, refusedMs: this.#refusedMs };
-  }
+/** Undoes the steps of a move that is not switched. Can be repeated. */
+export async function undoMove(
+  move: Move,
+  { source, target }: { source: Place; target: Place },
+  onDeleted: OnDeleted,
+): Promise<void> {
+  await undo(STEPS, { move, source, target, replication: replicationOf(move, source, target) }, onDeleted);
 }
 
 /** Describes how far a move is that has not ended. */
@@ -308,9 +337,4 @@ export async function readMoveState(move: Move, replication: Replication): Promi
   const state = await readCopyState(replication).catch(() => undefined);
   if (state === undefined) return `started; ${again} to continue`;
   return `${state.ready} of ${state.tables} tables copied, ${state.lagBytes} bytes behind`;
-}
-
-/** Moves the shards, or continues to. Rejects with a `StoppedError` if it was stopped; the source is the owner then. */
-export function runMove(between: Between): Promise<Moved> {
-  return new Mover(between).run();
 }

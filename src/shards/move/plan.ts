@@ -1,5 +1,4 @@
 /** Plans the moves that make databases even. */
-import { rangesOf } from '../map.ts';
 
 export type PlannedMove = { from: number; to: number; shards: number[] };
 
@@ -65,11 +64,4 @@ export function usefulMoves(before: Input, after: readonly number[]): PlannedMov
   const sums = sumsOf({ ...before, owners: after });
   const isSame = [...sumsOf(before)].every(([database, sum]) => sums.get(database) === sum);
   return isUsed && isSame ? [] : movesBetween(before.owners, after);
-}
-
-/** Formats shards as an argument of a command, such as `0-63,128`. */
-export function argumentOf(shards: readonly number[]): string {
-  return rangesOf(shards)
-    .map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`))
-    .join(',');
 }

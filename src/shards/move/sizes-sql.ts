@@ -1,5 +1,5 @@
 /** Estimates how much of a database each shard is. */
-import type { Queryable } from '#db/pool.ts';
+import { oneOf, type Queryable } from '#db/pool.ts';
 import { listLeaves } from '#db/replication.ts';
 import { listMovedTables } from './tables.ts';
 
@@ -12,10 +12,10 @@ const SAMPLE_PAGES = 2_000;
 export async function estimateLoads(sql: Queryable, measure: Measure): Promise<Map<number, number>> {
   const loads = new Map<number, number>();
   for (const table of await listLeaves(sql, await listMovedTables(sql, { withStores: true }))) {
-    const [size] = await sql<{ pages: number; bytes: number }[]>`
+    const size = await oneOf(sql<{ pages: number; bytes: number }[]>`
       select pg_relation_size(${table}::regclass) / current_setting('block_size')::int as pages,
-        pg_total_relation_size(${table}::regclass) as bytes`;
-    if (size === undefined || size.pages === 0) continue;
+        pg_total_relation_size(${table}::regclass) as bytes`);
+    if (size.pages === 0) continue;
     const percent = Math.min(100, (100 * SAMPLE_PAGES) / size.pages);
     const rows = await sql<{ shard: number; count: number }[]>`
       select shard, count(*)::int as count from ${sql(table)} tablesample system (${percent}::real) group by shard`;
@@ -29,10 +29,8 @@ export async function estimateLoads(sql: Queryable, measure: Measure): Promise<M
 /** `schema`: the last migration; null if there is none. */
 export type DatabaseState = { stores: number; bytes: number; schema: number | null };
 
-export async function readDatabaseState(sql: Queryable, shards: readonly number[]): Promise<DatabaseState> {
-  const [row] = await sql<DatabaseState[]>`
+export function readDatabaseState(sql: Queryable, shards: readonly number[]): Promise<DatabaseState> {
+  return oneOf(sql<DatabaseState[]>`
     select (select count(*)::int from store where shard = any(${shards}::smallint[])) as stores,
-      pg_database_size(current_database())::float8 as bytes, (select max(version) from schema_migration) as schema`;
-  if (row === undefined) throw new Error('The state of a database has one row');
-  return row;
+      pg_database_size(current_database())::float8 as bytes, (select max(version) from schema_migration) as schema`);
 }

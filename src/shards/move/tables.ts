@@ -55,7 +55,8 @@ const SWEPT: ReadonlySet<string> = new Set([
 /** Rows of a transaction: about a tenth of a second. */
 const BATCH_ROWS = 5_000;
 
-type OnDeleted = (table: string, rows: number) => void;
+/** Called with the number of rows that were deleted from a table or partition. */
+export type OnDeleted = (table: string, rows: number) => void;
 
 async function deleteFrom(
   sql: Queryable,

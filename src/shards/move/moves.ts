@@ -1,10 +1,16 @@
-/** Starts a move of shards: checks both databases, and writes the move and a new target into the home database. */
+/**
+ * The begin and the end of moves of shards: checks both databases, and writes a move and a new database into the map; undoes a move before
+ * its switch; deletes the rows that a move has left in its source, and removes a database without shards.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
-import { readReplicating, trySubscription } from '#db/replication.ts';
+import { dropGuards, readReplicating, trySubscription } from '#db/replication.ts';
 import type { Sealer } from '#db/seal.ts';
-import { addressBinding } from '../adopt.ts';
+import { sealAddress } from '../addresses.ts';
 import {
   assignShards,
+  deleteDatabase,
+  listLeasedShards,
   listShardsWithStores,
   lockMap,
   readIdentity,
@@ -14,10 +20,20 @@ import {
   upsertDatabase,
   writeHome,
 } from '../map-sql.ts';
-import { HOME, formatShards, shardsOf, type ShardMap } from '../map.ts';
-import { enqueueApps, hasRows, insertMove, listMovedShards, listMoves, type Move } from './move-sql.ts';
-import { notSubscribed, type Place } from './move.ts';
-import { listMovedTables } from './tables.ts';
+import { ALL_SHARDS, HOME, formatShards, shardsOf, type MapDatabase, type ShardMap } from '../map.ts';
+import {
+  deleteMove,
+  deleteMovedShards,
+  deleteOutboxOf,
+  enqueueApps,
+  hasRows,
+  insertMove,
+  listMovedShards,
+  listMoves,
+  type Move,
+} from './move-sql.ts';
+import { notSubscribed, undoMove, type Place } from './move.ts';
+import { deleteMoved, listMovedTables, type OnDeleted } from './tables.ts';
 
 /** Beside its slot, a subscription needs some for tables that are being copied. */
 const SLOTS = 3;
@@ -100,8 +116,7 @@ async function addDatabase(
   target: Place,
   { identity, sealer }: { identity: string; sealer: Sealer },
 ): Promise<void> {
-  const address = sealer.seal(target.url, addressBinding(target.id));
-  await upsertDatabase(tx, { id: target.id, name: target.name, identity, address });
+  await upsertDatabase(tx, { id: target.id, name: target.name, identity, address: sealAddress(sealer, target) });
   await enqueueApps(tx, target.id);
   // The version rises, so that processes open the database.
   await assignShards(tx, [], HOME);
@@ -149,4 +164,67 @@ export async function startMove(
     if (move === undefined) throw new Error('The move was not written');
     return move;
   });
+}
+
+async function leaveMap(tx: Tx, id: number): Promise<void> {
+  await deleteOutboxOf(tx, id);
+  await deleteDatabase(tx, id);
+  await assignShards(tx, [], HOME);
+}
+
+/** Returns the databases that have no shards, and that no move needs. */
+export function unusedIn(map: ShardMap, moves: readonly Move[]): MapDatabase[] {
+  const inMoves = new Set(moves.flatMap(({ source, target }) => [source, target]));
+  return map.databases.filter(({ id }) => id !== HOME && !inMoves.has(id) && shardsOf(map, id).length === 0);
+}
+
+/** Removes a database without shards from the installation; it can be used as a new one. */
+export async function removeDatabase(home: Sql, target: Place): Promise<void> {
+  await transaction(home, async (tx) => {
+    await lockMap(tx);
+    await leaveMap(tx, target.id);
+  });
+  await transaction(target.sql, async (tx) => {
+    await setLeases(tx, ALL_SHARDS);
+    await writeHome(tx, null);
+  });
+}
+
+/** Removes the unused databases from the map, without a connection to them: in a restored map their addresses may lead elsewhere. */
+export async function removeUnused(home: Sql): Promise<void> {
+  if (unusedIn(await readMap(home), await listMoves(home)).length === 0) return;
+  await transaction(home, async (tx) => {
+    await lockMap(tx);
+    for (const { id } of unusedIn(await readMap(tx), await listMoves(tx))) await leaveMap(tx, id);
+  });
+}
+
+/** Undoes a move that is not switched. Can be repeated. */
+export async function abortMove(
+  home: Sql,
+  { move, source, target, onDeleted }: { move: Move; source: Place; target: Place; onDeleted: OnDeleted },
+): Promise<void> {
+  await undoMove(move, { source, target }, onDeleted);
+  await deleteMove(home, move.id);
+  const unused = unusedIn(await readMap(home), await listMoves(home));
+  if (unused.some(({ id }) => id === target.id)) await removeDatabase(home, target);
+}
+
+/**
+ * Deletes the rows that an ended move has left in its source. Can be repeated. Throws if the source has the shards. `followedMs`: how
+ * long after the switch a process may have the old map; until then changes are refused.
+ */
+export async function dropMoved(
+  home: Sql,
+  { move, source, followedMs, onDeleted }: { move: Move; source: Place; followedMs: number; onDeleted: OnDeleted },
+): Promise<void> {
+  const owned = new Set([...shardsOf(await readMap(home), source.id), ...(await listLeasedShards(source.sql))]);
+  const kept = move.shards.find((shard) => owned.has(shard));
+  if (move.dateEnded === null || kept !== undefined)
+    throw new Error(`${source.name} owns shard ${kept}, so its rows are not deleted`);
+  await delay(Math.max(0, followedMs - (move.switchedForMs ?? 0)));
+  await deleteMoved(source, move.shards, onDeleted);
+  await dropGuards(source.sql, move.id);
+  await deleteMovedShards(source.sql, move.shards);
+  await deleteMove(home, move.id);
 }
