@@ -34,7 +34,7 @@ async function start() {
         notify: (notice) => void notices.push(notice),
         settings: { leaseMs, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
         disableWebhook: switchOff,
-        work: { reload: () => resolve(lost) },
+        requests: { reload: () => resolve(lost) },
       },
     );
     switchOffs.request(lane, epoch);

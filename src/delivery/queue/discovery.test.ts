@@ -50,7 +50,7 @@ function discoveryOf(
   const held = new Set<number>();
   let most = 0;
   let givenUp = 0;
-  const work = {
+  const dispatcher = {
     send: (sent: Iterable<Lane>) => {
       for (const lane of sent) {
         most = Math.max(most, lanes.count);
@@ -60,7 +60,6 @@ function discoveryOf(
         supply(lane, isSent);
       }
     },
-    reload: () => assert.fail('nothing is active here'),
     removeClosed: () => void (givenUp += 1),
   };
   const discovery = new Discovery(
@@ -69,7 +68,8 @@ function discoveryOf(
       lanes,
       ownership: { owns: (shard) => SHARDS.includes(shard) },
       unfetched: { end: (_shard, webhookId) => void held.add(webhookId) },
-      work,
+      requests: { reload: () => assert.fail('nothing is active here') },
+      dispatcher,
     },
   );
   t.after(() => discovery.stop());

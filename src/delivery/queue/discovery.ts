@@ -10,7 +10,8 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Unfetched } from '../pull/unfetched.ts';
 import type { Lane, Lanes } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { FetchRequests } from './fetch-requests.ts';
 import { discoverLanes, listChanged, listPendingDisables, type Head } from './queue-sql.ts';
 import type { ActiveTarget } from '../attempt/delivery-target.ts';
 
@@ -21,7 +22,8 @@ type DiscoveryParts = {
   ownership: Pick<Ownership, 'owns'>;
   /** Ends expired deliveries of pull webhooks, which have no lane. */
   unfetched: Pick<Unfetched, 'end'>;
-  work: Pick<LaneWork, 'send' | 'reload' | 'removeClosed'>;
+  requests: Pick<FetchRequests, 'reload'>;
+  dispatcher: Pick<Dispatcher, 'send' | 'removeClosed'>;
 };
 
 const ROUND_MS = 30_000;
@@ -129,9 +131,9 @@ export class Discovery {
   }
 
   #evictIdle(): void {
-    const { lanes, work } = this.#parts;
+    const { lanes, dispatcher } = this.#parts;
     const nowMs = this.#runtime.clock.monotonicMs();
-    if (lanes.evictIdle(nowMs, this.#resumeAfter.size > 0) > 0) work.removeClosed();
+    if (lanes.evictIdle(nowMs, this.#resumeAfter.size > 0) > 0) dispatcher.removeClosed();
   }
 
   /** Frees places and scans again while some webhooks never had a place, so that each gets one soon. */
@@ -263,7 +265,7 @@ export class Discovery {
    * Gives a lane to the webhook of `head`, its earliest delivery. Returns false if it needs a place and none is free.
    */
   #place({ shard, webhookId, id, hasSucceeded, dueAt }: Head & { dueAt: Date }): boolean {
-    const { lanes, work } = this.#parts;
+    const { lanes, dispatcher } = this.#parts;
     const dueAtMs = dueAt.getTime();
     const waitMs = dueAtMs - this.#runtime.clock.now().getTime();
     if (waitMs > HORIZON_MS && lanes.find(shard, webhookId) === undefined) return true;
@@ -275,14 +277,19 @@ export class Discovery {
     if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
-    work.send([lane]);
+    dispatcher.send([lane]);
     return true;
   }
 }
 
 // Finds webhooks whose notification was missed: pending disables and stale settings.
 
-type ReconcileParts = { lanes: Lanes; ownership: Pick<Ownership, 'owns'>; work: Pick<LaneWork, 'send' | 'reload'> };
+type ReconcileParts = {
+  lanes: Lanes;
+  ownership: Pick<Ownership, 'owns'>;
+  requests: Pick<FetchRequests, 'reload'>;
+  dispatcher: Pick<Dispatcher, 'send'>;
+};
 
 /** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
@@ -293,7 +300,7 @@ const PENDING_DISABLES_MAX = 1_000;
  */
 export async function findPendingDisables(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, ownership, work }: ReconcileParts,
+  { lanes, ownership, dispatcher }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
@@ -304,7 +311,7 @@ export async function findPendingDisables(
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
     lane.pendingDisableEpoch = epoch;
-    work.send([lane]);
+    dispatcher.send([lane]);
   }
 }
 
@@ -315,7 +322,7 @@ const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane
 /** Reloads lanes whose settings changed in the table without a notification. */
 export async function findStaleSettings(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, work }: ReconcileParts,
+  { lanes, requests }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
@@ -329,7 +336,7 @@ export async function findStaleSettings(
       }),
     );
     // A lane that was read again meanwhile is up to date.
-    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) work.reload(lane);
+    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) requests.reload(lane);
   }
 }
 

@@ -12,7 +12,8 @@ import { INTERNAL_FAULTS_MAX, NO_BACKOFF, UNKNOWN, faultUnitsIn, fromStored, mom
 import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/delivery-target.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { FetchRequests } from './fetch-requests.ts';
 import { countFaults, fetchLanes, postponeWaiting, type Position } from './queue-sql.ts';
 import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
 
@@ -101,7 +102,9 @@ type FetcherParts = {
   ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>;
   bodies: Bodies;
   pendingDisables: Pick<PendingDisables, 'request'>;
-  work: Pick<LaneWork, 'send'>;
+  requests: FetchRequests;
+  /** Sends what the filled lanes have. */
+  dispatcher: Pick<Dispatcher, 'send'>;
 };
 
 /** Batches that are filled at once. */
@@ -115,7 +118,7 @@ const MAX_URGENT_BATCHES = 2;
 const BATCH_LANES = 50;
 const RETRY_MS = 500;
 
-/** Waiting lanes in order of request, and how many batches are being filled. */
+/** Requested lanes, and how many batches are being filled. */
 type FillQueue = { readonly lanes: Set<Lane>; readonly maxBatches: number; activeBatches: number };
 
 const isOpen = (lane: Lane): boolean => !lane.isClosed;
@@ -130,11 +133,9 @@ const hasOwnStatements = ({ target, oldEpochsFrom }: Lane): boolean =>
 export class Fetcher {
   readonly #runtime: FetcherRuntime;
   readonly #parts: FetcherParts;
-  readonly #normal: FillQueue = { lanes: new Set(), maxBatches: MAX_BATCHES, activeBatches: 0 };
-  readonly #urgent: FillQueue = { lanes: new Set(), maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 };
+  readonly #queues: readonly FillQueue[];
   /** Lanes of running batches. Requested again, a lane waits for the end of its batch. */
   readonly #activeLanes = new Set<Lane>();
-  #isServeScheduled = false;
   readonly #unusable: Unusable;
   #isStopped = false;
 
@@ -142,30 +143,28 @@ export class Fetcher {
     this.#runtime = runtime;
     this.#parts = parts;
     this.#unusable = new Unusable(runtime, parts.ownership);
-  }
-
-  /**
-   * Requests settings or rows for the lane. Requests of one tick share statements; urgent ones, of lanes with
-   * deliveries to send, are served first.
-   */
-  request(lane: Lane, isUrgent = lane.target === null && lane.deliveries.queued > 0): void {
-    if (lane.isClosed || this.#isStopped) return;
-    const queue = isUrgent ? this.#urgent : this.#normal;
-    queue.lanes.add(lane);
-    if (this.#isServeScheduled) return;
-    this.#isServeScheduled = true;
-    queueMicrotask(() => this.#serve());
+    const { urgent, normal } = parts.requests;
+    this.#queues = [
+      { lanes: urgent, maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 },
+      { lanes: normal, maxBatches: MAX_BATCHES, activeBatches: 0 },
+    ];
+    void this.#run();
   }
 
   stop(): void {
     this.#isStopped = true;
-    this.#normal.lanes.clear();
-    this.#urgent.lanes.clear();
+    this.#parts.requests.stop();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopped) {
+      await this.#parts.requests.added.next();
+      this.#serve();
+    }
   }
 
   #serve(): void {
-    this.#isServeScheduled = false;
-    for (const queue of [this.#urgent, this.#normal]) {
+    for (const queue of this.#queues) {
       while (queue.activeBatches < queue.maxBatches) {
         const batch = this.#takeBatch(queue);
         if (batch.length === 0) break;
@@ -217,7 +216,7 @@ export class Fetcher {
 
   async #endDeliveries(lanes: Lane[]): Promise<void> {
     try {
-      for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
+      for (const lane of lanes) if (await this.#unusable.count(lane)) this.#parts.requests.add(lane);
       await this.#fetchRows(await endOldEpochBatches(this.#runtime, this.#parts.ownership, lanes.filter(needsFetch)));
     } catch (error) {
       return this.#retryFill(lanes, error);
@@ -228,8 +227,8 @@ export class Fetcher {
   #filled(lanes: readonly Lane[]): void {
     for (const lane of lanes) {
       if (lane.isClosed) continue;
-      if (lane.target === null || lane.needsFetch) this.request(lane);
-      this.#parts.work.send([lane]);
+      if (lane.target === null || lane.needsFetch) this.#parts.requests.add(lane);
+      this.#parts.dispatcher.send([lane]);
     }
   }
 
@@ -246,7 +245,9 @@ export class Fetcher {
     }
     const about = { webhooks: lanes.map(({ webhookId }) => webhookId), reason: String(error) };
     this.#runtime.log.warn(about, 'deliveries could not be fetched; retrying');
-    const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.request(lane)));
+    const again = wait(RETRY_MS, undefined, { ref: false }).then(() =>
+      lanes.forEach((lane) => this.#parts.requests.add(lane)),
+    );
     if (isDatabaseDown) await again;
   }
 

@@ -190,12 +190,6 @@ export class Lane {
     return delivery;
   }
 
-  /** Ends an attempt that was not sent and puts its delivery back in front. */
-  cancelAttempt(delivery: Pending): void {
-    this.attemptEnded();
-    this.requeue(delivery);
-  }
-
   /** Puts a delivery in front whose attempt already ended without an outcome. */
   requeue(delivery: Pending): void {
     this.deliveries.requeue(delivery);

@@ -7,7 +7,7 @@ import type { OwnerTokens } from '../leases/ownership.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/policy.ts';
 import type { EngineMetrics } from '../delivery-metrics.ts';
 import type { Lane } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
+import type { FetchRequests } from './fetch-requests.ts';
 import type { Notify } from '../record/record.ts';
 import { lockShard } from '../record/record-sql.ts';
 
@@ -20,7 +20,7 @@ export type DisableWebhook = (
 
 type PendingDisableDeps = {
   ownership: OwnerTokens;
-  work: Pick<LaneWork, 'reload'>;
+  requests: Pick<FetchRequests, 'reload'>;
   metrics: Pick<EngineMetrics, 'deactivated'>;
   /** Disables a webhook, in the transaction that locks its shard lease. */
   disableWebhook: DisableWebhook;
@@ -52,7 +52,7 @@ export class PendingDisables {
     this.#inProgress.add(lane);
     void this.#disable(lane, epoch, this.#reasonFor(lane)).finally(() => {
       this.#inProgress.delete(lane);
-      this.#deps.work.reload(lane);
+      this.#deps.requests.reload(lane);
     });
   }
 

@@ -33,8 +33,8 @@ async function start() {
   };
   const stale = async () => {
     const found: Lane[] = [];
-    const work = { send: none, reload: (lane: Lane) => void found.push(lane) };
-    await findStaleSettings({ sql }, { lanes, ownership, work }, shard);
+    const requests = { reload: (lane: Lane) => void found.push(lane) };
+    await findStaleSettings({ sql }, { lanes, ownership, requests, dispatcher: { send: none } }, shard);
     return found.length;
   };
   const pendingDisables = async () => {
@@ -42,7 +42,7 @@ async function start() {
     const send = (sent: Iterable<Lane>): void => {
       for (const { pendingDisableEpoch } of sent) found.push(pendingDisableEpoch);
     };
-    await findPendingDisables({ sql }, { lanes, ownership, work: { send, reload: none } }, shard);
+    await findPendingDisables({ sql }, { lanes, ownership, requests: { reload: none }, dispatcher: { send } }, shard);
     return found;
   };
   return { sql, storeId, id, shard, lanes, read, stale, pendingDisables };
