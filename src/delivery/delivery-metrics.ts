@@ -5,7 +5,15 @@ import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { createAttemptMetrics, type AttemptMetrics, childOf } from './attempt-metrics.ts';
 import type { Slots } from './queue/run-queue.ts';
 import type { Sockets } from './attempt/http/endpoint-connections.ts';
-import { type Lane, BLOCKERS, LANE_STATES, blockerOf, stateOf, type Blocker, type LaneState } from './queue/lane.ts';
+import {
+  type Lane,
+  BLOCKERS,
+  SHOWN_STATES,
+  blockerOf,
+  shownStateOf,
+  type Blocker,
+  type ShownState,
+} from './queue/lane.ts';
 
 // Metrics of shards that change their owner.
 
@@ -53,7 +61,7 @@ export function createShardMetrics(registry: Registry): ShardMetrics {
 const SHARD_GROUPS = 16;
 
 type GaugeSample = {
-  lanes: Record<LaneState, number>;
+  lanes: Record<ShownState, number>;
   /** Number of due deliveries queued in memory. */
   queued: number;
   /**
@@ -71,7 +79,7 @@ function sampleLanes(lanes: Iterable<Lane>, moment: Moment): GaugeSample {
     oldestDueAtMs: { endpoint: new Map(), us: new Map() },
   };
   for (const lane of lanes) {
-    const state = stateOf(lane, moment.nowMs);
+    const state = shownStateOf(lane, moment.nowMs);
     sample.lanes[state] += 1;
     sample.queued += lane.deliveries.queued;
     // Deliveries of a disabled webhook are ended without being sent.
@@ -190,7 +198,7 @@ function observeEngine(registry: Registry, clock: Clock, slots: number, parts: W
         const moment = momentOf(clock);
         const nowMs = moment.now.getTime();
         const sample = sampleLanes(lanes.all(), moment);
-        for (const state of LANE_STATES) this.set({ state }, sample.lanes[state]);
+        for (const state of SHOWN_STATES) this.set({ state }, sample.lanes[state]);
         queued.set(sample.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));

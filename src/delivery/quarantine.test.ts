@@ -4,6 +4,7 @@ import { createLog } from '#core/log.ts';
 import { testClock } from '../../test/setup/clock.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import type { Pending } from './policy/entry.ts';
+import { HEALTHY, NO_BACKOFF } from './policy/policy.ts';
 import { Lane } from './queue/lane.ts';
 import { releaseShards, takeShards } from './leases/leases-sql.ts';
 import { CrashCounts, Quarantine } from './quarantine.ts';
@@ -48,7 +49,7 @@ async function quarantineOf(shard: number, fence = 1, crashCount = 0) {
   const lost: number[] = [];
   const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
   // A fast endpoint, whose lane queues as many as are offered.
-  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
+  lane.applyOutcome(0, { health: HEALTHY, backoff: NO_BACKOFF, isPendingDisable: false });
   const crashCounts = { of: () => crashCount };
   const ownership = { workerId: SELF, fenceOf: () => fence, lost: (one: number) => void lost.push(one), crashCounts };
   const quarantine = new Quarantine({ sql, log: createLog('silent') }, ownership);

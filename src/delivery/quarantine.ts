@@ -250,7 +250,7 @@ export class Quarantine {
     this.#waiting = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
     // In reverse, so that the one that waited first is at the front.
-    for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
+    for (const { lane, delivery } of returned.toReversed()) lane.deliveries.requeue(delivery);
     return new Set(returned.map(({ lane }) => lane));
   }
 

@@ -5,7 +5,7 @@ import type { Quarantine } from './quarantine.ts';
 import type { Discovery } from './queue/discovery.ts';
 import type { Dispatcher } from './queue/dispatcher.ts';
 import type { FetchRequests } from './queue/fetch-requests.ts';
-import type { Lanes } from './queue/lane.ts';
+import type { Lanes } from './queue/lanes.ts';
 import type { Recorder } from './record/record.ts';
 
 type ShardParts = {

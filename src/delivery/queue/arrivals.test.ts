@@ -9,7 +9,8 @@ import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Arrivals } from './arrivals.ts';
 import { Signal } from './fetch-requests.ts';
-import { Lanes, type Lane } from './lane.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
 import { loadArrivals } from './queue-sql.ts';
 
 const WEBHOOK = 1_000;

@@ -10,7 +10,8 @@ import type { Ownership } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { FetchRequests } from './fetch-requests.ts';
-import type { Lane, Lanes } from './lane.ts';
+import type { Lane } from './lane.ts';
+import type { Lanes } from './lanes.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 
 type ArrivalRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;

@@ -5,9 +5,11 @@ import { dayOf, idOf, SHARDS as SHARD_COUNT } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Discovery } from './discovery.ts';
-import { Lanes, type Lane } from './lane.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
 import { fetchLanes, loadArrivals } from './queue-sql.ts';
 
 const SHARDS = [7, 8, 9];
@@ -30,12 +32,11 @@ for (const shard of SHARDS) {
 /** The lane gets settings (any will do) and its one row, or finds that the row is gone. */
 function supply(lane: Lane, isSent = false): void {
   const { shard, webhookId, deliveries } = lane;
-  lane.target ??= { isActive: false, epoch: 0 };
+  if (lane.target === null) lane.applySettings(ACTIVE);
   if (!lane.needsFetch) return;
   const id = idOf(dayOf(now) * 2 ** 30, 0) + webhookId;
   const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   deliveries.endFetch(isSent ? [] : [row], deliveries.beginFetch(0), now.getTime());
-  if (isSent) deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
 }
 
 /** Three shards with four webhooks each, and places for four; `found` has the lanes of each webhook. */
@@ -68,7 +69,7 @@ function discoveryOf(
       lanes,
       ownership: { owns: (shard) => SHARDS.includes(shard) },
       unfetched: { end: (_shard, webhookId) => void held.add(webhookId) },
-      requests: { reload: () => assert.fail('nothing is active here') },
+      requests: { reload: () => assert.fail('no webhook is inactive here') },
       dispatcher,
     },
   );

@@ -9,7 +9,8 @@ import { SHARDS } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Unfetched } from '../pull/unfetched.ts';
-import type { Lane, Lanes } from './lane.ts';
+import type { Lane } from './lane.ts';
+import type { Lanes } from './lanes.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { FetchRequests } from './fetch-requests.ts';
 import { discoverLanes, listChanged, listPendingDisables, type Head } from './queue-sql.ts';
@@ -117,10 +118,10 @@ export class Discovery {
   }
 
   scanAll(): void {
-    const { lanes } = this.#parts;
+    const { lanes, requests } = this.#parts;
     lanes.sweep();
     // Reads the settings of inactive webhooks again: a missed notification must not block a webhook for ever.
-    for (const lane of lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
+    for (const lane of lanes.all()) if (lane.target?.isActive === false) requests.reload(lane);
     this.scanShards(this.#shardsInOrder());
   }
 
@@ -274,7 +275,7 @@ export class Discovery {
     if (place !== 'lane') return false;
     const lane = lanes.get(shard, webhookId);
     this.#firstShard = (shard + 1) % SHARDS;
-    if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
+    if (waitMs > 0) lane.deliveries.wakeNoLaterThan(dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
     dispatcher.send([lane]);
@@ -288,7 +289,6 @@ type ReconcileParts = {
   lanes: Lanes;
   ownership: Pick<Ownership, 'owns'>;
   requests: Pick<FetchRequests, 'reload'>;
-  dispatcher: Pick<Dispatcher, 'send'>;
 };
 
 /** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
@@ -300,18 +300,17 @@ const PENDING_DISABLES_MAX = 1_000;
  */
 export async function findPendingDisables(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, ownership, dispatcher }: ReconcileParts,
+  { lanes, ownership, requests }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
   // The shard may have been lost during the read.
   if (!ownership.owns(shard)) return;
-  for (const { webhookId, epoch } of pending) {
+  for (const { webhookId } of pending) {
     if (!lanes.hasCapacityToDisable(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
-    lane.pendingDisableEpoch = epoch;
-    dispatcher.send([lane]);
+    requests.reload(lane);
   }
 }
 

@@ -177,7 +177,7 @@ export class Dispatcher {
   }
 
   #return(lane: Lane, delivery: Pending): void {
-    lane.requeue(delivery);
+    lane.deliveries.requeue(delivery);
     this.send(this.#parts.quarantine.leave(delivery.id));
   }
 

@@ -37,7 +37,7 @@ export class FetchRequests {
 
   /** Discards the settings of a webhook that may have changed: nothing is sent to it until its row has been read again. */
   reload(lane: Lane): void {
-    lane.forgetTarget();
+    lane.discardSettings();
     this.add(lane);
   }
 

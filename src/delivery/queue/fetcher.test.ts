@@ -55,7 +55,7 @@ test('an unusable webhook is logged once, however often it is read, and again af
   const lane = laneOf(id);
   /** As discovery does every half minute with every inactive webhook. */
   const readAgain = async (): Promise<void> => {
-    lane.forgetTarget();
+    lane.discardSettings();
     const done = filled.next();
     requests.add(lane);
     await done;
@@ -95,7 +95,7 @@ test('a webhook that changes during a fetch gets no delivery before its due time
     async () => lane.target,
     (target) => target !== null,
   );
-  lane.forgetTarget();
+  lane.discardSettings();
   await locked`commit`;
   locked.release();
   await done;
@@ -138,8 +138,7 @@ test('a lane whose deliveries are ended in the database delays no other, and run
     await until(async () => filled.has(lane), Boolean);
   };
   const ending = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
-  ending.target = { isActive: false, epoch: 1 };
-  ending.deliveries.markIncomplete();
+  ending.applySettings({ isActive: false, epoch: 1 });
   ending.oldEpochsFrom = new Date(0);
   const locked = await engine.sql.reserve();
   await locked`begin`;
@@ -195,7 +194,7 @@ test('after an internal fault while lanes are filled, they are served again', as
     async () => errors.length,
     (count) => count === 1,
   );
-  lane.forgetTarget();
+  lane.discardSettings();
   requests.add(lane);
   await until(
     async () => filled,

@@ -8,10 +8,10 @@ import { loadTargets } from '../delivery-sql.ts';
 import type { OwnerTokens } from '../leases/ownership.ts';
 import { endOldEpochBatches, noteOldEpochs } from './disabled-epochs.ts';
 import { type PendingDisables } from './pending-disable.ts';
-import { INTERNAL_FAULTS_MAX, NO_BACKOFF, UNKNOWN, faultUnitsIn, fromStored, momentOf } from '../policy/policy.ts';
+import { INTERNAL_FAULTS_MAX, faultUnitsIn, fromStored, momentOf } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/delivery-target.ts';
 import type { Pending } from '../policy/entry.ts';
-import type { Lane } from './lane.ts';
+import type { Lane, WebhookState } from './lane.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { FetchRequests } from './fetch-requests.ts';
 import { countFaults, fetchLanes, postponeWaiting, type Position } from './queue-sql.ts';
@@ -260,27 +260,22 @@ export class Fetcher {
       // The webhook changed during the read, so the row may be outdated.
       if (lane.changes !== changes.get(lane)) continue;
       const row = rows.find(({ id }) => id === lane.webhookId);
-      lane.target = this.#targetOf(lane, row);
-      lane.deliveries.setOrdered(lane.target.isActive && lane.target.isOrdered);
-      // Deliveries of an inactive webhook are ended, also those that are not due yet.
-      if (!lane.target.isActive) lane.deliveries.markIncomplete();
-      if (lane.health?.epoch !== lane.target.epoch) this.#restoreState(lane, lane.target.epoch, row);
+      const target = this.#targetOf(lane, row);
+      lane.applySettings(target, row && this.#stateOf(row));
       // The pending disable is stored but not executed: by a previous owner that crashed, or by this worker a moment
       // ago.
-      if (row?.isPendingDisable === true && lane.pendingDisableEpoch === row.epoch)
+      if (row?.isPendingDisable === true && lane.isPendingDisable && target !== UNUSABLE)
         this.#parts.pendingDisables.request(lane, row.epoch);
     }
   }
 
-  /**
-   * Restores health and backoff from the table; for an epoch that this worker already counts, its own state is newer.
-   */
-  #restoreState(lane: Lane, epoch: number, row: TargetRow | undefined): void {
-    const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded } = row ?? UNKNOWN;
-    lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned, hasSucceeded };
-    lane.startConditions.backoff =
-      row === undefined ? NO_BACKOFF : fromStored(row, consecutiveFailures, momentOf(this.#runtime.clock));
-    lane.pendingDisableEpoch = row?.isPendingDisable === true ? epoch : null;
+  #stateOf(row: TargetRow): WebhookState {
+    const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded, isPendingDisable } = row;
+    return {
+      health: { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded },
+      backoff: fromStored(row, consecutiveFailures, momentOf(this.#runtime.clock)),
+      isPendingDisable,
+    };
   }
 
   /**

@@ -159,10 +159,7 @@ export class Schedule {
     const clock = this.#clock;
     const nowMs = clock.now().getTime();
     for (const lane of this.#waitingLanes.takeDue(nowMs)) {
-      if (lane.deliveries.wakeAtMs <= nowMs) {
-        lane.deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
-        lane.deliveries.markIncomplete();
-      }
+      lane.deliveries.wake(nowMs);
       this.update(lane);
     }
     for (const lane of this.#blockedLanes.takeDue(clock.monotonicMs())) {

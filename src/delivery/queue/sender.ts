@@ -28,33 +28,29 @@ export function complete(
     delivery,
     fence,
     inFlight,
-  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight'>,
+    isProbe,
+  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight' | 'isProbe'>,
   result: Attempt,
   loopIsLagging: boolean,
   { clock, random }: Pick<Runtime, 'clock' | 'random'>,
   settings: CompletionSettings,
 ): Entry {
-  // Ignores results of attempts from an older epoch.
-  const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
-  const { entry, health, backoff, isPendingDisable } = decide({
+  const isCurrent = lane.health?.epoch === target.epoch;
+  const { entry, ...state } = decide({
     shard: lane.shard,
     fence,
     delivery,
     attempt: result,
     profile: target.retryProfile,
-    health: lane.health?.epoch === target.epoch ? lane.health : HEALTHY,
+    health: isCurrent ? lane.health : HEALTHY,
     backoff: lane.startConditions.backoff,
-    isProbe: lane.startConditions.isProbing,
-    isPendingDisable: lane.pendingDisableEpoch === target.epoch,
+    isProbe,
+    isPendingDisable: isCurrent && lane.isPendingDisable,
     deactivation: settings,
     moment: momentOf(clock),
     random: random(),
   });
-  if (!isOldEpoch) {
-    lane.health = { ...health, epoch: target.epoch };
-    lane.startConditions.backoff = backoff;
-    lane.pendingDisableEpoch = isPendingDisable ? target.epoch : null;
-  }
+  lane.applyOutcome(target.epoch, state);
   lane.latency.record(result.outcome, {
     durationMs: result.durationMs,
     isSlow: result.durationMs > settings.slowAfterMs,
