@@ -6,7 +6,6 @@ import { within, type Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
-import { observeRecorder } from './attempt-metrics.ts';
 import { Bodies } from './attempt/bodies.ts';
 import { Connections, type ConnectionSettings } from './attempt/http/endpoint-connections.ts';
 import { Composer, type ComposerSettings } from './attempt/attempt-request.ts';
@@ -25,7 +24,8 @@ import { Fetcher } from './queue/fetcher.ts';
 import type { Lane } from './queue/lane.ts';
 import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
-import { createRecorder, withWarnings, type Notify } from './record/record.ts';
+import { createAttemptLog, createWarnings, withConsumers, type Notify } from './outcomes.ts';
+import { createRecorder } from './record/record.ts';
 import { ShardWork } from './shard-work.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
@@ -64,7 +64,6 @@ function createParts(
   { settings, metrics, disableWebhook, notify, leaseClock: clock = runtime.clock }: WorkerOptions,
 ) {
   const { direct, log } = runtime;
-  const { workerId } = settings;
   const composer = new Composer(settings);
   const connections = new Connections(runtime, settings);
   const bodies = new Bodies(runtime, settings);
@@ -74,9 +73,12 @@ function createParts(
   // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
   const quarantine = new Quarantine(runtime, ownership);
   const hourlyStats = new HourlyStats(runtime, settings);
-  const written = createRecorder(runtime, { ownership, quarantine, lanes });
-  const observed = observeRecorder(written, runtime, { metrics: metrics.attempts, hourlyStats, workerId });
-  const recorder = withWarnings(observed, { log, notify });
+  const recorder = withConsumers(createRecorder(runtime, { ownership, quarantine, lanes }), runtime.clock, [
+    metrics.attempts,
+    hourlyStats,
+    createAttemptLog(log, settings.workerId),
+    createWarnings(log, notify),
+  ]);
   const pendingDisables = new PendingDisables(runtime, {
     ownership,
     requests,

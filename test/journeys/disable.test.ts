@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
-import type { Notice } from '#delivery/record/record.ts';
+import type { Notice } from '#delivery/outcomes.ts';
 import { PendingDisables, type DisableWebhook } from '#delivery/queue/pending-disable.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';

@@ -8,7 +8,7 @@ import { disableReason, type DeactivationSettings, type DisableReason } from '..
 import type { EngineMetrics } from '../delivery-metrics.ts';
 import type { Lane } from './lane.ts';
 import type { FetchRequests } from './fetch-requests.ts';
-import type { Notify } from '../record/record.ts';
+import type { Notify } from '../outcomes.ts';
 import { lockShard } from '../record/record-sql.ts';
 
 /** Disables a webhook; returns false if it is disabled already or has another epoch. */

@@ -5,7 +5,7 @@ import type { Bodies } from '../attempt/bodies.ts';
 import type { Connections } from '../attempt/http/endpoint-connections.ts';
 import type { Body, Composer } from '../attempt/attempt-request.ts';
 import { ended, deadLetter, decide, type Entry, type Fenced } from '../policy/entry.ts';
-import type { AttemptMetrics } from '../attempt-metrics.ts';
+import type { AttemptMetrics } from '../delivery-metrics.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
