@@ -4,8 +4,7 @@ import type { ShardEvents } from './leases/hand-back.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { Discovery } from './queue/discovery.ts';
 import type { Dispatcher } from './queue/dispatcher.ts';
-import type { FetchRequests } from './queue/fetch-requests.ts';
-import type { Lanes } from './queue/lanes.ts';
+import type { FetchRequests, Lanes } from './queue/lanes.ts';
 import type { Recorder } from './record/record.ts';
 
 type ShardParts = {

@@ -5,7 +5,7 @@ import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/outcomes.ts';
-import { PendingDisables, type DisableWebhook } from '#delivery/queue/pending-disable.ts';
+import { PendingDisables, type DisableWebhook } from '#delivery/queue/ending.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';

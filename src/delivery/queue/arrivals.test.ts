@@ -8,9 +8,8 @@ import { until } from '../../../test/setup/until.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Arrivals } from './arrivals.ts';
-import { Signal } from './fetch-requests.ts';
 import type { Lane } from './lane.ts';
-import { Lanes } from './lanes.ts';
+import { Lanes, Signal } from './lanes.ts';
 import { loadArrivals } from './queue-sql.ts';
 
 const WEBHOOK = 1_000;

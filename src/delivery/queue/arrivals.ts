@@ -9,9 +9,8 @@ import type { Bodies } from '../attempt/bodies.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { FetchRequests } from './fetch-requests.ts';
 import type { Lane } from './lane.ts';
-import type { Lanes } from './lanes.ts';
+import type { FetchRequests, Lanes } from './lanes.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 
 type ArrivalRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;

@@ -10,9 +10,8 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Unfetched } from '../pull/unfetched.ts';
 import type { Lane } from './lane.ts';
-import type { Lanes } from './lanes.ts';
+import type { FetchRequests, Lanes } from './lanes.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { FetchRequests } from './fetch-requests.ts';
 import { discoverLanes, listChanged, listPendingDisables, type Head } from './queue-sql.ts';
 import type { ActiveTarget } from '../attempt/delivery-target.ts';
 

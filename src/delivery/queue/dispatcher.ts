@@ -14,7 +14,7 @@ import {
   type SenderRuntime,
   type SenderSettings,
 } from './sender.ts';
-import { Signal, type FetchRequests } from './fetch-requests.ts';
+import { Signal, type FetchRequests } from './lanes.ts';
 import { RunQueue, type ScheduledAttempt, type RunQueueLimits } from './run-queue.ts';
 import { Schedule } from './schedule.ts';
 

@@ -8,7 +8,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { UNUSABLE } from '../attempt/delivery-target.ts';
-import { FetchRequests, Signal } from './fetch-requests.ts';
+import { FetchRequests, Signal } from './lanes.ts';
 import { Fetcher, eventsRoundRobin } from './fetcher.ts';
 import { Lane } from './lane.ts';
 

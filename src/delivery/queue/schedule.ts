@@ -1,6 +1,6 @@
 /** Wakes lanes at the right time: one timer over two timer wheels, for due times and for start conditions. */
 import type { Clock } from '#core/clock.ts';
-import type { FetchRequests } from './fetch-requests.ts';
+import type { FetchRequests } from './lanes.ts';
 import type { Lane } from './lane.ts';
 
 /**

@@ -9,7 +9,7 @@ import type { AttemptMetrics } from '../delivery-metrics.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
-import type { FetchRequests } from './fetch-requests.ts';
+import type { FetchRequests } from './lanes.ts';
 import type { Lane } from './lane.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 
