@@ -36,7 +36,7 @@ export function complete(
   settings: CompletionSettings,
 ): Entry {
   const isCurrent = lane.health?.epoch === target.epoch;
-  const { entry, ...state } = decide({
+  const decision = decide({
     shard: lane.shard,
     fence,
     delivery,
@@ -50,7 +50,7 @@ export function complete(
     moment: momentOf(clock),
     random: random(),
   });
-  lane.applyOutcome(target.epoch, state);
+  lane.applyOutcome(target.epoch, decision);
   lane.latency.record(result.outcome, {
     durationMs: result.durationMs,
     isSlow: result.durationMs > settings.slowAfterMs,
@@ -58,7 +58,7 @@ export function complete(
     hasMoreToSend: lane.first !== undefined,
     loopIsLagging,
   });
-  return entry;
+  return decision.entry;
 }
 
 /** The loop is busy if it was idle for less than this share of the time. */
