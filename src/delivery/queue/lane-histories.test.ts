@@ -53,7 +53,7 @@ type StateRow = { epoch: number; stored: NonNullable<Entry['webhook']> };
 /** The rows of a webhook and of its deliveries, and the steps of a worker, with which changes of the rows may interleave. */
 class History {
   nowMs = 1_000_000;
-  lane!: Lane;
+  lane = new Lane(0, 2, limits);
   readonly #queue: RunQueue;
   readonly #table = new Map<number, Pending>();
   readonly #ended = new Map<number, string>();
@@ -70,14 +70,13 @@ class History {
   #fetch: { begun: Fetch; rows: Pending[] | null } | null = null;
   /** The epoch whose disable was requested. */
   #disabling: number | null = null;
-  /** What the worker knows by its notifications and its outcomes: no attempt may start despite that. */
+  /** What the worker knows by notifications and outcomes: no attempt may start that one of these forbids. */
   #isStale = true;
   #isDisabling = false;
   #pausedUntilMs = 0;
   #failures = 0;
   #knownEpoch = -1;
   #starts: number[] = [];
-
   readonly #mood: readonly Outcome[];
   #isWorking = true;
 
@@ -331,7 +330,7 @@ class History {
 
   /** The shard gets another owner, which knows what is recorded. */
   takeOver(): void {
-    this.lane?.close();
+    this.lane.close();
     for (const attempt of this.#attempts.splice(0)) {
       attempt.lane.attemptEnded();
       this.#queue.release(attempt);

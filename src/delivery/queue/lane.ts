@@ -4,10 +4,12 @@
  * The state (`LaneState`) is not stored: it follows from four parts, each of which only the named methods change.
  *
  * ```
- *   settings   unread ──applySettings──► a target (active · inactive · UNUSABLE) ──discardSettings──► discarded ──applySettings──► a target
- *   health     null ──applySettings──► of the target's epoch ──applyOutcome──► of the same epoch; a newer one begins with applySettings
- *   attempts   ──take──► in flight ──attemptEnded──►; the delivery then is recorded, put back in front, or waits in the quarantine
- *   isClosed   ──close──► for ever: the shard was lost, or the lane evicted. The table has all that is lost with it, except unrecorded outcomes
+ *   settings   unread ──applySettings──► a target (active · inactive · UNUSABLE) ──discardSettings──► discarded
+ *              discarded ──applySettings──► a target
+ *   health     null ──applySettings──► of the target's epoch ──applyOutcome──► of the same epoch
+ *              of an older epoch ──applySettings──► of the target's epoch
+ *   attempts   ──take──► in flight ──attemptEnded──► the delivery is recorded, put back in front, or waits in the quarantine
+ *   isClosed   ──close──► for ever: the shard was lost, or the lane evicted. Only unrecorded outcomes are lost with it
  * ```
  *
  * A fifth part, the place in the run queue, belongs to run-queue.ts, and the states of a delivery are in loaded-deliveries.ts.
@@ -27,7 +29,8 @@ export const SHOWN_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'i
 export type ShownState = (typeof SHOWN_STATES)[number];
 
 /**
- * The first of these states that applies is the state of a lane. `starts`: whether an attempt may start. `blocker`: what delays its queued deliveries; null if that is the concurrency limit, the rate limit, or a slot.
+ * The first of these states that applies is the state of a lane. `starts`: whether an attempt may start. `blocker`: what delays its
+ * queued deliveries; null if that is the concurrency limit, the rate limit, or a slot.
  */
 const STATES = {
   closed: { starts: false, blocker: 'us' },
@@ -37,7 +40,7 @@ const STATES = {
   unusable: { starts: false, blocker: 'us' },
   /** Not `webhook.is_active`, deleted, or without url. Its deliveries of older epochs end. Waits for a notification, or 30 s. */
   inactive: { starts: false, blocker: 'us' },
-  /** `webhook_state.is_condemned`, or soon. Waits for the transaction that disables the webhook; a success of a running attempt cancels it. */
+  /** `webhook_state.is_condemned`, or soon. Waits for the transaction that disables the webhook; a success cancels it. */
   disabling: { starts: false, blocker: 'endpoint' },
   /** Until `webhook_state.paused_until`, which the endpoint asked for, or a requested retry. */
   paused: { starts: false, blocker: 'endpoint' },
