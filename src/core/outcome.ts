@@ -19,3 +19,15 @@ export type OutcomeLabel =
   | 'too_large'
   | 'blocked'
   | 'internal';
+
+/**
+ * What a listener of a pull webhook reports about a delivery. If `code` is null there was no response: `outcome` says why, or is null if
+ * the delivery was only displayed, which counts as delivered.
+ */
+export type ListenerAnswer = {
+  code: number | null;
+  outcome: OutcomeLabel | null;
+  durationMs: number;
+  headers: string | null;
+  body: string | null;
+};

@@ -1,11 +1,128 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
-import { Counter, type Registry, Gauge, type Aggregator } from 'prom-client';
+import { Counter, Gauge, Histogram, type Aggregator, type Registry } from 'prom-client';
 import type { Clock } from '#core/clock.ts';
 import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
-import { createAttemptMetrics, type AttemptMetrics, childOf } from './attempt-metrics.ts';
+import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
+import type { OutcomeConsumer } from './outcomes.ts';
 import type { Slots } from './queue/run-queue.ts';
 import type { Sockets } from './attempt/http/endpoint-connections.ts';
-import { type Lane, BLOCKERS, LANE_STATES, blockerOf, stateOf, type Blocker, type LaneState } from './queue/lane.ts';
+import {
+  type Lane,
+  BLOCKERS,
+  SHOWN_STATES,
+  blockerOf,
+  shownStateOf,
+  type Blocker,
+  type ShownState,
+} from './queue/lane.ts';
+
+/**
+ * Returns the counter's child for one label value, initialised with 0: otherwise it would be missing from the output.
+ */
+function childOf<Label extends string>(counter: Counter<Label>, value: string) {
+  const child = counter.labels(value);
+  child.inc(0);
+  return child;
+}
+
+// Metrics of attempts. Label children are resolved once: 0.06 µs per counter and 0.2 µs per histogram, 1.5 µs per attempt in all, of
+// the 50 to 135 µs that a delivery takes.
+
+const MS = 1_000;
+const BUCKETS_SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 7_200,
+];
+const PHASES = ['wait', 'connect', 'answer', 'record'] as const;
+const STATES = ['successful', 'failed', 'put_aside'] as const;
+export type AttemptMetrics = OutcomeConsumer & {
+  /** Counts exchanges that this worker aborted; their responses are unknown. */
+  aborted: (exchanges: number) => void;
+};
+
+function createInstruments(registry: Registry) {
+  const registers = [registry];
+  const attempts = new Counter({
+    name: 'halcyon_delivery_attempts_total',
+    help: 'Finished attempts, by outcome',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const delivered = new Histogram({
+    name: 'halcyon_delivery_publish_to_delivered_seconds',
+    help: 'Time from the publish request to the response of the receiver, of deliveries whose first attempt succeeded',
+    buckets: BUCKETS_SECONDS,
+    registers,
+  });
+  const phases = new Histogram({
+    name: 'halcyon_delivery_attempt_phase_seconds',
+    help: 'Time of an attempt by phase: waiting since it was due, opening a new connection, waiting for the response, recording',
+    labelNames: ['phase'],
+    buckets: BUCKETS_SECONDS,
+    registers,
+  });
+  const repeats = new Counter({
+    name: 'halcyon_delivery_repeats_total',
+    help: 'Requests that a receiver may get twice: repeated within an attempt, or in another one because the first was not recorded',
+    labelNames: ['cause'],
+    registers,
+  });
+  const ended = new Counter({
+    name: 'halcyon_deliveries_ended_total',
+    help: 'Ended deliveries, by state; put_aside: dead-lettered because of internal errors',
+    labelNames: ['state'],
+    registers,
+  });
+  const byOutcome = new Map<string, { inc: (by?: number) => void }>();
+  const count = (label: string, by = 1): void => {
+    let child = byOutcome.get(label);
+    if (child === undefined) byOutcome.set(label, (child = attempts.labels(label)));
+    child.inc(by);
+  };
+  // Without an initial 0 a counter is missing from the output, which looks like a metric that does not exist.
+  for (const label of ['delivered', 'refused', 'gone', 'blocked', 'internal']) count(label, 0);
+  const [wait, connect, answer, record] = PHASES.map((phase) => {
+    phases.zero({ phase });
+    return phases.labels(phase);
+  });
+  const [aborted, unrecorded, connection] = (['aborted', 'unrecorded', 'connection'] as const).map((cause) =>
+    childOf(repeats, cause),
+  );
+  const endings = new Map(STATES.map((state) => [state, childOf(ended, state)]));
+  return { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings };
+}
+
+function createAttemptMetrics(registry: Registry): AttemptMetrics {
+  const instruments = createInstruments(registry);
+  const { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings } = instruments;
+  return {
+    completed: ({ attempt, delivery }) => {
+      if (attempt === null) return;
+      const { outcome, startedAt, durationMs, wire } = attempt;
+      // Clocks of two machines may differ: negative durations count as 0.
+      const waitedMs = Math.max(0, startedAt.getTime() - delivery.dueAt.getTime());
+      count(labelOf(outcome));
+      wait?.observe(waitedMs / MS);
+      if (wire !== undefined) {
+        const connectMs = wire.connectMs ?? 0;
+        if (wire.isRepeated) connection?.inc();
+        if (!wire.isReused) connect?.observe((wire.connectMs ?? durationMs) / MS);
+        if (wire.isReused || wire.connectMs !== null) answer?.observe((durationMs - connectMs) / MS);
+      }
+      if (outcome.kind === 'delivered' && delivery.attempts === 0 && delivery.faults === 0)
+        delivered.observe((waitedMs + durationMs) / MS);
+    },
+    recorded: ({ attempt, next }, { isWritten, durationMs }) => {
+      if (isWritten && 'state' in next) {
+        const isDeadLettered = attempt !== null && isInternalError(attempt.outcome);
+        endings.get(isDeadLettered ? 'put_aside' : next.state)?.inc();
+      }
+      if (attempt === null) return;
+      if (isWritten) record?.observe(durationMs / MS);
+      else unrecorded?.inc();
+    },
+    aborted: (exchanges) => aborted?.inc(exchanges),
+  };
+}
 
 // Metrics of shards that change their owner.
 
@@ -53,7 +170,7 @@ export function createShardMetrics(registry: Registry): ShardMetrics {
 const SHARD_GROUPS = 16;
 
 type GaugeSample = {
-  lanes: Record<LaneState, number>;
+  lanes: Record<ShownState, number>;
   /** Number of due deliveries queued in memory. */
   queued: number;
   /**
@@ -71,7 +188,7 @@ function sampleLanes(lanes: Iterable<Lane>, moment: Moment): GaugeSample {
     oldestDueAtMs: { endpoint: new Map(), us: new Map() },
   };
   for (const lane of lanes) {
-    const state = stateOf(lane, moment.nowMs);
+    const state = shownStateOf(lane, moment.nowMs);
     sample.lanes[state] += 1;
     sample.queued += lane.deliveries.queued;
     // Deliveries of a disabled webhook are ended without being sent.
@@ -93,8 +210,6 @@ type WatchedParts = {
   connections: { readonly sockets: Sockets };
   recorder: { unrecorded: () => number };
 };
-
-const MS = 1_000;
 
 type Read = () => number;
 
@@ -190,7 +305,7 @@ function observeEngine(registry: Registry, clock: Clock, slots: number, parts: W
         const moment = momentOf(clock);
         const nowMs = moment.now.getTime();
         const sample = sampleLanes(lanes.all(), moment);
-        for (const state of LANE_STATES) this.set({ state }, sample.lanes[state]);
+        for (const state of SHOWN_STATES) this.set({ state }, sample.lanes[state]);
         queued.set(sample.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));

@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import type { Outcome } from './attempt/http/attempt-outcome.ts';
 import { createEngineMetrics } from './delivery-metrics.ts';
-import { observeRecorder } from './attempt-metrics.ts';
+import { withConsumers } from './outcomes.ts';
 import { ended, deadLetter, type Entry } from './policy/entry.ts';
 import { createRecorder } from './record/record.ts';
 import { createDeliveryPurges } from './delivery-purges.ts';
@@ -150,7 +150,7 @@ test('an attempt that was not recorded because its shard was lost is left to the
     lanes: { isOrdered: () => false },
   });
   const metrics = createEngineMetrics(new Registry()).attempts;
-  const seen = observeRecorder(recorder, runtime, { metrics, hourlyStats: stats, workerId: 77 });
+  const seen = withConsumers(recorder, runtime.clock, [metrics, stats]);
   const isWritten = await new Promise<boolean>((resolve) => seen.record(entryOf(id, at(4)), resolve));
   await stats.flush();
   assert.deepEqual([isWritten, ...(await hoursOf([id]))], [false]);

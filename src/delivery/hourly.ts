@@ -8,6 +8,7 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { labelOf } from './attempt/http/attempt-outcome.ts';
+import type { OutcomeConsumer } from './outcomes.ts';
 import { storedAttempt } from './record/record-sql.ts';
 import type { Entry } from './policy/entry.ts';
 import { addHours } from './delivery-sql.ts';
@@ -36,7 +37,7 @@ const columnsOf = (rows: readonly Row[]) => ({
   durations: rows.map(({ durations }) => `{${durations.join()}}`),
 });
 
-export class HourlyStats implements Running {
+export class HourlyStats implements Running, OutcomeConsumer {
   readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
   readonly #settings: HourlyStatsSettings;
   #rows = new Map<string, Row>();
@@ -59,6 +60,10 @@ export class HourlyStats implements Running {
     clearInterval(this.#timer);
     await this.#flushing;
     await this.flush();
+  }
+
+  recorded(entry: Entry, { isWritten }: { isWritten: boolean }): void {
+    if (isWritten) this.add(entry);
   }
 
   /** Counts a recorded entry, if it has a row in the history. */

@@ -15,7 +15,6 @@ import { resetCrashCounts } from './leases/leases-sql.ts';
 import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
-import type { LaneWork } from './worker-links.ts';
 import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './delivery-sql.ts';
 
 /**
@@ -115,6 +114,7 @@ export class CrashCounts {
 const MARK_FROM_CRASHES = 2;
 const RETRY_MS = 250;
 const BATCH_ROWS = 500;
+const NO_LANES: readonly Lane[] = [];
 
 /** `crashCounts` says how many consecutive owners of a shard crashed. */
 type Owned = OwnerTokens & { readonly crashCounts: Pick<Ownership['crashCounts'], 'of'> };
@@ -123,17 +123,15 @@ type Owned = OwnerTokens & { readonly crashCounts: Pick<Ownership['crashCounts']
 export class Quarantine {
   readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
   readonly #ownership: Owned;
-  readonly #work: Pick<LaneWork, 'send'>;
   /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
   #waiting: { lane: Lane; delivery: Pending }[] = [];
   readonly #batcher: Batcher<Marker, boolean>;
 
-  constructor(runtime: Pick<Runtime, 'sql' | 'log'>, ownership: Owned, work: Pick<LaneWork, 'send'>) {
+  constructor(runtime: Pick<Runtime, 'sql' | 'log'>, ownership: Owned) {
     this.#runtime = runtime;
     this.#ownership = ownership;
-    this.#work = work;
     this.#batcher = createBatcher<Marker, boolean>({
       maxRows: BATCH_ROWS,
       run: (markers) => this.#write(markers),
@@ -193,17 +191,16 @@ export class Quarantine {
   }
 
   /**
-   * Returns whether a dequeued delivery may be sent now; undefined if it must never be sent again. If false, it waits
-   * here and returns to the front of its lane when the slot is released.
+   * Decides about a dequeued delivery: `send` it now, `never` send it again, or `wait`. One that waits does so here, and returns to the
+   * front of its lane when the slot is released.
    */
-  admit(lane: Lane, delivery: Pending): boolean | undefined {
+  admit(lane: Lane, delivery: Pending): 'send' | 'wait' | 'never' {
     const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
-    if (crashCount === 0) return true;
-    if (crashCount >= DEAD_LETTER_AT_CRASHES) return undefined;
-    if (this.#slot.enter(delivery.id, crashCount)) return true;
-    lane.attemptEnded();
+    if (crashCount === 0) return 'send';
+    if (crashCount >= DEAD_LETTER_AT_CRASHES) return 'never';
+    if (this.#slot.enter(delivery.id, crashCount)) return 'send';
     this.#waiting.push({ lane, delivery });
-    return false;
+    return 'wait';
   }
 
   /**
@@ -228,11 +225,11 @@ export class Quarantine {
   }
 
   /**
-   * Releases the slot of a delivery that was recorded or not sent. Not earlier: while it is marked, a crash caused by
-   * the next one would count against it.
+   * Releases the slot of a delivery that was recorded or not sent, and returns the lanes of those that waited for it. Not
+   * earlier: while it is marked, a crash caused by the next one would count against it.
    */
-  leave(deliveryId: number): void {
-    if (this.#slot.leave(deliveryId)) this.release(() => true);
+  leave(deliveryId: number): Iterable<Lane> {
+    return this.#slot.leave(deliveryId) ? this.release(() => true) : NO_LANES;
   }
 
   /** Forgets the marker, which recording the delivery has deleted. */
@@ -241,16 +238,16 @@ export class Quarantine {
   }
 
   /**
-   * Returns waiting deliveries to their lanes. All of them, whatever the limit: a lane may be paused by now, and a slot
+   * Moves waiting deliveries back to their lanes, which it returns. All of them, whatever the limit: a lane may be paused by now, and a slot
    * reserved for it would block the others. They are few, and are admitted again here.
    */
-  release(matches: (lane: Lane) => boolean): void {
+  release(matches: (lane: Lane) => boolean): Iterable<Lane> {
     const all = this.#waiting;
     this.#waiting = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
     // In reverse, so that the one that waited first is at the front.
-    for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
-    if (returned.length > 0) this.#work.send(new Set(returned.map(({ lane }) => lane)));
+    for (const { lane, delivery } of returned.toReversed()) lane.deliveries.requeue(delivery);
+    return new Set(returned.map(({ lane }) => lane));
   }
 
   #logCrashed(markers: readonly StoredMarker[]): void {

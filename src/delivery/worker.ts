@@ -6,7 +6,6 @@ import { within, type Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
-import { observeRecorder } from './attempt-metrics.ts';
 import { Bodies } from './attempt/bodies.ts';
 import { Connections, type ConnectionSettings } from './attempt/http/endpoint-connections.ts';
 import { Composer, type ComposerSettings } from './attempt/attempt-request.ts';
@@ -19,12 +18,14 @@ import { Unfetched } from './pull/unfetched.ts';
 import { Quarantine } from './quarantine.ts';
 import { Arrivals } from './queue/arrivals.ts';
 import { Discovery } from './queue/discovery.ts';
-import { Dispatcher, Schedule, type DispatchSettings } from './queue/dispatcher.ts';
+import { Dispatcher, type DispatchSettings } from './queue/dispatcher.ts';
 import { Fetcher } from './queue/fetcher.ts';
-import { Lanes, type Lane, type LanesLimits } from './queue/lane.ts';
-import { PendingDisables, type DisableWebhook } from './queue/pending-disable.ts';
-import { createRecorder, withWarnings, type Notify } from './record/record.ts';
-import { LaneWork, ShardWork } from './worker-links.ts';
+import type { Lane } from './queue/lane.ts';
+import { FetchRequests, Lanes, type LanesLimits } from './queue/lanes.ts';
+import { PendingDisables, type DisableWebhook } from './queue/ending.ts';
+import { createAttemptLog, createWarnings, withConsumers, type Notify } from './outcomes.ts';
+import { createRecorder } from './record/record.ts';
+import { ShardWork } from './shard-work.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };
@@ -56,50 +57,55 @@ type WorkerOptions = {
   leaseClock?: Clock;
 };
 
-/** Constructs the parts of a worker: each uses those above it. `work` and `shardWork` also use parts below them, so they are linked last. */
+/** Constructs the parts of a worker: each uses only those above it. */
 function createParts(
   runtime: WorkerRuntime,
   { settings, metrics, disableWebhook, notify, leaseClock: clock = runtime.clock }: WorkerOptions,
 ) {
   const { direct, log } = runtime;
-  const { workerId } = settings;
   const composer = new Composer(settings);
   const connections = new Connections(runtime, settings);
   const bodies = new Bodies(runtime, settings);
   const lanes = new Lanes(settings, bodies);
-  const work = new LaneWork();
-  const shardWork = new ShardWork(runtime, work);
-  const ownership = new Ownership({ direct, clock, log }, settings, metrics.shards, shardWork);
+  const requests = new FetchRequests();
+  const ownership = new Ownership({ direct, clock, log }, settings, metrics.shards);
   // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
-  const quarantine = new Quarantine(runtime, ownership, work);
+  const quarantine = new Quarantine(runtime, ownership);
   const hourlyStats = new HourlyStats(runtime, settings);
-  const written = createRecorder(runtime, { ownership, quarantine, lanes });
-  const observed = observeRecorder(written, runtime, { metrics: metrics.attempts, hourlyStats, workerId });
-  const recorder = withWarnings(observed, { log, notify });
-  const pendingDisables = new PendingDisables(runtime, { ownership, work, metrics, disableWebhook, notify, settings });
-  const fetcher = new Fetcher(runtime, { ownership, bodies, pendingDisables, work });
-  const schedule = new Schedule(runtime, fetcher, work);
+  const recorder = withConsumers(createRecorder(runtime, { ownership, quarantine, lanes }), runtime.clock, [
+    metrics.attempts,
+    hourlyStats,
+    createAttemptLog(log, settings.workerId),
+    createWarnings(log, notify),
+  ]);
+  const pendingDisables = new PendingDisables(runtime, {
+    ownership,
+    requests,
+    metrics,
+    disableWebhook,
+    notify,
+    settings,
+  });
   const dispatcher = new Dispatcher(
     runtime,
-    { ownership, bodies, composer, connections, quarantine, recorder, schedule, metrics: metrics.attempts },
+    { ownership, bodies, composer, connections, quarantine, recorder, requests, metrics: metrics.attempts },
     settings,
   );
+  const fetcher = new Fetcher(runtime, { ownership, bodies, pendingDisables, requests, dispatcher });
   const unfetched = new Unfetched(runtime, ownership, settings);
-  const discovery = new Discovery(runtime, { lanes, ownership, unfetched, work });
-  const arrivals = new Arrivals(runtime, { ownership, lanes, bodies, fetcher, work });
-  work.link({ fetcher, schedule, dispatcher });
-  shardWork.link({ lanes, quarantine, recorder, dispatcher, discovery });
+  const discovery = new Discovery(runtime, { lanes, ownership, unfetched, requests, dispatcher });
+  const arrivals = new Arrivals(runtime, { ownership, lanes, bodies, requests, dispatcher });
+  const shardWork = new ShardWork(runtime, { lanes, quarantine, recorder, requests, dispatcher, discovery });
   return {
     connections,
     bodies,
     lanes,
-    work,
+    requests,
     shardWork,
     ownership,
     hourlyStats,
     recorder,
     fetcher,
-    schedule,
     dispatcher,
     unfetched,
     discovery,
@@ -127,32 +133,32 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { ownership, schedule, discovery, arrivals, bodies, lanes, work, shardWork, hourlyStats } = this.#parts;
+    const { ownership, dispatcher, discovery, arrivals, bodies, lanes, requests, shardWork, hourlyStats } = this.#parts;
     this.#listener = await listenForChanges(
       this.#runtime.direct,
       {
         onWork: (announced) => arrivals.receive(announced),
         onWebhook: (lane) => this.webhookChanged(lane),
-        onRetry: (requests) => arrivals.retry(requests),
+        onRetry: (announced) => arrivals.retry(announced),
         onEvents: this.eventsErased,
         onMissed: () => {
           shardWork.noteChange();
-          for (const lane of lanes.all()) work.reload(lane);
+          for (const lane of lanes.all()) requests.reload(lane);
           bodies.forgetAll();
           discovery.scanAll();
         },
       },
       this.#settings.leaseMs,
     );
-    ownership.start();
-    schedule.start();
+    ownership.start(shardWork);
+    dispatcher.start();
     discovery.start();
     hourlyStats.start();
   }
 
   /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
   offer(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
-    const { ownership, bodies, lanes, work } = this.#parts;
+    const { ownership, bodies, lanes, dispatcher } = this.#parts;
     const notOwned: CommittedDelivery[] = [];
     const touched = new Set<Lane>();
     for (const committed of deliveries) {
@@ -166,7 +172,7 @@ export class Worker implements Running {
       lane.deliveries.offer(delivery);
       touched.add(lane);
     }
-    work.send(touched);
+    dispatcher.send(touched);
     return notOwned;
   }
 
@@ -192,10 +198,10 @@ export class Worker implements Running {
 
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
-    const { ownership, lanes, work } = this.#parts;
+    const { ownership, lanes, requests } = this.#parts;
     // Also creates a lane if none is in memory: a disabled webhook's deliveries that are not due yet have to be
     // ended too.
-    if (ownership.owns(shard)) work.reload(lanes.get(shard, webhookId));
+    if (ownership.owns(shard)) requests.reload(lanes.get(shard, webhookId));
   }
 
   /** Discards cached bodies of these events after an erasure: they are read again before they are sent. */
@@ -223,14 +229,12 @@ export class Worker implements Running {
   async #stop(): Promise<void> {
     const { clock, log } = this.#runtime;
     const { exchangesMs, recordsMs, handBackMs } = this.#settings.stopping;
-    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, recorder } =
-      this.#parts;
+    const { discovery, unfetched, arrivals, fetcher, dispatcher, connections, ownership, recorder } = this.#parts;
     const startedMs = clock.monotonicMs();
     ownership.stopTaking();
     discovery.stop();
     unfetched.stop();
     arrivals.stop();
-    schedule.stop();
     fetcher.stop();
     dispatcher.stop();
     let aborted = 0;

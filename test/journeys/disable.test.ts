@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
-import type { Notice } from '#delivery/record/record.ts';
-import { PendingDisables, type DisableWebhook } from '#delivery/queue/pending-disable.ts';
+import type { Notice } from '#delivery/outcomes.ts';
+import { PendingDisables, type DisableWebhook } from '#delivery/queue/ending.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
@@ -34,7 +34,7 @@ async function start() {
         notify: (notice) => void notices.push(notice),
         settings: { leaseMs, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
         disableWebhook: switchOff,
-        work: { reload: () => resolve(lost) },
+        requests: { reload: () => resolve(lost) },
       },
     );
     switchOffs.request(lane, epoch);

@@ -163,7 +163,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
     attemptsMaxOf: () => 12,
-    pull: { open: () => Readable.from([]), answer: async () => ({ kind: 'unknown' }) },
+    pull: { open: () => Readable.from([]), answer: async () => 'unknown' },
     authenticate: async () => {
       throw new Error('no listener in this test');
     },

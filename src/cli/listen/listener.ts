@@ -65,10 +65,13 @@ const ANSWER_MS = 30_000;
 const FIRST_MS = 200;
 const LONGEST_MS = 5_000;
 
-/** Returns an exponential backoff with 50 % jitter, so that clients that were disconnected together do not reconnect together. */
-function backoffMs(tries: number, random: number): number {
+/**
+ * Waits before another try: exponential backoff with 50 % jitter, so that clients that were disconnected together do not reconnect
+ * together. Rejects on `stop`.
+ */
+function backOff(tries: number, { random, stop }: Pick<StreamOptions, 'random' | 'stop'>): Promise<void> {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(tries, 10));
-  return most / 2 + (most / 2) * random;
+  return pause(most / 2 + (most / 2) * random(), undefined, { signal: stop });
 }
 
 function isTransient(error: unknown): boolean {
@@ -102,7 +105,7 @@ async function* connect({ api, stop }: StreamOptions, address: string): AsyncGen
 
 /** Yields the events of a pull webhook until `stop`; throws a `UserError` on a permanent failure. */
 export async function* eventsOf(options: StreamOptions, address: string): AsyncGenerator<EventSourceMessage> {
-  const { stop, random, warn } = options;
+  const { stop, warn } = options;
   let isReported = false;
   for (let tries = 0; !stop.aborted; tries += 1) {
     let problem = 'the server ended the connection';
@@ -123,7 +126,7 @@ export async function* eventsOf(options: StreamOptions, address: string): AsyncG
     if (stop.aborted) return;
     if (!isReported) warn(`Disconnected (${problem}): reconnecting; events are kept meanwhile.`);
     isReported = true;
-    await pause(backoffMs(tries, random()), undefined, { signal: stop }).catch(() => {});
+    await backOff(tries, options).catch(() => {});
   }
 }
 
@@ -148,7 +151,7 @@ const NOT_VERIFIED: Forwarded = { response_code: null, duration: 0, outcome: 'ma
  * A 404 or 409 means that the delivery has already ended.
  */
 async function acknowledge(listening: Listening, address: string, forwarded: Forwarded): Promise<void> {
-  const { api, stop, random, warn } = listening;
+  const { api, stop, warn } = listening;
   for (let tries = 0; ; tries += 1) {
     try {
       const response = await api.request(address, { method: 'POST', body: forwarded, signal: stop });
@@ -160,7 +163,7 @@ async function acknowledge(listening: Listening, address: string, forwarded: For
       stop.throwIfAborted();
       if (!isTransient(error)) throw error;
     }
-    await pause(backoffMs(tries, random()), undefined, { signal: stop });
+    await backOff(tries, listening);
   }
 }
 

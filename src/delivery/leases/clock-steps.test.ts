@@ -9,6 +9,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
+import type { ShardEvents } from './hand-back.ts';
 import { Ownership } from './ownership.ts';
 
 const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 };
@@ -26,15 +27,15 @@ function startOwner(sql: Sql, clock: TestClock, ends: Cleanups): Ownership {
     { direct: sql, clock, log: createLog('silent') },
     settings,
     createShardMetrics(new Registry()),
-    {
-      gained: () => {},
-      lost: () => {},
-      drain: async (shards) => [...shards],
-      kept: () => {},
-      isRecording: () => false,
-    },
   );
-  ownership.start();
+  const work: ShardEvents = {
+    gained: () => {},
+    lost: () => {},
+    drain: async (shards) => [...shards],
+    kept: () => {},
+    isRecording: () => false,
+  };
+  ownership.start(work);
   ends.after(() => ownership.stop());
   return ownership;
 }

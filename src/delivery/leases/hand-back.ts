@@ -1,10 +1,22 @@
 /** Hands shards back to the table, each when its deliveries are recorded. */
 import type { Log } from '#core/log.ts';
-import type { ShardEvents } from '../worker-links.ts';
+
+/** The work of the owned shards, which follows their changes. */
+export type ShardEvents = {
+  /** Begins the work of taken shards. */
+  gained: (shards: readonly number[]) => void;
+  /** Ends all work of the shards at once. */
+  lost: (shards: readonly number[]) => void;
+  /** Reads webhooks and work again of shards that stay owned after a failed hand-back. */
+  kept: (shards: readonly number[]) => void;
+  /** Resolves with the first of the shards whose deliveries are all recorded, while the owner takes no new work for them. */
+  drain: (shards: readonly number[]) => Promise<number[]>;
+  /** Returns whether results of the shard are not recorded yet. */
+  isRecording: (shard: number) => boolean;
+};
 
 type HandBackDeps = {
   log: Log;
-  work: Pick<ShardEvents, 'drain' | 'kept'>;
   /** Gives the shards up and then updates the table. */
   release: (shards: number[]) => Promise<void>;
   /** Called when shards leave `inProgress`. */
@@ -25,8 +37,8 @@ export class HandBack {
   }
 
   /** Releases each shard as soon as it is empty, so that a slow receiver does not delay the other shards. */
-  async start(shards: readonly number[]): Promise<void> {
-    const { log, work, release } = this.#deps;
+  async start(shards: readonly number[], work: Pick<ShardEvents, 'drain' | 'kept'>): Promise<void> {
+    const { log, release } = this.#deps;
     let remaining = [...shards];
     for (const shard of shards) this.#inProgress.add(shard);
     try {

@@ -7,6 +7,7 @@ import { standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
+import type { ShardEvents } from './hand-back.ts';
 import { Ownership } from './ownership.ts';
 
 /** Heartbeats are sent in real time. The lease expires by a clock that the test advances. */
@@ -21,14 +22,14 @@ test('shards taken before a lapse of the lease are not used after it: another wo
     { direct: sql, clock, log: createLog('silent') },
     settings,
     createShardMetrics(new Registry()),
-    {
-      gained: (shards) => shards.forEach((shard) => held.add(shard)),
-      lost: (shards) => shards.forEach((shard) => held.delete(shard)),
-      drain: async (shards) => [...shards],
-      kept: () => {},
-      isRecording: () => false,
-    },
   );
+  const work: ShardEvents = {
+    gained: (shards) => shards.forEach((shard) => held.add(shard)),
+    lost: (shards) => shards.forEach((shard) => held.delete(shard)),
+    drain: async (shards) => [...shards],
+    kept: () => {},
+    isRecording: () => false,
+  };
   await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
   // The take-over waits for a lock that this test holds.
   await sql.unsafe(`
@@ -38,7 +39,7 @@ test('shards taken before a lapse of the lease are not used after it: another wo
   const advisory = await sql.reserve();
   await advisory`select pg_advisory_lock(7)`;
   ends.after(() => ownership.stop());
-  ownership.start();
+  ownership.start(work);
   await until(
     () => advisory`select from pg_locks where locktype = 'advisory' and not granted`,
     ({ length }) => length === 1,

@@ -10,7 +10,7 @@ import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
 import { OwnedShards, Ownership } from './ownership.ts';
-import { HandBack } from './hand-back.ts';
+import { HandBack, type ShardEvents } from './hand-back.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
@@ -25,18 +25,18 @@ function startOwner(sql: Sql, workerId: number, ends: Cleanups, beatMs = setting
     { direct: sql, clock, log: createLog('silent') },
     { ...settings, beatMs, workerId },
     createShardMetrics(registry),
-    {
-      gained: (shards) => shards.forEach((shard) => held.add(shard)),
-      lost: (shards) => {
-        lost.push(...shards);
-        for (const shard of shards) held.delete(shard);
-      },
-      drain: async (shards) => [...shards],
-      kept: () => {},
-      isRecording: () => false,
-    },
   );
-  ownership.start();
+  const work: ShardEvents = {
+    gained: (shards) => shards.forEach((shard) => held.add(shard)),
+    lost: (shards) => {
+      lost.push(...shards);
+      for (const shard of shards) held.delete(shard);
+    },
+    drain: async (shards) => [...shards],
+    kept: () => {},
+    isRecording: () => false,
+  };
+  ownership.start(work);
   ends.after(() => ownership.stop());
   const counted = async () => {
     const { value } = readExposition(await registry.metrics());
@@ -321,8 +321,7 @@ test('shards of an owner without a worker row are taken like those of a dead wor
 function openHoldings() {
   const said: string[] = [];
   const log = createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) });
-  const work = { gained: () => {}, lost: () => {} };
-  const holdings = new OwnedShards(log, createShardMetrics(new Registry()), work);
+  const holdings = new OwnedShards(log, createShardMetrics(new Registry()));
   holdings.add(
     [1, 2, 3].map((shard) => ({ shard, fence: 1, crashCount: 0 })),
     () => 'free',
@@ -351,14 +350,16 @@ test('shards that could not be handed back are owned again, and notifications ig
   const released: number[] = [];
   const handBack = new HandBack({
     log: createLog('silent'),
-    work: { drain: async (shards) => shards.slice(0, 1), kept: (shards) => void kept.push(...shards) },
     release: async (shards) => {
       if (shards.includes(2)) throw new Error('the database is unavailable');
       released.push(...shards);
     },
     onFinished: () => {},
   });
-  await handBack.start([1, 2, 3]);
+  await handBack.start([1, 2, 3], {
+    drain: async (shards) => shards.slice(0, 1),
+    kept: (shards) => void kept.push(...shards),
+  });
   assert.deepEqual(released, [1]);
   assert.deepEqual(kept, [2, 3]);
   assert.deepEqual([...handBack.inProgress], []);

@@ -13,8 +13,7 @@ import type { LossCause, ShardMetrics, TakeCause } from '../delivery-metrics.ts'
 import { beat, look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
 import { CrashCounts } from '../quarantine.ts';
 import { OtherWorkers, planShards, takeUnlocked } from './balance.ts';
-import type { ShardEvents } from '../worker-links.ts';
-import { HandBack } from './hand-back.ts';
+import { HandBack, type ShardEvents } from './hand-back.ts';
 
 /**
  * One line for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats attempts.
@@ -31,17 +30,15 @@ type TakenShard = { shard: number; fence: number; crashCount: number };
 export class OwnedShards {
   readonly #log: Log;
   readonly #metrics: ShardMetrics;
-  readonly #work: Pick<ShardEvents, 'gained' | 'lost'>;
   readonly #fences = new Map<number, number>();
   /** Tokens of shards whose lease lapsed, until their next owner is known. */
   readonly #lapsedFences = new Map<number, number>();
   #changes = 0;
   #lapses = 0;
 
-  constructor(log: Log, metrics: ShardMetrics, work: Pick<ShardEvents, 'gained' | 'lost'>) {
+  constructor(log: Log, metrics: ShardMetrics) {
     this.#log = log;
     this.#metrics = metrics;
-    this.#work = work;
   }
 
   /** Rises with every addition and loss. */
@@ -81,10 +78,10 @@ export class OwnedShards {
     const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
     for (const [cause, count] of counts) this.#metrics.taken(cause, count);
     this.#log.info({ ...Object.fromEntries(counts), owned: this.#fences.size }, 'took shards');
-    this.#work.gained(shards.map(({ shard }) => shard));
   }
 
-  remove(shards: readonly number[], cause: LossCause): void {
+  /** Returns those of the shards that were owned. */
+  remove(shards: readonly number[], cause: LossCause): number[] {
     for (const shard of shards) {
       const fence = this.#fences.get(shard);
       if (cause !== 'silent') this.#lapsedFences.delete(shard);
@@ -93,11 +90,11 @@ export class OwnedShards {
     const removed = shards.filter((shard) => this.#fences.delete(shard));
     this.#changes += removed.length;
     if (cause === 'silent') this.#lapses += 1;
-    if (removed.length === 0) return;
+    if (removed.length === 0) return removed;
     this.#metrics.lost(cause, removed.length);
     const message = LOSS_MESSAGES[cause];
     if (message !== undefined) this.#log.warn({ shards: removed.length }, message);
-    this.#work.lost(removed);
+    return removed;
   }
 
   /** Counts a change after a hand-back: a list read before it may be outdated. */
@@ -160,7 +157,8 @@ export class Ownership implements Running {
   /** The connections of heartbeat and leases are opened from `direct`, which has no connection pooler in between. */
   readonly #runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>;
   readonly #settings: LeaseSettings;
-  readonly #work: ShardEvents;
+  /** Undefined until `start`: no shard is owned before. */
+  #work: ShardEvents | undefined;
   readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
   /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
@@ -179,34 +177,29 @@ export class Ownership implements Running {
   #beating: Promise<void> = Promise.resolve();
   #refreshing: Promise<void> | undefined;
 
-  constructor(
-    runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>,
-    settings: LeaseSettings,
-    metrics: ShardMetrics,
-    work: ShardEvents,
-  ) {
+  constructor(runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>, settings: LeaseSettings, metrics: ShardMetrics) {
     const { workerId, leaseMs } = settings;
     this.workerId = workerId;
     this.#runtime = runtime;
     this.#settings = settings;
-    this.#work = work;
     this.crashCounts = new CrashCounts(workerId, runtime.clock);
-    this.#owned = new OwnedShards(runtime.log, metrics, work);
+    this.#owned = new OwnedShards(runtime.log, metrics);
     this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(runtime, settings, () => this.#reconnect());
     this.#connection = openDedicated(runtime.direct, leaseMs);
     this.#handBack = new HandBack({
       log: runtime.log,
-      work,
       release: async (shards) => {
-        this.#owned.remove(shards, 'returned');
+        this.#remove(shards, 'returned');
         await releaseShards(this.#connection, workerId, shards);
       },
       onFinished: () => this.#owned.noteChange(),
     });
   }
 
-  start(): void {
+  /** Takes shards from now on. `work` uses parts that need this ownership, so it does not exist when the ownership is constructed. */
+  start(work: ShardEvents): void {
+    this.#work = work;
     this.#loop();
     // Suspends the worker at lease − margin, even if its heartbeat is stuck on a dead connection.
     this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#settings.leaseMarginMs / 4));
@@ -244,7 +237,7 @@ export class Ownership implements Running {
 
   /** Removes a shard that another worker owns, unless the report concerns an earlier token of this worker. */
   lost(shard: number, fence: number): void {
-    if (this.lastFenceOf(shard) === fence) this.#owned.remove([shard], 'fenced');
+    if (this.lastFenceOf(shard) === fence) this.#remove([shard], 'fenced');
   }
 
   /** Keeps the owned shards until `stop`, without taking or handing back any. */
@@ -260,7 +253,7 @@ export class Ownership implements Running {
     await Promise.all([this.#beating, this.#refreshing]);
     const shards = this.#owned.shards;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
-    this.#owned.remove(all, 'returned');
+    this.#remove(all, 'returned');
     try {
       await releaseShards(this.#connection, this.workerId, all);
       this.handedBack = shards.length;
@@ -335,10 +328,10 @@ export class Ownership implements Running {
     const self = this.workerId;
     const ownRows = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#owned.shards.filter((shard) => ownRows.get(shard)?.fence !== this.#owned.fenceOf(shard));
-    this.#owned.remove(lost, 'fenced');
+    this.#remove(lost, 'fenced');
     // Under a new token the shard would reject results of attempts started before the lapse, so those are recorded
     // first.
-    const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#work.isRecording(shard);
+    const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#work?.isRecording(shard) === true;
     const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (missing.length === 0) return;
     const lapses = this.#owned.lapses;
@@ -361,11 +354,16 @@ export class Ownership implements Running {
     }
     if (deadIds.size > 0) await removeWorkers(this.#connection, [...deadIds]);
     await this.crashCounts.resetStable(this.#connection);
-    void this.#handBack.start(handBack);
+    if (this.#work !== undefined) void this.#handBack.start(handBack, this.#work);
   }
 
   #suspendWhenExpired(): void {
-    if (!this.isLeaseConfirmed()) this.#owned.remove(this.#owned.shards, 'silent');
+    if (!this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'silent');
+  }
+
+  #remove(shards: readonly number[], cause: LossCause): void {
+    const removed = this.#owned.remove(shards, cause);
+    if (removed.length > 0) this.#work?.lost(removed);
   }
 
   /**
@@ -376,5 +374,6 @@ export class Ownership implements Running {
     if (lapses !== this.#owned.lapses || !this.isLeaseConfirmed()) return;
     this.crashCounts.add(shards);
     this.#owned.add(shards, causeOf);
+    if (shards.length > 0) this.#work?.gained(shards.map(({ shard }) => shard));
   }
 }

@@ -35,13 +35,13 @@ export async function listWaiting(
 }
 
 /**
- * Ends a pull delivery with its only attempt, in one statement; returns false if it is not pending. The inserted row
- * derives from the deleted one, so of two concurrent answers one is written.
+ * Ends a pull delivery with its only attempt, or without one if its event was erased or dropped, in one statement; returns false if it
+ * is not pending. The inserted row derives from the deleted one, so of two concurrent answers one is written.
  */
-export async function writeAnswer(
+export async function endPullDelivery(
   sql: Queryable,
   { shard, webhookId, id }: PullWebhook & { id: number },
-  answer: AttemptRow,
+  attempt: AttemptRow | null,
   now: Date,
 ): Promise<boolean> {
   const rows = await sql`
@@ -52,8 +52,9 @@ export async function writeAnswer(
     )
     insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
       duration_ms, outcome, response_code, response_headers, response_body)
-    select shard, id, store_id, webhook_id, event_id, ${answer.state}, 1, ${now}, ${answer.startedAt}, ${answer.durationMs},
-      ${answer.outcome}, ${answer.responseCode}, ${answer.responseHeaders}, ${answer.responseBody}
+    select shard, id, store_id, webhook_id, event_id, ${attempt?.state ?? 'failed'}, greatest(attempts, ${attempt === null ? 0 : 1}), ${now},
+      ${attempt?.startedAt ?? null}, ${attempt?.durationMs ?? null}, ${attempt?.outcome ?? null}, ${attempt?.responseCode ?? null},
+      ${attempt?.responseHeaders ?? null}, ${attempt?.responseBody ?? null}
     from ended
     returning 1`;
   return rows.length > 0;
@@ -70,11 +71,11 @@ export type AnsweredRow = Omit<AttemptRow, 'state' | 'startedAt'> & {
   dateStarted: Date;
 };
 
-/** Returns the recorded answer; `ended` if the delivery ended without one, undefined if it does not exist. */
+/** Returns the recorded answer; `ended` if the delivery ended without one, `unknown` if it does not exist. */
 export async function findAnswer(
   sql: Queryable,
   { shard, webhookId, id }: PullWebhook & { id: number },
-): Promise<AnsweredRow | 'ended' | undefined> {
+): Promise<AnsweredRow | 'ended' | 'unknown'> {
   const [row] = await sql<(AnsweredRow | { n: null })[]>`
     select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
       a.outcome, a.response_code as "responseCode", a.response_headers as "responseHeaders",
@@ -84,7 +85,7 @@ export async function findAnswer(
       and a.outcome is not null
     left join event e on e.shard = d.shard and e.id = d.event_id
     where d.shard = ${shard} and d.id = ${id} and d.webhook_id = ${webhookId}`;
-  if (row === undefined) return undefined;
+  if (row === undefined) return 'unknown';
   return row.n === null ? 'ended' : row;
 }
 
@@ -125,15 +126,4 @@ export async function endUnfetched(
     )
     select (select count(*)::int from ended) as ended, (select max(id) from held_first) as last`;
   return row ?? { ended: 0, last: null };
-}
-
-/** Ends a delivery whose event was erased or dropped. */
-export async function endEmpty(sql: Queryable, { shard, id }: { shard: number; id: number }, now: Date): Promise<void> {
-  await sql`
-    with ended as (
-      delete from delivery where shard = ${shard} and id = ${id} and due_at = 'infinity'
-      returning *
-    )
-    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-    select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from ended`;
 }

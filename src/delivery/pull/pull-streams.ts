@@ -12,7 +12,7 @@
 import type { Readable } from 'node:stream';
 import { EventStreams, type EventStream, type FindEndReason, type StreamSettings } from '#core/event-stream.ts';
 import type { Running } from '#core/lifecycle.ts';
-import type { OutcomeLabel } from '#core/outcome.ts';
+import type { ListenerAnswer } from '#core/outcome.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rowOf, unsentAttempt, type AttemptRow } from '../attempt/attempt.ts';
 import { bodyOf, Composer, type ComposerSettings } from '../attempt/attempt-request.ts';
@@ -21,10 +21,9 @@ import { kindOfStatus } from '../attempt/http/attempt-outcome.ts';
 import { textOf } from '../attempt/http/response.ts';
 import { loadEvents, loadTargets } from '../delivery-sql.ts';
 import {
-  endEmpty,
+  endPullDelivery,
   findAnswer,
   listWaiting,
-  writeAnswer,
   type AnsweredRow,
   type PullWebhook,
   type Waiting,
@@ -176,13 +175,11 @@ class PullStream {
 
   async #send(delivery: Waiting, message: PullMessage | { why: unknown } | undefined): Promise<void> {
     const { sql, clock, log } = this.#runtime;
-    const { shard } = this.#webhook;
-    if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
-    if ('why' in message) {
-      log.error({ err: message.why, delivery: delivery.id }, 'composing a delivery failed');
+    if (message === undefined || 'why' in message) {
       const now = clock.now();
-      const row = rowOf(unsentAttempt('threw', message.why, now));
-      return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, row, now));
+      if (message !== undefined) log.error({ err: message.why, delivery: delivery.id }, 'composing a delivery failed');
+      const row = message === undefined ? null : rowOf(unsentAttempt('threw', message.why, now));
+      return void (await endPullDelivery(sql, { ...this.#webhook, id: delivery.id }, row, now));
     }
     if (this.stream.isEnding) return;
     this.#sent.push(delivery.id);
@@ -200,34 +197,16 @@ class PullStream {
   }
 }
 
-/**
- * If `code` is null there was no response: `outcome` says why, or is null if the delivery was only displayed, which
- * counts as delivered.
- */
-type ListenerReply = {
-  code: number | null;
-  outcome: OutcomeLabel | null;
-  durationMs: number;
-  headers: string | null;
-  body: string | null;
-};
-
-type AnswerResult =
-  | { kind: 'answered'; attempt: AnsweredRow }
-  /** `answered_otherwise`: a different answer was recorded before. `ended`: it ended without an answer. */
-  | { kind: 'answered_otherwise' | 'ended' }
-  | { kind: 'unknown' };
-
-function answerRowOf(reply: ListenerReply, keptBytes: number, mask: Mask | undefined, now: Date): AttemptRow {
-  const outcome = reply.code === null ? (reply.outcome ?? 'delivered') : kindOfStatus(reply.code);
+function answerRowOf(answer: ListenerAnswer, keptBytes: number, mask: Mask | undefined, now: Date): AttemptRow {
+  const outcome = answer.code === null ? (answer.outcome ?? 'delivered') : kindOfStatus(answer.code);
   return {
     state: outcome === 'delivered' ? 'successful' : 'failed',
-    startedAt: new Date(now.getTime() - reply.durationMs),
-    durationMs: reply.durationMs,
+    startedAt: new Date(now.getTime() - answer.durationMs),
+    durationMs: answer.durationMs,
     outcome,
-    responseCode: reply.code,
-    responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes, mask),
-    responseBody: reply.body === null ? null : textOf(reply.body, keptBytes, mask),
+    responseCode: answer.code,
+    responseHeaders: answer.headers === null ? null : textOf(answer.headers, keptBytes, mask),
+    responseBody: answer.body === null ? null : textOf(answer.body, keptBytes, mask),
   };
 }
 
@@ -276,27 +255,30 @@ export class PullStreams implements Running {
 
   /**
    * Records a listener's answer: the only attempt and the end of the delivery. It does not change the health of the
-   * webhook. The same answer again changes nothing and returns the same result.
+   * webhook. The same answer again changes nothing and returns the same attempt.
    */
-  async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
+  async answer(
+    webhook: PullWebhook,
+    deliveryId: number,
+    answer: ListenerAnswer,
+  ): Promise<AnsweredRow | 'answered_otherwise' | 'ended' | 'unknown'> {
     const { sql, clock, log } = this.#runtime;
     const now = clock.now();
     const target = await this.#messages.target(webhook);
-    const row = answerRowOf(reply, this.#settings.answerKeptBytes, target?.mask, now);
+    const row = answerRowOf(answer, this.#settings.answerKeptBytes, target?.mask, now);
     const delivery = { ...webhook, id: deliveryId };
-    const isNew = await writeAnswer(sql, delivery, row, now);
+    const isNew = await endPullDelivery(sql, delivery, row, now);
     const stored = await findAnswer(sql, delivery);
     // The answer allows another unanswered delivery.
     this.wake([webhook.webhookId]);
-    if (stored === undefined) return { kind: 'unknown' };
-    if (stored === 'ended') return { kind: 'ended' };
-    if (!isSame(row, stored)) return { kind: 'answered_otherwise' };
+    if (typeof stored === 'string') return stored;
+    if (!isSame(row, stored)) return 'answered_otherwise';
     if (isNew)
       log.info(
         { delivery: deliveryId, webhook: webhook.webhookId, outcome: row.outcome, exchangeMs: row.durationMs },
         'pull delivery answered',
       );
-    return { kind: 'answered', attempt: stored };
+    return stored;
   }
 
   stop(): Promise<void> {

@@ -8,8 +8,8 @@ import { until } from '../../../test/setup/until.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Arrivals } from './arrivals.ts';
-import { Signal } from './dispatcher.ts';
-import { Lanes, type Lane } from './lane.ts';
+import type { Lane } from './lane.ts';
+import { Lanes, Signal } from './lanes.ts';
 import { loadArrivals } from './queue-sql.ts';
 
 const WEBHOOK = 1_000;
@@ -57,7 +57,7 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
   };
   const arrivals = new Arrivals(
     { sql: pool, clock, log: createLog('silent') },
-    { ownership: { owns }, lanes, bodies, fetcher: { request: () => {} }, work: { send } },
+    { ownership: { owns }, lanes, bodies, requests: { add: () => {} }, dispatcher: { send } },
   );
   const receive = async (announcements: readonly AnnouncedWork[]): Promise<void> => {
     const done = read.next();

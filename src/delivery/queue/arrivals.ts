@@ -8,9 +8,9 @@ import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Pending } from '../policy/entry.ts';
-import type { Fetcher } from './fetcher.ts';
-import type { Lane, Lanes } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { Lane } from './lane.ts';
+import type { FetchRequests, Lanes } from './lanes.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';
 
 type ArrivalRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
@@ -19,8 +19,8 @@ type ArrivalParts = {
   ownership: Pick<Ownership, 'owns'>;
   lanes: Lanes;
   bodies: Bodies;
-  fetcher: Pick<Fetcher, 'request'>;
-  work: Pick<LaneWork, 'send'>;
+  requests: Pick<FetchRequests, 'add'>;
+  dispatcher: Pick<Dispatcher, 'send'>;
 };
 
 const BATCH_DELIVERIES = 500;
@@ -64,7 +64,7 @@ export class Arrivals {
    * deliveries stay in the table until it fetches them.
    */
   receive(announced: readonly AnnouncedWork[]): void {
-    const { lanes, ownership, fetcher, work } = this.#parts;
+    const { lanes, ownership, requests, dispatcher } = this.#parts;
     const incomplete = new Set<Lane>();
     for (const { shard, webhookId, deliveryId } of announced) {
       if (this.#isStopped || !ownership.owns(shard)) continue;
@@ -72,13 +72,13 @@ export class Arrivals {
       if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId, isRequested: false, reads: 0 });
         // The settings of the lane are loaded at the same time.
-        if (lane.target === null) fetcher.request(lane, true);
+        if (lane.target === null) requests.add(lane, true);
       } else {
         lane.deliveries.markIncomplete();
         incomplete.add(lane);
       }
     }
-    work.send(incomplete);
+    dispatcher.send(incomplete);
     if (!this.#isReading) void this.#readAll();
   }
 
@@ -86,11 +86,10 @@ export class Arrivals {
    * Starts requested attempts as soon as the limits of the webhook allow, despite a pause or an open breaker: of one delivery, which
    * is sent next whenever it is due, or, without an id, of all that are due now.
    */
-  retry(requests: readonly AnnouncedWork[]): void {
-    const { lanes, ownership, fetcher } = this.#parts;
+  retry(asked: readonly AnnouncedWork[]): void {
+    const { lanes, ownership, requests } = this.#parts;
     const incomplete: AnnouncedWork[] = [];
-    for (const request of requests) {
-      const { shard, webhookId, deliveryId } = request;
+    for (const { shard, webhookId, deliveryId } of asked) {
       if (this.#isStopped || !ownership.owns(shard)) continue;
       const lane = lanes.get(shard, webhookId);
       if (deliveryId === undefined || this.#waiting.length >= WAITING_MAX) {
@@ -98,7 +97,7 @@ export class Arrivals {
         incomplete.push({ shard, webhookId, deliveryId: undefined });
       } else {
         this.#waiting.push({ lane, id: deliveryId, isRequested: true, reads: 0 });
-        if (lane.target === null) fetcher.request(lane, true);
+        if (lane.target === null) requests.add(lane, true);
       }
     }
     this.receive(incomplete);
@@ -113,7 +112,7 @@ export class Arrivals {
     this.#isReading = true;
     while (this.#waiting.length > 0) {
       const announcements = this.#waiting.splice(0, BATCH_DELIVERIES);
-      this.#parts.work.send(await this.#read(announcements));
+      this.#parts.dispatcher.send(await this.#read(announcements));
     }
     this.#isReading = false;
   }

@@ -5,9 +5,11 @@ import { dayOf, idOf, SHARDS as SHARD_COUNT } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Discovery } from './discovery.ts';
-import { Lanes, type Lane } from './lane.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
 import { fetchLanes, loadArrivals } from './queue-sql.ts';
 
 const SHARDS = [7, 8, 9];
@@ -30,12 +32,11 @@ for (const shard of SHARDS) {
 /** The lane gets settings (any will do) and its one row, or finds that the row is gone. */
 function supply(lane: Lane, isSent = false): void {
   const { shard, webhookId, deliveries } = lane;
-  lane.target ??= { isActive: false, epoch: 0 };
+  if (lane.target === null) lane.applySettings(ACTIVE);
   if (!lane.needsFetch) return;
   const id = idOf(dayOf(now) * 2 ** 30, 0) + webhookId;
   const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   deliveries.endFetch(isSent ? [] : [row], deliveries.beginFetch(0), now.getTime());
-  if (isSent) deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
 }
 
 /** Three shards with four webhooks each, and places for four; `found` has the lanes of each webhook. */
@@ -50,7 +51,7 @@ function discoveryOf(
   const held = new Set<number>();
   let most = 0;
   let givenUp = 0;
-  const work = {
+  const dispatcher = {
     send: (sent: Iterable<Lane>) => {
       for (const lane of sent) {
         most = Math.max(most, lanes.count);
@@ -60,7 +61,6 @@ function discoveryOf(
         supply(lane, isSent);
       }
     },
-    reload: () => assert.fail('nothing is active here'),
     removeClosed: () => void (givenUp += 1),
   };
   const discovery = new Discovery(
@@ -69,7 +69,8 @@ function discoveryOf(
       lanes,
       ownership: { owns: (shard) => SHARDS.includes(shard) },
       unfetched: { end: (_shard, webhookId) => void held.add(webhookId) },
-      work,
+      requests: { reload: () => assert.fail('no webhook is inactive here') },
+      dispatcher,
     },
   );
   t.after(() => discovery.stop());

@@ -1,7 +1,7 @@
 /**
- * Finds lanes with work by polling the table: after a take-over, after notifications may have been missed, and periodically. If more
- * webhooks have work than lanes are allowed, the rest stay in the table, and each scan resumes where the previous one ran out of places.
- * Also finds webhooks whose notification was missed: pending disables and stale settings.
+ * Finds lanes with work by polling the table: after a take-over, after notifications may have been missed, and
+ * periodically. If more webhooks have work than lanes are allowed, the rest stay in the table, and each scan resumes
+ * where the previous one ran out of places.
  */
 import { setImmediate as yieldToOthers, setTimeout as wait } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -9,8 +9,9 @@ import { SHARDS } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Unfetched } from '../pull/unfetched.ts';
-import type { Lane, Lanes } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
+import type { Lane } from './lane.ts';
+import type { FetchRequests, Lanes } from './lanes.ts';
+import type { Dispatcher } from './dispatcher.ts';
 import { discoverLanes, listChanged, listPendingDisables, type Head } from './queue-sql.ts';
 import type { ActiveTarget } from '../attempt/delivery-target.ts';
 
@@ -21,7 +22,8 @@ type DiscoveryParts = {
   ownership: Pick<Ownership, 'owns'>;
   /** Ends expired deliveries of pull webhooks, which have no lane. */
   unfetched: Pick<Unfetched, 'end'>;
-  work: Pick<LaneWork, 'send' | 'reload' | 'removeClosed'>;
+  requests: Pick<FetchRequests, 'reload'>;
+  dispatcher: Pick<Dispatcher, 'send' | 'removeClosed'>;
 };
 
 const ROUND_MS = 30_000;
@@ -115,10 +117,10 @@ export class Discovery {
   }
 
   scanAll(): void {
-    const { lanes } = this.#parts;
+    const { lanes, requests } = this.#parts;
     lanes.sweep();
     // Reads the settings of inactive webhooks again: a missed notification must not block a webhook for ever.
-    for (const lane of lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
+    for (const lane of lanes.all()) if (lane.target?.isActive === false) requests.reload(lane);
     this.scanShards(this.#shardsInOrder());
   }
 
@@ -129,9 +131,9 @@ export class Discovery {
   }
 
   #evictIdle(): void {
-    const { lanes, work } = this.#parts;
+    const { lanes, dispatcher } = this.#parts;
     const nowMs = this.#runtime.clock.monotonicMs();
-    if (lanes.evictIdle(nowMs, this.#resumeAfter.size > 0) > 0) work.removeClosed();
+    if (lanes.evictIdle(nowMs, this.#resumeAfter.size > 0) > 0) dispatcher.removeClosed();
   }
 
   /** Frees places and scans again while some webhooks never had a place, so that each gets one soon. */
@@ -263,7 +265,7 @@ export class Discovery {
    * Gives a lane to the webhook of `head`, its earliest delivery. Returns false if it needs a place and none is free.
    */
   #place({ shard, webhookId, id, hasSucceeded, dueAt }: Head & { dueAt: Date }): boolean {
-    const { lanes, work } = this.#parts;
+    const { lanes, dispatcher } = this.#parts;
     const dueAtMs = dueAt.getTime();
     const waitMs = dueAtMs - this.#runtime.clock.now().getTime();
     if (waitMs > HORIZON_MS && lanes.find(shard, webhookId) === undefined) return true;
@@ -272,15 +274,19 @@ export class Discovery {
     if (place !== 'lane') return false;
     const lane = lanes.get(shard, webhookId);
     this.#firstShard = (shard + 1) % SHARDS;
-    if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
+    if (waitMs > 0) lane.deliveries.wakeNoLaterThan(dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
-    work.send([lane]);
+    dispatcher.send([lane]);
     return true;
   }
 }
 
-type ReconcileParts = { lanes: Lanes; ownership: Pick<Ownership, 'owns'>; work: Pick<LaneWork, 'send' | 'reload'> };
+type ReconcileParts = {
+  lanes: Lanes;
+  ownership: Pick<Ownership, 'owns'>;
+  requests: Pick<FetchRequests, 'reload'>;
+};
 
 /** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
@@ -291,18 +297,17 @@ const PENDING_DISABLES_MAX = 1_000;
  */
 export async function findPendingDisables(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, ownership, work }: ReconcileParts,
+  { lanes, ownership, requests }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
   // The shard may have been lost during the read.
   if (!ownership.owns(shard)) return;
-  for (const { webhookId, epoch } of pending) {
+  for (const { webhookId } of pending) {
     if (!lanes.hasCapacityToDisable(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
-    lane.pendingDisableEpoch = epoch;
-    work.send([lane]);
+    requests.reload(lane);
   }
 }
 
@@ -313,7 +318,7 @@ const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane
 /** Reloads lanes whose settings changed in the table without a notification. */
 export async function findStaleSettings(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, work }: ReconcileParts,
+  { lanes, requests }: ReconcileParts,
   shard: number,
 ): Promise<void> {
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
@@ -327,7 +332,7 @@ export async function findStaleSettings(
       }),
     );
     // A lane that was read again meanwhile is up to date.
-    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) work.reload(lane);
+    for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) requests.reload(lane);
   }
 }
 

@@ -8,11 +8,11 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { UNUSABLE } from '../attempt/delivery-target.ts';
-import { Signal } from './dispatcher.ts';
+import { FetchRequests, Signal } from './lanes.ts';
 import { Fetcher, eventsRoundRobin } from './fetcher.ts';
 import { Lane } from './lane.ts';
 
-/** A fetcher over the engine's database, without a worker. */
+/** The requests to a fetcher over the engine's database, without a worker. */
 function fetcherOf(
   t: { after: (end: () => void) => void },
   { sql, clock, sealer }: Engine,
@@ -24,19 +24,21 @@ function fetcherOf(
     fenceOf?: () => number;
     onFilled: (lane: Lane) => void;
   },
-): Fetcher {
+): FetchRequests {
   const { bodies = new Bodies({ sql }, { bodyCacheBytes: 1_024 }), workerId = 7, fenceOf = () => undefined } = own;
+  const requests = new FetchRequests();
   const fetcher = new Fetcher(
     { sql: own.sql ?? sql, clock, sealer, log: own.log ?? createLog('silent') },
     {
       ownership: { workerId, fenceOf },
       bodies,
       pendingDisables: { request: () => assert.fail('not called in these tests') },
-      work: { send: (lanes) => [...lanes].forEach(own.onFilled) },
+      requests,
+      dispatcher: { send: (lanes) => [...lanes].forEach(own.onFilled) },
     },
   );
   t.after(() => fetcher.stop());
-  return fetcher;
+  return requests;
 }
 
 const laneOf = (webhookId: number): Lane =>
@@ -49,13 +51,13 @@ test('an unusable webhook is logged once, however often it is read, and again af
   const lines: string[] = [];
   const log = createLog('error', { write: (line) => void lines.push(line) });
   const filled = new Signal();
-  const fetcher = fetcherOf(t, engine, { log, onFilled: () => filled.fire() });
+  const requests = fetcherOf(t, engine, { log, onFilled: () => filled.fire() });
   const lane = laneOf(id);
   /** As discovery does every half minute with every inactive webhook. */
   const readAgain = async (): Promise<void> => {
-    lane.forgetTarget();
+    lane.discardSettings();
     const done = filled.next();
-    fetcher.request(lane);
+    requests.add(lane);
     await done;
   };
   const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${id}`;
@@ -81,19 +83,19 @@ test('a webhook that changes during a fetch gets no delivery before its due time
   await engine.publish([1]);
   await sql`update delivery set attempts = 3, due_at = now() + interval '10 minutes'`;
   const filled = new Signal();
-  const fetcher = fetcherOf(t, engine, { onFilled: () => filled.fire() });
+  const requests = fetcherOf(t, engine, { onFilled: () => filled.fire() });
   const lane = laneOf(id);
   const locked = await sql.reserve();
   await locked`begin`;
   await locked`lock table delivery in access exclusive mode`;
   lane.deliveries.markIncomplete();
   const done = filled.next();
-  fetcher.request(lane);
+  requests.add(lane);
   await until(
     async () => lane.target,
     (target) => target !== null,
   );
-  lane.forgetTarget();
+  lane.discardSettings();
   await locked`commit`;
   locked.release();
   await done;
@@ -116,9 +118,9 @@ test('lanes of many shards that are requested together share their statements', 
   const LANES = 40;
   const { engine, sql, countOf } = await collecting(t);
   const filled = new Set<Lane>();
-  const fetcher = fetcherOf(t, engine, { sql, onFilled: (lane) => void filled.add(lane) });
+  const requests = fetcherOf(t, engine, { sql, onFilled: (lane) => void filled.add(lane) });
   // None of the webhooks exists, so their pending deliveries would have to be ended.
-  for (let shard = 0; shard < LANES; shard += 1) fetcher.request(laneOf(idOf(1, shard)));
+  for (let shard = 0; shard < LANES; shard += 1) requests.add(laneOf(idOf(1, shard)));
   await until(
     async () => filled.size,
     (count) => count === LANES,
@@ -130,21 +132,20 @@ test('a lane whose deliveries are ended in the database delays no other, and run
   const { engine, sql, countOf } = await collecting(t);
   const filled = new Set<Lane>();
   const owner = { workerId: 7, fenceOf: () => 1 };
-  const fetcher = fetcherOf(t, engine, { ...owner, sql, onFilled: (lane) => void filled.add(lane) });
+  const requests = fetcherOf(t, engine, { ...owner, sql, onFilled: (lane) => void filled.add(lane) });
   const fill = async (lane: Lane): Promise<void> => {
-    fetcher.request(lane);
+    requests.add(lane);
     await until(async () => filled.has(lane), Boolean);
   };
   const ending = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
-  ending.target = { isActive: false, epoch: 1 };
-  ending.deliveries.markIncomplete();
+  ending.applySettings({ isActive: false, epoch: 1 });
   ending.oldEpochsFrom = new Date(0);
   const locked = await engine.sql.reserve();
   await locked`begin`;
   await locked`lock table shard_lease in access exclusive mode`;
-  fetcher.request(ending);
+  requests.add(ending);
   await fill(laneOf(idOf(9, 3)));
-  fetcher.request(ending);
+  requests.add(ending);
   await fill(laneOf(idOf(9, 4)));
   assert.deepEqual([filled.has(ending), countOf('from shard_lease')], [false, 1]);
   await locked`commit`;
@@ -159,7 +160,7 @@ test('lanes that are always requested again do not delay others', async (t) => {
   /** Requested before and after the others. */
   const waiting = new Set([5, 6]);
   let fed = 0;
-  const fetcher = fetcherOf(t, engine, {
+  const requests = fetcherOf(t, engine, {
     onFilled: (lane) => {
       fed += 1;
       if (waiting.delete(lane.shard) && waiting.size === 0) serve(true);
@@ -168,11 +169,11 @@ test('lanes that are always requested again do not delay others', async (t) => {
       // never served.
       if (fed > 20_000) return serve(false);
       lane.deliveries.markIncomplete();
-      fetcher.request(lane, false);
+      requests.add(lane, false);
     },
   });
   for (const shard of [5, ...GREEDY, 6]) {
-    for (let n = 1; n <= (GREEDY.includes(shard) ? 60 : 1); n += 1) fetcher.request(laneOf(idOf(n, shard)), false);
+    for (let n = 1; n <= (GREEDY.includes(shard) ? 60 : 1); n += 1) requests.add(laneOf(idOf(n, shard)), false);
   }
   assert.equal(await served, true);
 });
@@ -187,14 +188,14 @@ test('after an internal fault while lanes are filled, they are served again', as
     filled += 1;
     if (filled === 1) throw new Error('an internal fault');
   };
-  const fetcher = fetcherOf(t, engine, { log, onFilled });
-  fetcher.request(lane);
+  const requests = fetcherOf(t, engine, { log, onFilled });
+  requests.add(lane);
   await until(
     async () => errors.length,
     (count) => count === 1,
   );
-  lane.forgetTarget();
-  fetcher.request(lane);
+  lane.discardSettings();
+  requests.add(lane);
   await until(
     async () => filled,
     (count) => count === 2,

@@ -6,14 +6,14 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import { loadTargets } from '../delivery-sql.ts';
 import type { OwnerTokens } from '../leases/ownership.ts';
-import { endOldEpochBatches, noteOldEpochs } from './disabled-epochs.ts';
-import { type PendingDisables } from './pending-disable.ts';
-import { INTERNAL_FAULTS_MAX, NO_BACKOFF, UNKNOWN, faultUnitsIn, fromStored, momentOf } from '../policy/policy.ts';
+import { Unusable, endOldEpochBatches, noteOldEpochs, type PendingDisables } from './ending.ts';
+import { fromStored, momentOf } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/delivery-target.ts';
 import type { Pending } from '../policy/entry.ts';
-import type { Lane } from './lane.ts';
-import type { LaneWork } from '../worker-links.ts';
-import { countFaults, fetchLanes, postponeWaiting, type Position } from './queue-sql.ts';
+import type { Lane, WebhookState } from './lane.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { FetchRequests } from './lanes.ts';
+import { fetchLanes, postponeWaiting } from './queue-sql.ts';
 import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
 
 // Keeps the deliveries of one resource in order for webhooks with the ordering `resource`.
@@ -101,7 +101,9 @@ type FetcherParts = {
   ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>;
   bodies: Bodies;
   pendingDisables: Pick<PendingDisables, 'request'>;
-  work: Pick<LaneWork, 'send'>;
+  requests: FetchRequests;
+  /** Sends what the filled lanes have. */
+  dispatcher: Pick<Dispatcher, 'send'>;
 };
 
 /** Batches that are filled at once. */
@@ -115,7 +117,7 @@ const MAX_URGENT_BATCHES = 2;
 const BATCH_LANES = 50;
 const RETRY_MS = 500;
 
-/** Waiting lanes in order of request, and how many batches are being filled. */
+/** Requested lanes, and how many batches are being filled. */
 type FillQueue = { readonly lanes: Set<Lane>; readonly maxBatches: number; activeBatches: number };
 
 const isOpen = (lane: Lane): boolean => !lane.isClosed;
@@ -130,11 +132,9 @@ const hasOwnStatements = ({ target, oldEpochsFrom }: Lane): boolean =>
 export class Fetcher {
   readonly #runtime: FetcherRuntime;
   readonly #parts: FetcherParts;
-  readonly #normal: FillQueue = { lanes: new Set(), maxBatches: MAX_BATCHES, activeBatches: 0 };
-  readonly #urgent: FillQueue = { lanes: new Set(), maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 };
+  readonly #queues: readonly FillQueue[];
   /** Lanes of running batches. Requested again, a lane waits for the end of its batch. */
   readonly #activeLanes = new Set<Lane>();
-  #isServeScheduled = false;
   readonly #unusable: Unusable;
   #isStopped = false;
 
@@ -142,30 +142,28 @@ export class Fetcher {
     this.#runtime = runtime;
     this.#parts = parts;
     this.#unusable = new Unusable(runtime, parts.ownership);
-  }
-
-  /**
-   * Requests settings or rows for the lane. Requests of one tick share statements; urgent ones, of lanes with
-   * deliveries to send, are served first.
-   */
-  request(lane: Lane, isUrgent = lane.target === null && lane.deliveries.queued > 0): void {
-    if (lane.isClosed || this.#isStopped) return;
-    const queue = isUrgent ? this.#urgent : this.#normal;
-    queue.lanes.add(lane);
-    if (this.#isServeScheduled) return;
-    this.#isServeScheduled = true;
-    queueMicrotask(() => this.#serve());
+    const { urgent, normal } = parts.requests;
+    this.#queues = [
+      { lanes: urgent, maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 },
+      { lanes: normal, maxBatches: MAX_BATCHES, activeBatches: 0 },
+    ];
+    void this.#run();
   }
 
   stop(): void {
     this.#isStopped = true;
-    this.#normal.lanes.clear();
-    this.#urgent.lanes.clear();
+    this.#parts.requests.stop();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopped) {
+      await this.#parts.requests.added.next();
+      this.#serve();
+    }
   }
 
   #serve(): void {
-    this.#isServeScheduled = false;
-    for (const queue of [this.#urgent, this.#normal]) {
+    for (const queue of this.#queues) {
       while (queue.activeBatches < queue.maxBatches) {
         const batch = this.#takeBatch(queue);
         if (batch.length === 0) break;
@@ -217,7 +215,7 @@ export class Fetcher {
 
   async #endDeliveries(lanes: Lane[]): Promise<void> {
     try {
-      for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
+      for (const lane of lanes) if (await this.#unusable.count(lane)) this.#parts.requests.add(lane);
       await this.#fetchRows(await endOldEpochBatches(this.#runtime, this.#parts.ownership, lanes.filter(needsFetch)));
     } catch (error) {
       return this.#retryFill(lanes, error);
@@ -228,8 +226,8 @@ export class Fetcher {
   #filled(lanes: readonly Lane[]): void {
     for (const lane of lanes) {
       if (lane.isClosed) continue;
-      if (lane.target === null || lane.needsFetch) this.request(lane);
-      this.#parts.work.send([lane]);
+      if (lane.target === null || lane.needsFetch) this.#parts.requests.add(lane);
+      this.#parts.dispatcher.send([lane]);
     }
   }
 
@@ -246,7 +244,9 @@ export class Fetcher {
     }
     const about = { webhooks: lanes.map(({ webhookId }) => webhookId), reason: String(error) };
     this.#runtime.log.warn(about, 'deliveries could not be fetched; retrying');
-    const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.request(lane)));
+    const again = wait(RETRY_MS, undefined, { ref: false }).then(() =>
+      lanes.forEach((lane) => this.#parts.requests.add(lane)),
+    );
     if (isDatabaseDown) await again;
   }
 
@@ -259,27 +259,22 @@ export class Fetcher {
       // The webhook changed during the read, so the row may be outdated.
       if (lane.changes !== changes.get(lane)) continue;
       const row = rows.find(({ id }) => id === lane.webhookId);
-      lane.target = this.#targetOf(lane, row);
-      lane.deliveries.setOrdered(lane.target.isActive && lane.target.isOrdered);
-      // Deliveries of an inactive webhook are ended, also those that are not due yet.
-      if (!lane.target.isActive) lane.deliveries.markIncomplete();
-      if (lane.health?.epoch !== lane.target.epoch) this.#restoreState(lane, lane.target.epoch, row);
+      const target = this.#targetOf(lane, row);
+      lane.applySettings(target, row && this.#stateOf(row));
       // The pending disable is stored but not executed: by a previous owner that crashed, or by this worker a moment
       // ago.
-      if (row?.isPendingDisable === true && lane.pendingDisableEpoch === row.epoch)
+      if (row?.isPendingDisable === true && lane.isPendingDisable && target !== UNUSABLE)
         this.#parts.pendingDisables.request(lane, row.epoch);
     }
   }
 
-  /**
-   * Restores health and backoff from the table; for an epoch that this worker already counts, its own state is newer.
-   */
-  #restoreState(lane: Lane, epoch: number, row: TargetRow | undefined): void {
-    const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded } = row ?? UNKNOWN;
-    lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned, hasSucceeded };
-    lane.startConditions.backoff =
-      row === undefined ? NO_BACKOFF : fromStored(row, consecutiveFailures, momentOf(this.#runtime.clock));
-    lane.pendingDisableEpoch = row?.isPendingDisable === true ? epoch : null;
+  #stateOf(row: TargetRow): WebhookState {
+    const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded, isPendingDisable } = row;
+    return {
+      health: { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded },
+      backoff: fromStored(row, consecutiveFailures, momentOf(this.#runtime.clock)),
+      isPendingDisable,
+    };
   }
 
   /**
@@ -326,65 +321,5 @@ export class Fetcher {
       for (const lane of fetching) lane.deliveries.abandonFetch();
       throw error;
     }
-  }
-}
-
-// Counts how long a webhook has been unusable (its key cannot be decrypted, or its url is invalid). Each hour counts as internal faults of
-// all its due deliveries (policy/policy.ts). Due times stay, so the backlog keeps its age and is sent at once when the webhook can
-// be used again.
-
-const COUNTED_EVERY_MS = 3_600_000;
-/** A statement of this kind takes about 50 ms; other lanes of the shard wait for at most one. */
-const BATCH_ROWS = 2_000;
-
-/** `sinceMs` is monotonic, so that a wrong clock ends nothing. `after`: the last delivery counted for the hour that passed. */
-type Counting = { sinceMs: number; after: Position | null };
-
-export class Unusable {
-  readonly #runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>;
-  readonly #ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>;
-  readonly #lanes = new WeakMap<Lane, Counting>();
-
-  constructor(runtime: Pick<Runtime, 'sql' | 'clock' | 'log'>, ownership: Pick<OwnerTokens, 'workerId' | 'fenceOf'>) {
-    this.#runtime = runtime;
-    this.#ownership = ownership;
-  }
-
-  /** Starts counting, and logs the error once: the row is read again every 30 s. */
-  add(lane: Lane, error: unknown): void {
-    if (this.#lanes.has(lane)) return;
-    this.#runtime.log.error({ err: error, webhook: lane.webhookId }, 'webhook unusable; its deliveries wait');
-    this.#lanes.set(lane, { sinceMs: this.#runtime.clock.monotonicMs(), after: null });
-  }
-
-  remove(lane: Lane): void {
-    this.#lanes.delete(lane);
-  }
-
-  /** Counts an hour that has passed for one batch of deliveries. Returns whether more remain. */
-  async count(lane: Lane): Promise<boolean> {
-    const { sql, clock } = this.#runtime;
-    const { workerId } = this.#ownership;
-    const { shard, webhookId, deliveries } = lane;
-    const [counting, fence] = [this.#lanes.get(lane), this.#ownership.fenceOf(shard)];
-    if (counting === undefined || fence === undefined || !deliveries.isFullyRecorded) return false;
-    // The time before the statement, whose own duration is part of the next hour.
-    const nowMs = clock.monotonicMs();
-    if (nowMs - counting.sinceMs < COUNTED_EVERY_MS) return false;
-    const { after } = counting;
-    const hour = {
-      webhookId,
-      after,
-      faults: faultUnitsIn(COUNTED_EVERY_MS),
-      most: INTERNAL_FAULTS_MAX,
-      limit: BATCH_ROWS,
-    };
-    const { seen, last } = await countFaults(sql, workerId, { shard, fence }, hour, clock.now());
-    counting.after = seen < BATCH_ROWS ? null : last;
-    if (counting.after !== null) return true;
-    counting.sinceMs = nowMs;
-    // Queued deliveries have their old counts: they are read again.
-    deliveries.returnQueued();
-    return false;
   }
 }

@@ -153,7 +153,6 @@ export class ConcurrencyLimit {
 export class StartConditions {
   backoff: Backoff = NO_BACKOFF;
   #rateLimitedUntilMs = Number.NEGATIVE_INFINITY;
-  #isProbing = false;
 
   /** The earliest start of the next attempt. */
   get earliestStartMs(): number {
@@ -170,17 +169,9 @@ export class StartConditions {
     return this.backoff.breaker !== null;
   }
 
-  /**
-   * Returns whether pause, breaker or rate limit delays the lane. A lane that starts at most `CATCH_UP_MS` late still
-   * counts as rate-limited.
-   */
-  isBlocked(nowMs: number): boolean {
-    return this.isBreakerOpen || this.isPaused(nowMs) || nowMs <= this.#rateLimitedUntilMs + CATCH_UP_MS;
-  }
-
-  /** The attempt in flight is a probe, and then the only one. */
-  get isProbing(): boolean {
-    return this.#isProbing;
+  /** Returns whether the rate limit delays the lane. One that starts at most `CATCH_UP_MS` late still counts as rate-limited. */
+  isRateLimited(nowMs: number): boolean {
+    return nowMs <= this.#rateLimitedUntilMs + CATCH_UP_MS;
   }
 
   /**
@@ -189,10 +180,6 @@ export class StartConditions {
    */
   canStart(inFlight: number, nowMs: number): boolean {
     return nowMs >= this.earliestStartMs && (!this.isBreakerOpen || inFlight === 0);
-  }
-
-  attemptStarted(): void {
-    this.#isProbing = this.isBreakerOpen;
   }
 
   /** Ends the pause, and makes a probe due, because an attempt was requested. Its success closes the breaker. */
@@ -207,9 +194,5 @@ export class StartConditions {
   /** Counts a start against the rate limit. */
   applyRateLimit(ratePerSecond: number, nowMs: number): void {
     this.#rateLimitedUntilMs = nextStartAfter(this.#rateLimitedUntilMs, ratePerSecond, nowMs);
-  }
-
-  attemptEnded(): void {
-    this.#isProbing = false;
   }
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Lane, blockerOf, stateOf } from './lane.ts';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
+import { HEALTHY, NO_BACKOFF } from '../policy/policy.ts';
+import { Lane, blockerOf, shownStateOf } from './lane.ts';
 import { UNUSABLE } from '../attempt/delivery-target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
@@ -9,6 +11,7 @@ const breaker = { failedProbes: 0, probeAtMs: NOW + 1 };
 
 function laneThat(...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off' | 'is broken')[]): Lane {
   const lane = new Lane(0, 512, limits);
+  lane.applySettings(ACTIVE);
   const delivery = {
     id: 1,
     storeId: 1,
@@ -28,8 +31,8 @@ function laneThat(...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is 
     pausedUntilMs: does.includes('is paused') ? NOW + 1 : 0,
     breaker: does.includes('is probed') ? breaker : null,
   };
-  if (does.includes('is off')) lane.target = { isActive: false, epoch: 1 };
-  if (does.includes('is broken')) lane.target = UNUSABLE;
+  if (does.includes('is off')) lane.applySettings({ isActive: false, epoch: 1 });
+  if (does.includes('is broken')) lane.applySettings(UNUSABLE);
   return lane;
 }
 
@@ -43,7 +46,7 @@ test('a lane has one state: a reason to wait takes precedence over its activity'
     laneThat('waits', 'sends', 'is probed', 'is paused', 'is off'),
     laneThat('waits', 'is paused', 'is broken'),
   ];
-  const states = lanes.map((lane) => stateOf(lane, NOW));
+  const states = lanes.map((lane) => shownStateOf(lane, NOW));
   assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive', 'unusable']);
 });
 
@@ -51,8 +54,7 @@ test('a lane waits for its endpoint because of a pause, probe, rate limit or run
   const paced = laneThat('waits');
   paced.startConditions.applyRateLimit(10, NOW);
   const pendingDisable = laneThat('waits');
-  pendingDisable.target = { isActive: false, epoch: 0 };
-  pendingDisable.pendingDisableEpoch = 0;
+  pendingDisable.applyOutcome(0, { health: HEALTHY, backoff: NO_BACKOFF, isPendingDisable: true });
   const lanes = [
     laneThat('waits'),
     laneThat('waits', 'is paused'),
@@ -69,5 +71,5 @@ test('a lane waits for its endpoint because of a pause, probe, rate limit or run
 });
 
 test('an expired pause is no state', () => {
-  assert.equal(stateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
+  assert.equal(shownStateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
 });

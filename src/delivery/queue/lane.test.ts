@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { Lane } from './lane.ts';
 import type { Pending } from '../policy/entry.ts';
 
@@ -18,30 +19,9 @@ const pending = (id: number, epoch = 0): Pending => ({
 });
 const row = (id: number, dueAtMs = NOW - 1): Pending => ({ ...pending(id), dueAt: new Date(dueAtMs) });
 
-const active = {
-  isActive: true as const,
-  epoch: 0,
-  revision: 1,
-  storeDomain: 'demo.example.com',
-  format: 'json' as const,
-  url: new URL('http://127.0.0.1/'),
-  origin: 'http://127.0.0.1',
-  query: '',
-  shape: { zoom: {}, fields: null },
-  encryptionKey: null,
-  nextEncryptionKey: null,
-  rotationEndsAt: null,
-  isEncrypted: false,
-  headers: {},
-  mask: undefined,
-  ratePerSecond: null,
-  retryProfile: 'hour' as const,
-  isOrdered: false,
-};
-
 function laneWith(...ids: number[]): Lane {
   const lane = new Lane(0, 512, limits);
-  lane.target = active;
+  lane.applySettings(ACTIVE);
   for (const id of ids) lane.deliveries.offer(pending(id));
   return lane;
 }
@@ -178,12 +158,13 @@ test('nothing is sent while the webhook is unknown, disabled or paused, or the s
   lane.startConditions.backoff = { pausedUntilMs: NOW + 1, breaker: null };
   assert.equal(lane.mayStart(NOW), false);
   assert.equal(lane.mayStart(NOW + 1), true);
-  lane.forgetTarget();
+  lane.discardSettings();
   assert.equal(lane.mayStart(NOW + 1), false);
-  lane.target = { isActive: false, epoch: 1 };
+  lane.applySettings({ isActive: false, epoch: 1 });
   assert.equal(lane.mayStart(NOW + 1), false);
-  lane.target = active;
-  lane.isClosed = true;
+  lane.applySettings({ ...ACTIVE, epoch: 1 });
+  assert.equal(lane.mayStart(NOW + 1), true);
+  lane.close();
   assert.equal(lane.mayStart(NOW + 1), false);
 });
 

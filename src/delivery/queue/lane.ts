@@ -1,46 +1,83 @@
 /**
- * A lane: the in-memory queue of one webhook that has work, in the process that owns its shard (docs/delivery-states.md
- * has the diagram). Does no I/O.
+ * A lane: the in-memory queue of one webhook that has work, in the process that owns its shard. Does no I/O.
+ *
+ * The state (`LaneState`) is not stored: it follows from four parts, each of which only the named methods change.
+ *
+ * ```
+ *   settings   unread ──applySettings──► a target (active · inactive · UNUSABLE) ──discardSettings──► discarded
+ *              discarded ──applySettings──► a target
+ *   health     null ──applySettings──► of the target's epoch ──applyOutcome──► of the same epoch
+ *              of an older epoch ──applySettings──► of the target's epoch
+ *   attempts   ──take──► in flight ──attemptEnded──► the delivery is recorded, put back in front, or waits in the quarantine
+ *   isClosed   ──close──► for ever: the shard was lost, or the lane evicted. Only unrecorded outcomes are lost with it
+ * ```
+ *
+ * A fifth part, the place in the run queue, belongs to run-queue.ts, and the states of a delivery are in loaded-deliveries.ts.
  */
-import { INTERNAL_FAULTS_MAX, type Health } from '../policy/policy.ts';
+import { INTERNAL_FAULTS_MAX, NO_BACKOFF, UNKNOWN, type Backoff, type Health } from '../policy/policy.ts';
 import type { Pending } from '../policy/entry.ts';
 import { UNUSABLE, type Target } from '../attempt/delivery-target.ts';
-import type { BlockedOn } from './run-queue.ts';
-import { LoadedDeliveries, MemoryLimit, type EventRetainer } from './loaded-deliveries.ts';
+import type { Place } from './run-queue.ts';
+import { LoadedDeliveries, type MemoryLimit } from './loaded-deliveries.ts';
 import { LatencyStats, StartConditions, type Speed } from './lane-limits.ts';
-import { LRUCache } from 'lru-cache';
-import { entriesUpTo } from '#core/entries.ts';
-
-// Names the state of a lane and what it waits for, for metrics.
-
-/** The states of docs/delivery-states.md. */
-export const LANE_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'inactive', 'unusable'] as const;
-export type LaneState = (typeof LANE_STATES)[number];
 
 export const BLOCKERS = ['endpoint', 'us'] as const;
 export type Blocker = (typeof BLOCKERS)[number];
+
+/** The states that operators see (docs/delivery-states.md). The others last for moments: their lanes count by what they do. */
+export const SHOWN_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'inactive', 'unusable'] as const;
+export type ShownState = (typeof SHOWN_STATES)[number];
+
+/**
+ * The first of these states that applies is the state of a lane. `starts`: whether an attempt may start. `blocker`: what delays its
+ * queued deliveries; null if that is the concurrency limit, the rate limit, or a slot.
+ */
+const STATES = {
+  closed: { starts: false, blocker: 'us' },
+  /** Waits for the fetcher, which reads the row of `webhook` if there are deliveries, or if the settings were discarded. */
+  unread: { starts: false, blocker: 'us' },
+  /** Waits until the row can be used: it is read every 30 s. Each hour of that raises `delivery.faults`, up to the end of a delivery. */
+  unusable: { starts: false, blocker: 'us' },
+  /** Not `webhook.is_active`, deleted, or without url. Its deliveries of older epochs end. Waits for a notification, or 30 s. */
+  inactive: { starts: false, blocker: 'us' },
+  /** `webhook_state.is_condemned`, or soon. Waits for the transaction that disables the webhook; a success cancels it. */
+  disabling: { starts: false, blocker: 'endpoint' },
+  /** Until `webhook_state.paused_until`, which the endpoint asked for, or a requested retry. */
+  paused: { starts: false, blocker: 'endpoint' },
+  /** The circuit breaker is open: one attempt at a time, from `webhook_state.probe_at` on. A success closes it. */
+  probing: { starts: true, blocker: 'endpoint' },
+  sending: { starts: true, blocker: null },
+  /** Has deliveries. Waits for its turn in the run queue, a slot, and the quotas of store and origin. */
+  ready: { starts: true, blocker: null },
+  /** Waits for a new delivery, the next `delivery.due_at`, or a poll; removed from memory if none is near. */
+  idle: { starts: true, blocker: null },
+} as const satisfies Record<string, { starts: boolean; blocker: Blocker | null }>;
+
+export type LaneState = keyof typeof STATES;
 
 /**
  * Returns what a lane with queued deliveries waits for: its endpoint (pause, breaker, rate limit, concurrency limit,
  * pending disable) or this process (a slot, its settings, the lease).
  */
 export function blockerOf(lane: Lane, monotonicMs: number): Blocker {
-  const isPendingDisable = lane.pendingDisableEpoch !== null && lane.pendingDisableEpoch === lane.target?.epoch;
+  const { blocker } = STATES[lane.stateAt(monotonicMs)];
+  if (blocker !== null) return blocker;
   const isFull = lane.inFlight >= lane.latency.maxInFlight;
-  return isPendingDisable || isFull || lane.startConditions.isBlocked(monotonicMs) ? 'endpoint' : 'us';
+  return isFull || lane.startConditions.isRateLimited(monotonicMs) ? 'endpoint' : 'us';
 }
 
-/** Returns the state. What blocks a lane takes precedence over its attempts in flight: a paused lane finishes them. */
-export function stateOf(lane: Lane, monotonicMs: number): LaneState {
-  if (lane.target === UNUSABLE) return 'unusable';
-  if (lane.target?.isActive === false) return 'inactive';
-  if (lane.startConditions.isPaused(monotonicMs)) return 'paused';
-  if (lane.startConditions.isBreakerOpen) return 'probing';
-  if (lane.inFlight > 0) return 'sending';
-  return lane.deliveries.queued > 0 ? 'ready' : 'idle';
+/** Returns the state that operators see. What blocks a lane takes precedence over its attempts in flight: a paused lane finishes them. */
+export function shownStateOf(lane: Lane, monotonicMs: number): ShownState {
+  const state = lane.stateAt(monotonicMs);
+  return state === 'closed' || state === 'unread' || state === 'disabling' ? lane.activity : state;
 }
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
+
+/** The row of `webhook_state`: health, backoff, and whether an outcome required that the webhook is disabled. */
+export type WebhookState = { health: Health; backoff: Backoff; isPendingDisable: boolean };
+
+const NO_STATE: WebhookState = { health: UNKNOWN, backoff: NO_BACKOFF, isPendingDisable: false };
 
 /** Returns the initial speed class from stored health: last attempt failed → slow, succeeded → fast. */
 function speedBy(health: Health | null): Speed {
@@ -59,20 +96,15 @@ export class Lane {
   #wasActive = true;
   /** The measured speed of its endpoint, and the concurrency that follows from it. */
   readonly latency: LatencyStats;
-  /** The settings of the webhook; null until loaded and after the webhook changed. */
-  target: Target | null = null;
-  /** Counts notified changes of the webhook, so that settings read before a change are discarded. */
-  changes = 0;
-  /** The health in its epoch. While this worker owns the shard it is ahead of the table by unrecorded outcomes. */
-  health: (Health & { epoch: number }) | null = null;
+  /** `unread`: read if there are deliveries. `discarded`: read in any case, and the lane stays in memory until then. */
+  #settings: Target | 'unread' | 'discarded' = 'unread';
+  #changes = 0;
+  #health: (Health & { epoch: number; isPendingDisable: boolean }) | null = null;
   /** Pause, circuit breaker and rate limit. */
   readonly startConditions = new StartConditions();
-  /** The epoch in which an outcome required that the webhook is disabled. Nothing more is sent in it. */
-  pendingDisableEpoch: number | null = null;
-  /** The lane waits in the run queue, since `sequence`, or is blocked on a quota of its store or origin. */
-  isQueued = false;
+  /** Where the lane is in the run queue, since `sequence`. */
+  place: Place = 'outside';
   sequence = 0;
-  blockedOn: BlockedOn | null = null;
   /** The webhook is enabled, but its first loaded delivery is of an older epoch. */
   #isEndingOldEpochs = false;
   /**
@@ -80,8 +112,7 @@ export class Lane {
    * batch statement failed.
    */
   oldEpochsFrom: Date | 'one-by-one' | null = null;
-  /** The shard was lost or the lane evicted: nothing may start any more. */
-  isClosed = false;
+  #isClosed = false;
 
   /** Takes the known latency of the endpoint and the memory limit that all lanes share. */
   constructor(
@@ -100,12 +131,88 @@ export class Lane {
   }
 
   close(): void {
-    this.isClosed = true;
+    this.#isClosed = true;
     this.deliveries.release();
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The settings of the webhook; null until they are loaded, and after they were discarded. */
+  get target(): Target | null {
+    return typeof this.#settings === 'string' ? null : this.#settings;
+  }
+
+  /** Counts notified changes of the webhook, so that settings read before a change are not applied. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** The health in its epoch. While this worker owns the shard it is ahead of the table by unrecorded outcomes. */
+  get health(): (Health & { epoch: number }) | null {
+    return this.#health;
+  }
+
+  /** An outcome required that the webhook is disabled, in the present epoch. */
+  get isPendingDisable(): boolean {
+    return this.#health?.isPendingDisable === true;
+  }
+
+  /** Returns the state at a time of the clock of `startConditions`. */
+  stateAt(monotonicMs: number): LaneState {
+    const { target } = this;
+    if (this.#isClosed) return 'closed';
+    if (target === null) return 'unread';
+    if (target === UNUSABLE) return 'unusable';
+    if (!target.isActive) return 'inactive';
+    if (this.isPendingDisable) return 'disabling';
+    if (this.startConditions.isPaused(monotonicMs)) return 'paused';
+    return this.startConditions.isBreakerOpen ? 'probing' : this.activity;
+  }
+
+  get activity(): 'idle' | 'ready' | 'sending' {
+    if (this.#inFlight > 0) return 'sending';
+    return this.deliveries.queued > 0 ? 'ready' : 'idle';
+  }
+
+  /** Returns whether an attempt may start now. */
+  mayStart(monotonicMs: number): boolean {
+    if (this.deliveries.queued === 0 || this.#inFlight >= this.latency.maxInFlight) return false;
+    return STATES[this.stateAt(monotonicMs)].starts && this.startConditions.canStart(this.#inFlight, monotonicMs);
+  }
+
+  /** Discards the settings after a change. Nothing is sent until they are loaded again. */
+  discardSettings(): void {
+    this.#changes += 1;
+    this.#settings = 'discarded';
+  }
+
+  /**
+   * Takes the settings that were read, and the stored state of the webhook; for an epoch that this worker already counts, its own state
+   * is newer. An unusable row says nothing about the epoch.
+   */
+  applySettings(target: Target, stored = NO_STATE): void {
+    this.#settings = target;
+    this.deliveries.setOrdered(target.isActive && target.isOrdered);
+    // Deliveries of an inactive webhook are ended, also those that are not due yet.
+    if (!target.isActive) this.deliveries.markIncomplete();
+    if (target !== UNUSABLE && this.#health?.epoch !== target.epoch) this.#setState(target.epoch, stored);
+  }
+
+  /** Takes the state of the webhook after an attempt in this epoch. Ignores the result of an attempt from an older epoch. */
+  applyOutcome(epoch: number, state: WebhookState): void {
+    if (this.#health !== null && this.#health.epoch > epoch) return;
+    this.#setState(epoch, state);
+  }
+
+  #setState(epoch: number, { health, backoff, isPendingDisable }: WebhookState): void {
+    this.#health = { ...health, epoch, isPendingDisable };
+    this.startConditions.backoff = backoff;
+  }
+
   get speed(): Speed {
-    return this.latency.speed(speedBy(this.health));
+    return this.latency.speed(speedBy(this.#health));
   }
 
   get inFlight(): number {
@@ -117,20 +224,14 @@ export class Lane {
     return this.deliveries.first;
   }
 
-  /** Discards the settings after a change. Nothing is sent until they are loaded again. */
-  forgetTarget(): void {
-    this.changes += 1;
-    this.target = null;
-  }
-
-  /** Returns whether there is nothing to do for the webhook: no delivery, and no pending disable. */
+  /** Returns whether there is nothing to do for the webhook: no delivery, no settings to read, and no pending disable. */
   get isEmpty(): boolean {
-    return this.deliveries.isEmpty && this.pendingDisableEpoch === null;
+    return this.deliveries.isEmpty && this.#settings !== 'discarded' && !this.isPendingDisable;
   }
 
-  /** Returns whether settings must be loaded: there are deliveries to send, or a pending disable that reading them executes. */
+  /** Returns whether settings must be loaded. */
   get needsTarget(): boolean {
-    return this.target === null && (this.deliveries.hasWork || this.pendingDisableEpoch !== null);
+    return this.#settings === 'discarded' || (this.#settings === 'unread' && this.deliveries.hasWork);
   }
 
   get needsFetch(): boolean {
@@ -162,7 +263,7 @@ export class Lane {
    */
   wasIdle(): boolean {
     const isSupplied = !this.needsTarget && (this.deliveries.queued > 0 || !this.needsFetch);
-    const wasIdle = !this.#wasActive && isSupplied && this.deliveries.isEvictable && this.pendingDisableEpoch === null;
+    const wasIdle = !this.#wasActive && isSupplied && this.deliveries.isEvictable && !this.isPendingDisable;
     if (isSupplied) this.#wasActive = false;
     return wasIdle;
   }
@@ -172,196 +273,18 @@ export class Lane {
     return this.speed === 'fast' && !this.startConditions.isBreakerOpen && !this.startConditions.isPaused(monotonicMs);
   }
 
-  /** Returns whether an attempt may start now. `monotonicMs` is on the clock of `startConditions`. */
-  mayStart(monotonicMs: number): boolean {
-    const { target } = this;
-    if (this.isClosed || target?.isActive !== true || this.pendingDisableEpoch === target.epoch) return false;
-    if (this.deliveries.queued === 0 || this.#inFlight >= this.latency.maxInFlight) return false;
-    return this.startConditions.canStart(this.#inFlight, monotonicMs);
-  }
-
   /** Removes and returns the next delivery, which is in flight from now on. */
   take(): Pending | undefined {
     const delivery = this.deliveries.take();
     if (delivery === undefined) return undefined;
     this.#inFlight += 1;
     this.#wasActive = true;
-    this.startConditions.attemptStarted();
     return delivery;
   }
 
-  /** Ends an attempt that was not sent and puts its delivery back in front. */
-  cancelAttempt(delivery: Pending): void {
-    this.attemptEnded();
-    this.requeue(delivery);
-  }
-
-  /** Puts a delivery in front whose attempt already ended without an outcome. */
-  requeue(delivery: Pending): void {
-    this.deliveries.requeue(delivery);
-  }
-
-  /** Ends an attempt. The delivery stays known until its record is committed. */
+  /** Ends an attempt. The delivery stays known until its record is committed, or until it is put back. */
   attemptEnded(): void {
+    if (this.#inFlight === 0) throw new Error(`An attempt of webhook ${this.webhookId} ended twice`);
     this.#inFlight -= 1;
-    this.startConditions.attemptEnded();
-  }
-}
-
-// The lanes of the owned shards. A lane takes about 1.6 KB plus its queued deliveries; lanes without work are removed,
-// but the latency statistics of their endpoints are kept.
-
-export type LanesLimits = LaneLimits & {
-  /** For how many endpoints without work latency statistics are kept. */
-  endpointsKept: number;
-  /** Deliveries in memory. Above it each lane loads only a few. */
-  heldDeliveries: number;
-  /** Lanes in memory. Above it, webhooks found in the table wait there. */
-  heldLanes: number;
-};
-
-/**
- * The placement of a webhook found in the table: a lane; none because all places are taken; none because its lane was
- * evicted.
- */
-export type Placement = 'lane' | 'full' | 'deferred';
-
-/** Share of the lanes in memory that previously evicted webhooks may use. */
-const READMITTED_SHARE = 0.1;
-/**
- * Share of the places reserved for webhooks whose last attempt succeeded. Without it, 10,000 endpoints that hang kept
- * the others waiting for several rounds.
- */
-const SUCCEEDED_SHARE = 0.25;
-/** Additional places for pending disables, which take only a moment and must not wait for endpoints that hang. */
-const PENDING_DISABLE_SHARE = 0.1;
-
-export class Lanes {
-  readonly #limits: LanesLimits;
-  readonly #shards = new Map<number, Map<number, Lane>>();
-  /**
-   * The statistics of removed lanes. Without them an endpoint that hangs once a minute would be new each time instead
-   * of slow.
-   */
-  readonly #latencies: LRUCache<number, LatencyStats>;
-  readonly #memoryLimit: MemoryLimit;
-  /** Webhooks whose lanes were evicted, limited to `endpointsKept`; the latest last. */
-  readonly #evicted = new Set<number>();
-  #count = 0;
-
-  /** `events` retains the events of the loaded deliveries. */
-  constructor(limits: LanesLimits, events?: EventRetainer) {
-    this.#limits = limits;
-    this.#latencies = new LRUCache(entriesUpTo(limits.endpointsKept));
-    this.#memoryLimit = new MemoryLimit(limits.heldDeliveries, events);
-  }
-
-  /** Deliveries in memory, in all lanes. */
-  get loadedDeliveries(): number {
-    return this.#memoryLimit.loaded;
-  }
-
-  /** Number of lanes, with or without work. */
-  get count(): number {
-    return this.#count;
-  }
-
-  /**
-   * Returns whether a webhook found in the table has or gets a lane. An offered delivery always gets one.
-   * `hasSucceeded`: its last attempt succeeded.
-   */
-  placementOf(shard: number, webhookId: number, hasSucceeded: boolean): Placement {
-    if (this.find(shard, webhookId) !== undefined) return 'lane';
-    const { heldLanes } = this.#limits;
-    if (this.#count >= (hasSucceeded ? heldLanes : heldLanes * (1 - SUCCEEDED_SHARE))) return 'full';
-    return this.#evicted.has(webhookId) && this.#count >= heldLanes * READMITTED_SHARE ? 'deferred' : 'lane';
-  }
-
-  /** Returns whether a webhook with a pending disable has or gets a lane. */
-  hasCapacityToDisable(shard: number, webhookId: number): boolean {
-    return (
-      this.find(shard, webhookId) !== undefined || this.#count < this.#limits.heldLanes * (1 + PENDING_DISABLE_SHARE)
-    );
-  }
-
-  /** At most half of the places are taken, so webhooks without a place are worth another scan. */
-  get isHalfEmpty(): boolean {
-    return this.#count * 2 <= this.#limits.heldLanes;
-  }
-
-  /** Returns the lane of a webhook and creates it on first use. */
-  get(shard: number, webhookId: number): Lane {
-    let lanes = this.#shards.get(shard);
-    if (lanes === undefined) this.#shards.set(shard, (lanes = new Map()));
-    let lane = lanes.get(webhookId);
-    if (lane === undefined) lanes.set(webhookId, (lane = this.#make(shard, webhookId)));
-    return lane;
-  }
-
-  find(shard: number, webhookId: number): Lane | undefined {
-    return this.#shards.get(shard)?.get(webhookId);
-  }
-
-  /** Returns whether deliveries of the webhook may wait for an earlier one of their resource. */
-  isOrdered(shard: number, webhookId: number): boolean {
-    return this.find(shard, webhookId)?.deliveries.isOrdered === true;
-  }
-
-  *ofShards(shards: readonly number[]): Generator<Lane> {
-    for (const shard of shards) yield* this.#shards.get(shard)?.values() ?? [];
-  }
-
-  all(): Generator<Lane> {
-    return this.ofShards([...this.#shards.keys()]);
-  }
-
-  /** Closes and removes the lanes of a shard that is no longer owned. */
-  close(shard: number): void {
-    const lanes = this.#shards.get(shard);
-    this.#count -= lanes?.size ?? 0;
-    for (const lane of lanes?.values() ?? []) lane.close();
-    this.#shards.delete(shard);
-  }
-
-  /** Removes lanes without work. Their state is read again when there is work. */
-  sweep(): void {
-    for (const lane of this.all()) {
-      if (lane.isEmpty && !lane.isQueued) this.#forget(lane);
-    }
-  }
-
-  /**
-   * Evicts lanes that were idle since the last call, if other webhooks need a place or there are too many lanes.
-   * Returns how many. Evicted lanes are closed, so other queues that still contain them skip them.
-   */
-  evictIdle(monotonicMs: number, isPlaceNeeded: boolean): number {
-    const before = this.#count;
-    const mustEvict = isPlaceNeeded || before > this.#limits.heldLanes;
-    for (const lane of this.all()) {
-      if (!lane.wasIdle() || !mustEvict) continue;
-      const { isEmpty } = lane.deliveries;
-      if (!isEmpty && lane.isMakingProgress(monotonicMs)) continue;
-      if (!isEmpty) this.#evicted.add(lane.webhookId);
-      lane.close();
-      this.#forget(lane);
-    }
-    for (const webhookId of this.#evicted) {
-      if (this.#evicted.size <= this.#limits.endpointsKept) break;
-      this.#evicted.delete(webhookId);
-    }
-    return before - this.#count;
-  }
-
-  #forget({ shard, webhookId, latency }: Lane): void {
-    if (this.#shards.get(shard)?.delete(webhookId) === true) this.#count -= 1;
-    if (latency.hasData) this.#latencies.set(webhookId, latency);
-  }
-
-  #make(shard: number, webhookId: number): Lane {
-    this.#count += 1;
-    // A webhook with a lane is not evicted any more.
-    this.#evicted.delete(webhookId);
-    const latency = this.#latencies.get(webhookId);
-    return new Lane(shard, webhookId, this.#limits, { latency, memoryLimit: this.#memoryLimit });
   }
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
-import { Lanes, type Lane } from './lane.ts';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
+import { HEALTHY, NO_BACKOFF, type Health } from '../policy/policy.ts';
+import { Lanes } from './lanes.ts';
 
 const limits = {
   laneQueue: 4,
@@ -23,6 +25,17 @@ test('a lane without work is removed, and the speed of its endpoint is remembere
   assert.equal(lanes.get(0, 512).speed, 'slow');
 });
 
+test('a lane without work stays until the changed settings of its webhook have been read', () => {
+  const lanes = new Lanes(limits);
+  const lane = lanes.get(0, 512);
+  lane.discardSettings();
+  lanes.sweep();
+  assert.deepEqual([lanes.find(0, 512), lane.needsTarget], [lane, true]);
+  lane.applySettings(ACTIVE);
+  lanes.sweep();
+  assert.equal(lanes.find(0, 512), undefined);
+});
+
 test('the speed of a limited number of idle endpoints is remembered, most recently used first', () => {
   const lanes = new Lanes(limits);
   for (const id of [1, 2, 3]) {
@@ -35,14 +48,12 @@ test('the speed of a limited number of idle endpoints is remembered, most recent
   );
 });
 
-const succeeded = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
-
 /** Lanes of up to 100 deliveries; `offer` returns how many the lane queues then. */
 function lanesWithOffers() {
   const lanes = new Lanes({ ...limits, laneQueue: 100 });
-  const offer = (shard: number, webhookId: number, count: number, health: Lane['health'] = succeeded): number => {
+  const offer = (shard: number, webhookId: number, count: number, health: Health | null = HEALTHY): number => {
     const lane = lanes.get(shard, webhookId);
-    lane.health = health;
+    if (health !== null) lane.applyOutcome(0, { health, backoff: NO_BACKOFF, isPendingDisable: false });
     const { deliveries } = lane;
     for (let n = 1; n <= count; n += 1) {
       const id = webhookId * 1_000 + n;
@@ -64,7 +75,7 @@ function lanesWithOffers() {
 
 test('a lane whose endpoint is new or slow has a few deliveries in memory, and the table the others', () => {
   const { lanes, offer } = lanesWithOffers();
-  const failed = { ...succeeded, consecutiveFailures: 1, hasSucceeded: false };
+  const failed = { ...HEALTHY, consecutiveFailures: 1, hasSucceeded: false };
   assert.deepEqual([offer(0, 1, 50, null), offer(0, 2, 50, failed), lanes.loadedDeliveries], [4, 4, 8]);
   assert.equal(lanes.get(0, 1).deliveries.hasWork, true);
 });
@@ -83,8 +94,7 @@ const delivered: Outcome = { kind: 'delivered', reply: { code: 200, headers: '',
 function crowd(lanes: Lanes): void {
   for (const id of [1, 2, 3, 4]) {
     const lane = lanes.get(0, id);
-    // Any target: the lane needs nothing else.
-    lane.target = { isActive: false, epoch: 0 };
+    lane.applySettings(ACTIVE);
     lane.deliveries.offer({
       id,
       storeId: 1,

@@ -113,9 +113,7 @@ class Fixture {
 
   pass(seconds: number): void {
     this.nowMs += seconds * SECOND;
-    if (this.deliveries.wakeAtMs > this.nowMs) return;
-    this.deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
-    this.deliveries.markIncomplete();
+    this.deliveries.wake(this.nowMs);
   }
 
   /** Completes every pending step, and fetches only when the lane asks for it. */

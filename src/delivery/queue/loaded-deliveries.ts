@@ -1,6 +1,16 @@
 /**
- * The pending deliveries that a lane has in memory, and whether the table has more (delivery/README.md has the two rules
- * that keep a fetch from sending twice and from losing deliveries). Does no I/O.
+ * The pending deliveries that a lane has in memory, and whether the table has more. Does no I/O. Two rules keep a fetch from sending
+ * twice and from losing deliveries; they and the states are explained in delivery/README.md.
+ *
+ * ```
+ *                 offer, endFetch           take                          complete (its record is committed)
+ *   in the table ─────────────────► queued ──────► taken ────────────────────────────────────────► in the table, due later
+ *   only, pending                   │  ▲            │  in flight · unrecorded · in quarantine        or in `delivery_done`
+ *                      takeMatching │  └──requeue───┤
+ *                                   └───────────────┘ ended without an attempt, and unrecorded
+ * ```
+ *
+ * Every state but the outer ones is known here, and its row is pending in `delivery`.
  */
 import type { Pending } from '../policy/entry.ts';
 
@@ -78,10 +88,11 @@ export class LoadedDeliveries {
   #queue: Pending[] = [];
   /** Queued, in flight or unrecorded deliveries, each with the id of its event. */
   readonly #known = new Map<number, number>();
-  /** Deliveries removed during the current fetch, which may have read their rows before. */
-  #removedDuringFetch: Set<number> | null = null;
-  /** An offered delivery was dropped since the last fetch began. */
-  #offerDropped = false;
+  /**
+   * The running fetch: the deliveries removed since it began, whose rows it may have read before, and whether an offered delivery was
+   * dropped, whose row it may not have read.
+   */
+  #fetch: { readonly removed: Set<number>; hasMissed: boolean } | null = null;
   #hasMoreInTable = false;
   /** How many fetches have ended. */
   fetches = 0;
@@ -92,8 +103,7 @@ export class LoadedDeliveries {
   /** Due time at which the next fetch begins, and when the last full scan began. */
   #fromMs = 0;
   #fullScanAtMs = Number.NEGATIVE_INFINITY;
-  /** The earliest due time that is still in the future, by the wall clock. */
-  wakeAtMs = Number.POSITIVE_INFINITY;
+  #wakeAtMs = Number.POSITIVE_INFINITY;
 
   /**
    * `maxQueued` limits the queue of a fast endpoint while the memory limit is not reached. Others load a few deliveries:
@@ -126,6 +136,22 @@ export class LoadedDeliveries {
   setOrdered(isOrdered: boolean): void {
     if (isOrdered && !this.#isOrdered) this.returnQueued();
     this.#isOrdered = isOrdered;
+  }
+
+  /** The earliest due time that is still in the future, by the wall clock; infinite if there is none. */
+  get wakeAtMs(): number {
+    return this.#wakeAtMs;
+  }
+
+  wakeNoLaterThan(dueAtMs: number): void {
+    this.#wakeAtMs = Math.min(this.#wakeAtMs, dueAtMs);
+  }
+
+  /** Marks that the table has deliveries that are due, once `wakeAtMs` is reached. */
+  wake(nowMs: number): void {
+    if (this.#wakeAtMs > nowMs) return;
+    this.#wakeAtMs = Number.POSITIVE_INFINITY;
+    this.markIncomplete();
   }
 
   get queued(): number {
@@ -165,13 +191,13 @@ export class LoadedDeliveries {
 
   /** Returns whether a fetch may have read a row that was committed at this wall-clock time or later. */
   wasFetchedSince(committedMs: number): boolean {
-    return this.#removedDuringFetch !== null || this.#fetchedAtMs >= committedMs;
+    return this.#fetch !== null || this.#fetchedAtMs >= committedMs;
   }
 
   /** Marks that the table may have deliveries that are not in memory. */
   markIncomplete(): void {
     this.#hasMoreInTable = true;
-    this.#offerDropped = true;
+    if (this.#fetch !== null) this.#fetch.hasMissed = true;
   }
 
   /** Frees the memory of a closed lane's deliveries. */
@@ -186,11 +212,11 @@ export class LoadedDeliveries {
 
   /** Returns whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
   get needsFetch(): boolean {
-    return this.#hasMoreInTable && this.#removedDuringFetch === null && this.#queue.length <= this.#limit / 4;
+    return this.#hasMoreInTable && this.#fetch === null && this.#queue.length <= this.#limit / 4;
   }
 
   get isEmpty(): boolean {
-    return !this.hasWork && this.#known.size === 0 && this.#removedDuringFetch === null && this.wakeAtMs === Infinity;
+    return !this.hasWork && this.#known.size === 0 && this.#fetch === null && this.#wakeAtMs === Infinity;
   }
 
   /** No delivery is in flight or unrecorded, so the table has everything. */
@@ -200,13 +226,12 @@ export class LoadedDeliveries {
 
   /** No fetch is running either: the lane can be removed and found again in the table. */
   get isEvictable(): boolean {
-    return this.isFullyRecorded && this.#removedDuringFetch === null;
+    return this.isFullyRecorded && this.#fetch === null;
   }
 
   /** Starts a fetch and returns its limit, which includes the known deliveries, and its first due time. */
   beginFetch(nowMs: number): Fetch {
-    this.#removedDuringFetch = new Set();
-    this.#offerDropped = false;
+    this.#fetch = { removed: new Set(), hasMissed: false };
     if (Math.abs(nowMs - this.#fullScanAtMs) >= FULL_SCAN_EVERY_MS) {
       this.#fullScanAtMs = nowMs;
       this.#fromMs = 0;
@@ -225,8 +250,9 @@ export class LoadedDeliveries {
     nowMs: number,
     postponed: Postponed = NONE_POSTPONED,
   ): void {
-    const removed = this.#removedDuringFetch ?? new Set();
-    this.#removedDuringFetch = null;
+    if (this.#fetch === null) throw new Error('A fetch ended that did not begin');
+    const { removed, hasMissed } = this.#fetch;
+    this.#fetch = null;
     this.fetches += 1;
     this.#fetchedAtMs = nowMs;
     let isExhausted = rows.length < limit;
@@ -234,26 +260,26 @@ export class LoadedDeliveries {
       if (removed.has(delivery.id) || this.#known.has(delivery.id)) continue;
       const postponedMs = postponed.get(delivery.id);
       if (postponedMs !== undefined) {
-        this.#wakeNoLaterThan(postponedMs);
+        this.wakeNoLaterThan(postponedMs);
         continue;
       }
       if (delivery.dueAt.getTime() > nowMs) {
-        this.#wakeNoLaterThan(delivery.dueAt.getTime());
+        this.wakeNoLaterThan(delivery.dueAt.getTime());
         isExhausted = true;
         break;
       }
       this.#enqueue(delivery);
     }
     if (rows[0] !== undefined) this.#fromMs = Math.max(0, Math.min(rows[0].dueAt.getTime(), startedMs) - OVERLAP_MS);
-    if (!isExhausted || this.#offerDropped) return;
+    if (!isExhausted || hasMissed) return;
     this.#hasMoreInTable = false;
     // Rows due before `fromMs` are found by the next full scan.
-    if (fromMs > 0) this.#wakeNoLaterThan(this.#fullScanAtMs + FULL_SCAN_EVERY_MS);
+    if (fromMs > 0) this.wakeNoLaterThan(this.#fullScanAtMs + FULL_SCAN_EVERY_MS);
   }
 
   /** Ends a failed fetch without changes. */
   abandonFetch(): void {
-    this.#removedDuringFetch = null;
+    this.#fetch = null;
     this.#hasMoreInTable = true;
   }
 
@@ -262,8 +288,9 @@ export class LoadedDeliveries {
     return this.#queue.shift();
   }
 
-  /** Puts a delivery that was not sent back in front. */
+  /** Puts a delivery that was taken and not sent back in front. */
   requeue(delivery: Pending): void {
+    if (!this.#known.has(delivery.id)) throw new Error(`Delivery ${delivery.id} has ended or was not taken`);
     this.#queue.unshift(delivery);
   }
 
@@ -283,18 +310,14 @@ export class LoadedDeliveries {
     const eventId = this.#known.get(id);
     this.#known.delete(id);
     if (eventId !== undefined && !this.#isReleased) this.#memoryLimit.remove(eventId);
-    this.#removedDuringFetch?.add(id);
-    if (dueAtMs !== null) this.#wakeNoLaterThan(dueAtMs);
+    this.#fetch?.removed.add(id);
+    if (dueAtMs !== null) this.wakeNoLaterThan(dueAtMs);
   }
 
   /** Empties the queue: its deliveries are fetched again. */
   returnQueued(): void {
     for (const { id } of this.takeMatching(() => true)) this.complete(id, null);
     this.markIncomplete();
-  }
-
-  #wakeNoLaterThan(dueAtMs: number): void {
-    this.wakeAtMs = Math.min(this.wakeAtMs, dueAtMs);
   }
 
   #enqueue(delivery: Pending): void {

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { Lanes, type Lane } from './lane.ts';
+import { HEALTHY, NO_BACKOFF } from '../policy/policy.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
 import { findPendingDisables, findStaleSettings } from './discovery.ts';
 import { loadTargets } from '../delivery-sql.ts';
 import { targetOf } from '../attempt/delivery-target.ts';
@@ -24,27 +26,21 @@ async function start() {
   const shard = shardOf(id);
   const lanes = new Lanes(limits);
   const ownership = { owns: () => true };
-  const none = () => assert.fail('not called in this test');
   const read = async () => {
     const lane = lanes.get(shard, id);
     const [row] = await loadTargets(sql, [shard], [id]);
-    lane.target = targetOf(row, sealer);
+    lane.applySettings(targetOf(row, sealer));
     return lane;
   };
-  const stale = async () => {
-    const found: Lane[] = [];
-    const work = { send: none, reload: (lane: Lane) => void found.push(lane) };
-    await findStaleSettings({ sql }, { lanes, ownership, work }, shard);
-    return found.length;
-  };
-  const pendingDisables = async () => {
-    const found: (number | null)[] = [];
-    const send = (sent: Iterable<Lane>): void => {
-      for (const { pendingDisableEpoch } of sent) found.push(pendingDisableEpoch);
-    };
-    await findPendingDisables({ sql }, { lanes, ownership, work: { send, reload: none } }, shard);
+  /** Returns the webhooks that a search reads again. */
+  const reloadedBy = async (find: typeof findStaleSettings) => {
+    const found: number[] = [];
+    const requests = { reload: ({ webhookId }: Lane) => void found.push(webhookId) };
+    await find({ sql }, { lanes, ownership, requests }, shard);
     return found;
   };
+  const stale = async () => (await reloadedBy(findStaleSettings)).length;
+  const pendingDisables = () => reloadedBy(findPendingDisables);
   return { sql, storeId, id, shard, lanes, read, stale, pendingDisables };
 }
 
@@ -63,7 +59,7 @@ test('a lane is stale exactly when its webhook or the domain of its store differ
   const lane = await read();
   await sql`delete from webhook where id = ${id}`;
   assert.equal(await stale(), 1);
-  lane.forgetTarget();
+  lane.discardSettings();
   assert.equal(await stale(), 0, 'it is read before anything is sent');
 });
 
@@ -72,7 +68,7 @@ test('a lane that was notified of the change during the check is not reported as
   const lane = await read();
   await sql`update webhook set revision = revision + 1 where id = ${id}`;
   const looked = stale();
-  lane.forgetTarget();
+  lane.discardSettings();
   assert.equal(await looked, 0);
 });
 
@@ -82,13 +78,13 @@ test('a pending disable is found until it is carried out, a success resets it, o
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, is_condemned)
     values (${shard}, ${id}, 0, 12, now(), true)`;
-  assert.deepEqual(await pendingDisables(), [0]);
+  assert.deepEqual(await pendingDisables(), [id]);
   // A success reset it, and is not recorded yet.
   const lane = lanes.get(shard, id);
-  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
+  lane.applyOutcome(0, { health: HEALTHY, backoff: NO_BACKOFF, isPendingDisable: false });
   assert.deepEqual(await pendingDisables(), []);
   lanes.close(shard);
-  assert.deepEqual(await pendingDisables(), [0]);
+  assert.deepEqual(await pendingDisables(), [id]);
   await sql`update webhook set epoch = 1 where id = ${id}`;
   lanes.close(shard);
   assert.deepEqual(await pendingDisables(), []);
@@ -105,5 +101,5 @@ test('a pending disable uses the reserve beyond the lane limit, and waits if tha
   assert.equal(lanes.count, limits.heldLanes + 1);
   lanes.close(other);
   for (let n = 1; n <= limits.heldLanes; n += 1) lanes.get(other, n);
-  assert.deepEqual(await pendingDisables(), [0]);
+  assert.deepEqual(await pendingDisables(), [id]);
 });

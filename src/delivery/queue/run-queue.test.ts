@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
+import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { Lane } from './lane.ts';
 import { RunQueue, type ScheduledAttempt } from './run-queue.ts';
 
@@ -38,26 +39,7 @@ function offer(lane: Lane, storeId: number, attempts = 0): void {
 
 function laneTo(webhookId: number, origin: string): Lane {
   const lane = new Lane(0, webhookId, { laneQueue: 50, slotsPerLane: 8, slotsPerSlowLane: 2 });
-  lane.target = {
-    isActive: true,
-    epoch: 0,
-    revision: 1,
-    storeDomain: 'demo.example.com',
-    format: 'json',
-    url: new URL(origin),
-    origin,
-    query: '',
-    shape: { zoom: {}, fields: null },
-    encryptionKey: null,
-    nextEncryptionKey: null,
-    rotationEndsAt: null,
-    isEncrypted: false,
-    headers: {},
-    mask: undefined,
-    ratePerSecond: null,
-    retryProfile: 'hour',
-    isOrdered: false,
-  };
+  lane.applySettings({ ...ACTIVE, url: new URL(origin), origin });
   return lane;
 }
 
@@ -280,4 +262,16 @@ test('in any sequence, every lane that may start does, and no store or origin ex
     for (const attempt of open) end(queue, attempt);
   };
   fc.assert(fc.property(fc.array(anyStep, { maxLength: 150 }), property), { numRuns: 300 });
+});
+
+test('an attempt is a probe if the breaker was open when it started', () => {
+  const queue = new RunQueue(limits, hasWork);
+  const [before, after] = lanesWith(2);
+  assert.ok(before !== undefined && after !== undefined);
+  const open = { pausedUntilMs: 0, breaker: { failedProbes: 0, probeAtMs: 0 } };
+  queue.enqueue(before);
+  const early = queue.dequeue();
+  for (const lane of [before, after]) lane.startConditions.backoff = open;
+  queue.enqueue(after);
+  assert.deepEqual([early?.isProbe, queue.dequeue()?.isProbe], [false, true]);
 });

@@ -28,6 +28,8 @@ export type ScheduledAttempt = SlotUse & {
   readonly delivery: Pending;
   /** Attempts of the lane in flight when it started, itself included. */
   readonly inFlight: number;
+  /** It started while the circuit breaker was open, and then is the only one of its lane. */
+  readonly isProbe: boolean;
   /** The fencing token of the shard at the start; the outcome is recorded only under this token. */
   fence: number | undefined;
   isOverBudget: boolean;
@@ -43,8 +45,15 @@ type Partition = {
   readonly unblocked: Fifo<Lane>;
 };
 
-/** The quota that a lane was blocked on. A lane that does not use the free slot wakes the next one. */
-export type BlockedOn = { readonly quota: Quota<number | string, Lane>; readonly key: number | string };
+/** A quota of a store or an origin that has a free slot, or that has none. */
+type QuotaKey = { readonly quota: Quota<number | string, Lane>; readonly key: number | string };
+
+/**
+ * Where a lane is in the run queue: `outside`, because it has nothing to send or may not send it; `waiting` for its turn in a partition;
+ * `blocked` until a quota has a free slot; or first in its partition with the quota that had one. A lane that does not use that slot
+ * wakes the next one that the quota blocks.
+ */
+export type Place = 'outside' | 'waiting' | 'blocked' | QuotaKey;
 
 const isClosed = (lane: Lane): boolean => lane.isClosed;
 const SPEEDS = ['fast', 'new', 'slow'] as const satisfies readonly Speed[];
@@ -69,10 +78,10 @@ export class RunQueue {
 
   /** Appends the lane to its partition. Does nothing if it is already queued or has nothing to send. */
   enqueue(lane: Lane): void {
-    if (lane.isQueued || !this.#mayStart(lane)) return;
+    if (lane.place !== 'outside' || !this.#mayStart(lane)) return;
     this.#lastSequence += 1;
     lane.sequence = this.#lastSequence;
-    lane.isQueued = true;
+    lane.place = 'waiting';
     this.#partitionOf(lane).lanes.push(lane);
   }
 
@@ -136,12 +145,11 @@ export class RunQueue {
   #takeFrom(partition: Partition): ScheduledAttempt | undefined {
     const lane = partition.unblocked.shift() ?? partition.lanes.shift();
     if (lane === undefined) return undefined;
-    lane.isQueued = false;
-    const { blockedOn } = lane;
-    lane.blockedOn = null;
-    const attempt = this.#start(lane, partition, blockedOn !== null);
+    const freed = typeof lane.place === 'string' ? null : lane.place;
+    lane.place = 'outside';
+    const attempt = this.#start(lane, partition, freed !== null);
     // Wakes the next lane for the slot that this one did not use.
-    if (blockedOn !== null && attempt === undefined) this.#wake(blockedOn.quota, blockedOn.key, partition.speed);
+    if (freed !== null && attempt === undefined) this.#wake(freed.quota, freed.key, partition.speed);
     return attempt;
   }
 
@@ -154,7 +162,7 @@ export class RunQueue {
     if (partition.speed !== speed || partition.isRetry !== isRetry) return this.#move(lane, partition);
     const exhausted = this.#exhaustedQuota(first.storeId, target.origin);
     if (exhausted !== null) {
-      lane.isQueued = true;
+      lane.place = 'blocked';
       exhausted.quota.block(exhausted.key, speed, lane, wasUnblocked);
       return undefined;
     }
@@ -169,6 +177,7 @@ export class RunQueue {
       speed,
       isRetry,
       inFlight: lane.inFlight,
+      isProbe: lane.startConditions.isBreakerOpen,
       fence: undefined,
       isOverBudget: false,
       ageBucket: undefined,
@@ -178,11 +187,11 @@ export class RunQueue {
   }
 
   #move(lane: Lane, partition: Partition): undefined {
-    lane.isQueued = true;
+    lane.place = 'waiting';
     partition.lanes.push(lane);
   }
 
-  #exhaustedQuota(storeId: number, origin: string): BlockedOn | null {
+  #exhaustedQuota(storeId: number, origin: string): QuotaKey | null {
     if (!this.#stores.hasCapacity(storeId)) return { quota: this.#stores, key: storeId };
     if (!this.#origins.hasCapacity(origin)) return { quota: this.#origins, key: origin };
     return null;
@@ -192,16 +201,16 @@ export class RunQueue {
    * Wakes one lane of that speed class that was blocked on the key. Lanes that have nothing to send any more leave the
    * queue.
    */
-  #wake(quota: BlockedOn['quota'], key: BlockedOn['key'], speed: Speed): void {
+  #wake(quota: QuotaKey['quota'], key: QuotaKey['key'], speed: Speed): void {
     for (;;) {
       const lane = quota.wake(key, speed);
       if (lane === undefined) return;
-      lane.isQueued = this.#mayStart(lane);
-      if (!lane.isQueued) continue;
+      lane.place = this.#mayStart(lane) ? 'waiting' : 'outside';
+      if (lane.place === 'outside') continue;
       const partition = this.#partitionOf(lane);
       partition.unblocked.push(lane);
       if (partition.speed !== speed) continue;
-      lane.blockedOn = { quota, key };
+      lane.place = { quota, key };
       return;
     }
   }

@@ -4,11 +4,12 @@ import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAtt
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Connections } from '../attempt/http/endpoint-connections.ts';
 import type { Body, Composer } from '../attempt/attempt-request.ts';
-import { ended, deadLetter, type Entry, decide } from '../policy/entry.ts';
-import type { AttemptMetrics } from '../attempt-metrics.ts';
+import { ended, deadLetter, decide, type Entry, type Fenced } from '../policy/entry.ts';
+import type { AttemptMetrics } from '../delivery-metrics.ts';
 import type { Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
 import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
+import type { FetchRequests } from './lanes.ts';
 import type { Lane } from './lane.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 
@@ -25,34 +26,29 @@ export function complete(
     delivery,
     fence,
     inFlight,
-  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight'>,
+    isProbe,
+  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight' | 'isProbe'>,
   result: Attempt,
   loopIsLagging: boolean,
   { clock, random }: Pick<Runtime, 'clock' | 'random'>,
   settings: CompletionSettings,
 ): Entry {
-  // Ignores results of attempts from an older epoch.
-  const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
-  const { entry, health, backoff, isPendingDisable } = decide({
+  const isCurrent = lane.health?.epoch === target.epoch;
+  const decision = decide({
     shard: lane.shard,
     fence,
     delivery,
     attempt: result,
     profile: target.retryProfile,
-    health: lane.health?.epoch === target.epoch ? lane.health : HEALTHY,
+    health: isCurrent ? lane.health : HEALTHY,
     backoff: lane.startConditions.backoff,
-    isProbe: lane.startConditions.isProbing,
-    isPendingDisable: lane.pendingDisableEpoch === target.epoch,
+    isProbe,
+    isPendingDisable: isCurrent && lane.isPendingDisable,
     deactivation: settings,
     moment: momentOf(clock),
     random: random(),
   });
-  if (!isOldEpoch) {
-    lane.health = { ...health, epoch: target.epoch };
-    lane.startConditions.backoff = backoff;
-    lane.pendingDisableEpoch = isPendingDisable ? target.epoch : null;
-  }
-  lane.attemptEnded();
+  lane.applyOutcome(target.epoch, decision);
   lane.latency.record(result.outcome, {
     durationMs: result.durationMs,
     isSlow: result.durationMs > settings.slowAfterMs,
@@ -60,7 +56,7 @@ export function complete(
     hasMoreToSend: lane.first !== undefined,
     loopIsLagging,
   });
-  return entry;
+  return decision.entry;
 }
 
 /** The loop is busy if it was idle for less than this share of the time. */
@@ -190,18 +186,24 @@ export type SenderParts = {
   composer: Composer;
   connections: Connections;
   quarantine: Quarantine;
+  requests: Pick<FetchRequests, 'reload'>;
   metrics: Pick<AttemptMetrics, 'aborted'>;
 };
 
+/**
+ * How an attempt ends: with an entry to record, `returned` to the front of its lane because it was not sent, or `kept` in memory by the
+ * quarantine.
+ */
+export type AttemptResult = Entry | 'returned' | 'kept';
+
 /** What follows an attempt. */
 type AttemptEnds = {
-  /** Records the entry. */
-  write: (lane: Lane, entry: Entry) => void;
+  end: (scheduled: ScheduledAttempt, result: AttemptResult) => void;
   /** Resolves when the calling attempt is the only one in flight. */
   waitUntilAlone: () => Promise<void>;
-  /** The attempt has ended and its outcome was passed to `write`. */
-  release: (scheduled: ScheduledAttempt) => void;
 };
+
+const fencedOf = ({ lane, fence }: ScheduledAttempt): Fenced => ({ shard: lane.shard, fence });
 
 /** Returns the idle time of the event loop since the process started. */
 const idleMs = (): number => performance.nodeTiming.idleTime;
@@ -261,9 +263,9 @@ export class Sender {
     const { lane, target, delivery } = scheduled;
     const { bodies, quarantine } = this.#parts;
     if (delivery.epoch !== target.epoch) return this.#reloadTarget(scheduled);
-    const isAdmitted = quarantine.admit(lane, delivery);
-    if (isAdmitted === undefined) return this.#deadLetter(scheduled);
-    if (!isAdmitted) return this.#ends.release(scheduled);
+    const admission = quarantine.admit(lane, delivery);
+    if (admission === 'never') return this.#deadLetter(scheduled);
+    if (admission === 'wait') return this.#ends.end(scheduled, 'kept');
     const body = bodies.peek(delivery.eventId);
     if (body === undefined || quarantine.mustMark(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
     else this.#send(scheduled, body);
@@ -283,8 +285,8 @@ export class Sender {
       // The database was unavailable, which is not a fault of this delivery.
       return this.#failInternally(scheduled, 'internal', error);
     }
-    if (!isCurrent) return this.#cancel(scheduled);
-    if (body === undefined) return this.#endUnsent(scheduled);
+    if (!isCurrent) return this.#ends.end(scheduled, 'returned');
+    if (body === undefined) return this.#ends.end(scheduled, ended(fencedOf(scheduled), delivery));
     this.#send(scheduled, body);
   }
 
@@ -312,7 +314,7 @@ export class Sender {
     void before.then(() => {
       if (this.#isCurrent(scheduled)) return this.#attempt(scheduled, body, leave);
       leave();
-      this.#cancel(scheduled);
+      this.#ends.end(scheduled, 'returned');
     });
   }
 
@@ -333,7 +335,7 @@ export class Sender {
     void running.ended.then((result) => {
       leave();
       this.#running.delete(running);
-      if (result === null) return this.#cancel(scheduled);
+      if (result === null) return this.#ends.end(scheduled, 'returned');
       const loopIsLagging = this.#loopLag.isLagging(result.durationMs, idleMs() - idleBeforeMs);
       this.#complete(scheduled, result, loopIsLagging);
     });
@@ -346,8 +348,7 @@ export class Sender {
     } catch (error) {
       return this.#failInternally(scheduled, 'threw', error);
     }
-    this.#ends.write(scheduled.lane, entry);
-    this.#ends.release(scheduled);
+    this.#ends.end(scheduled, entry);
   }
 
   /** `threw`: this delivery itself cannot be sent. */
@@ -356,40 +357,25 @@ export class Sender {
     const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
     log.error(about, 'attempt failed internally');
     const unsent = unsentAttempt(kind, error, clock.now());
+    let result: AttemptResult = 'kept';
     try {
-      this.#ends.write(scheduled.lane, complete(scheduled, unsent, true, this.#runtime, this.#settings));
+      result = complete(scheduled, unsent, true, this.#runtime, this.#settings);
     } finally {
-      this.#ends.release(scheduled);
+      this.#ends.end(scheduled, result);
     }
-  }
-
-  #cancel(scheduled: ScheduledAttempt): void {
-    scheduled.lane.cancelAttempt(scheduled.delivery);
-    this.#parts.quarantine.leave(scheduled.delivery.id);
-    this.#ends.release(scheduled);
   }
 
   /** The delivery's epoch is newer than the loaded settings, which are read again. Older epochs were removed before. */
   #reloadTarget(scheduled: ScheduledAttempt): void {
-    scheduled.lane.cancelAttempt(scheduled.delivery);
-    scheduled.lane.forgetTarget();
-    this.#ends.release(scheduled);
+    this.#parts.requests.reload(scheduled.lane);
+    this.#ends.end(scheduled, 'returned');
   }
 
   /** Ends a delivery that crashed workers repeatedly. It is never sent again. */
   #deadLetter(scheduled: ScheduledAttempt): void {
-    const { lane, delivery, fence } = scheduled;
+    const { lane, delivery } = scheduled;
     const { log, clock } = this.#runtime;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'delivery ended because it crashed workers');
-    lane.attemptEnded();
-    this.#ends.write(lane, deadLetter({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
-    this.#ends.release(scheduled);
-  }
-
-  #endUnsent(scheduled: ScheduledAttempt): void {
-    const { lane, delivery, fence } = scheduled;
-    lane.attemptEnded();
-    this.#ends.write(lane, ended({ shard: lane.shard, fence }, delivery));
-    this.#ends.release(scheduled);
+    this.#ends.end(scheduled, deadLetter(fencedOf(scheduled), delivery, 'crashed workers', clock.now()));
   }
 }

@@ -32,22 +32,6 @@ test('a probe waits for a longer pause, and a pause for the probe', () => {
   assert.equal(conditionsWith({ breaker, pausedUntilMs: 500 }).earliestStartMs, 1_000);
 });
 
-test('an attempt that starts while the breaker is open is a probe until it ends', () => {
-  const startConditions = conditionsWith({ breaker: { failedProbes: 0, probeAtMs: 0 } });
-  assert.equal(startConditions.isProbing, false);
-  startConditions.attemptStarted();
-  assert.equal(startConditions.isProbing, true);
-  startConditions.attemptEnded();
-  assert.equal(startConditions.isProbing, false);
-});
-
-test('an attempt started before the breaker opened is no probe', () => {
-  const startConditions = new StartConditions();
-  startConditions.attemptStarted();
-  startConditions.backoff = { ...NO_BACKOFF, breaker: { failedProbes: 0, probeAtMs: 0 } };
-  assert.equal(startConditions.isProbing, false);
-});
-
 test('a rate-limited lane waits for its rate, whatever else has expired', () => {
   const startConditions = conditionsWith({ pausedUntilMs: 100 });
   startConditions.applyRateLimit(10, 1_000);

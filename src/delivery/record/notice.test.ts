@@ -6,7 +6,8 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Entry } from '../policy/entry.ts';
-import { withWarnings, type Notice, createRecorder } from './record.ts';
+import { createWarnings, withConsumers, type Notice } from '../outcomes.ts';
+import { createRecorder } from './record.ts';
 
 const WORKER = 77;
 const SHARD = 5;
@@ -46,7 +47,7 @@ async function start(fence: number) {
     },
   );
   const notices: Notice[] = [];
-  const { record } = withWarnings(recorder, { log, notify: (notice) => notices.push(notice) });
+  const { record } = withConsumers(recorder, systemClock, [createWarnings(log, (notice) => notices.push(notice))]);
   return { notices, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
 }
 

@@ -5,7 +5,8 @@ import { bearerTokenOf } from '#http/caller.ts';
 import { clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, streaming, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
-import { parseId, shardOf } from '#core/ids.ts';
+import { parseId } from '#core/ids.ts';
+import type { ListenerAnswer } from '#core/outcome.ts';
 import type { Principal } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from '../webhook-access.ts';
@@ -141,25 +142,18 @@ const answerSchema = Type.Object(
 );
 
 type AnswerBody = Static<typeof answerSchema>;
-type ListenerOutcome = (typeof LISTENER_OUTCOMES)[number];
-
-type ListenerAnswer = {
-  code: number | null;
-  outcome: ListenerOutcome | null;
-  durationMs: number;
-  headers: string | null;
-  body: string | null;
-};
+/** Why a delivery takes no answer. */
+type Unanswered = 'answered_otherwise' | 'ended' | 'unknown';
 
 /** Records the answer of a delivery. The same answer again returns the same attempt; a different one is rejected. */
 export type AnswerDelivery = (
   webhook: { shard: number; webhookId: number },
   deliveryId: number,
   answer: ListenerAnswer,
-) => Promise<{ kind: 'answered'; attempt: AttemptRow } | { kind: 'answered_otherwise' | 'ended' | 'unknown' }>;
+) => Promise<AttemptRow | Unanswered>;
 
-function unanswered(kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem {
-  switch (kind) {
+function problemOf(reason: Unanswered): Problem {
+  switch (reason) {
     case 'answered_otherwise':
       return conflict('already_answered', 'This delivery already has a different answer');
     case 'ended':
@@ -201,10 +195,10 @@ export function createAnswer(deps: WebhookDeps): Operation {
       if (faults.length > 0) throw invalid(...faults);
       const deliveryId = parseId(request.params['delivery_id'] ?? '');
       if (deliveryId === undefined) throw notFound('delivery');
-      const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
-      const answered = await deps.pull.answer(key, deliveryId, parseAnswer(request.body));
-      if (answered.kind !== 'answered') throw unanswered(answered.kind);
-      return { status: 200, document: attemptDocument(answered.attempt, webhook, deps.config.baseUrl) };
+      const { shard, id: webhookId } = keyOf(request);
+      const answered = await deps.pull.answer({ shard, webhookId }, deliveryId, parseAnswer(request.body));
+      if (typeof answered === 'string') throw problemOf(answered);
+      return { status: 200, document: attemptDocument(answered, webhook, deps.config.baseUrl) };
     },
   });
 }
