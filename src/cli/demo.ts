@@ -1,8 +1,6 @@
 /**
  * Creates the demo at the first start of an embedded database: a user, a store, an app with tokens, the platform's client and a webhook to
- * the built-in receiver. `demo.json` contains their ids and credentials. Then plays the last day of the store, so that its pages show what
- * they are for: the whole application runs with a clock that is behind, orders are published by its API, and they are delivered over HTTP.
- * For the last half hour the endpoint of one webhook fails.
+ * the built-in receiver. `demo.json` contains their ids and credentials.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -84,7 +82,11 @@ async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids:
   for (const webhookId of webhooks) await untilAttempted(api, token, webhookId);
 }
 
-/** Plays the day, until `isStopping`. `keep` writes the file with the webhook of the receiver. */
+/**
+ * Plays the last day of the store until `isStopping`, so that its pages show what they are for: the whole application runs with a clock
+ * that is behind, orders are published by its API, and they are delivered over HTTP. For the last half hour the endpoint of one webhook
+ * fails. `keep` writes the file with the webhook of the receiver.
+ */
 async function playDemoDay({
   file,
   config,

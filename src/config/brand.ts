@@ -1,7 +1,4 @@
-/**
- * The operator's brand on pages and in mails: the checks of its settings. Computes the contrast of colours
- * (WCAG 2.2, "contrast ratio"), and the nearest colour that has enough of it; colours are `#rrggbb`.
- */
+/** The operator's brand on pages and in mails: the checks of its settings. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -25,7 +22,7 @@ function luminance(color: string): number {
   return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
 }
 
-/** Returns the contrast of two colours: 1 for the same colour, 21 for black and white. */
+/** Returns the contrast of two colours `#rrggbb` (WCAG 2.2, "contrast ratio"): 1 for the same colour, 21 for black and white. */
 export function contrastOf(one: string, other: string): number {
   const [a, b] = [luminance(one), luminance(other)];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -45,7 +42,7 @@ function mixed(color: string, target: '#000000' | '#ffffff', share: number): str
   return `#${parts.map((part) => part.toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** Mixes as little of `target` (black or white) into the colour as gives it enough contrast with `papers`. */
+/** Returns the nearest colour with enough contrast with `papers`: the colour with as little of `target` (black or white) as suffices. */
 function withContrast(color: string, target: '#000000' | '#ffffff', papers: readonly string[]): string {
   for (let step = 0; step < STEPS; step += 1) {
     const candidate = mixed(color, target, step / STEPS);

@@ -1,7 +1,4 @@
-/**
- * Keys for one purpose during a rotation: the first one is used for new data, all are valid for existing data. Also decides which key of a
- * webhook is valid during a rotation.
- */
+/** Keys for one purpose during a rotation: the first one is used for new data, all are valid for existing data. */
 import { createHmac } from 'node:crypto';
 
 export type Keys = readonly [Buffer, ...Buffer[]];
@@ -15,7 +12,7 @@ export function deriveKeys([secret, ...others]: Keys, purpose: string): Keys {
 /** `Key`: sealed or opened. During a rotation there is a next key, and the time at which it becomes the current one. */
 export type Rotating<Key> = { encryptionKey: Key | null; nextEncryptionKey: Key | null; rotationEndsAt: Date | null };
 
-/** Returns the current key at `now`, and the next one during a rotation. */
+/** Returns the key of a webhook that is valid at `now`, and the next one during a rotation. */
 export function keysAt<Key>(
   { encryptionKey, nextEncryptionKey, rotationEndsAt }: Rotating<Key>,
   now: Date,

@@ -1,7 +1,4 @@
-/**
- * The page of a store's members: who works in the store, in which role, with small forms for owners. Also the invitations on it, and the
- * page that shows the link of a new one.
- */
+/** The page of a store's members: who works in the store, in which role, with small forms for owners. */
 import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
 import { collectionOf, pager, type Collection } from '#hypermedia/html/content.ts';
@@ -158,7 +155,7 @@ function invitationRow(invitation: InvitationView, naming: Naming, session: NonN
   </li>`;
 }
 
-/** Renders the pending invitations; false if there are none. */
+/** Renders the pending invitations on the page of the members; false if there are none. */
 function pendingInvitations(
   invitations: Document | undefined,
   naming: Naming,

@@ -240,12 +240,6 @@ export async function identifyCaller(
   return { representation, principal, visitor, isBrowser };
 }
 
-const GRANTS_MAX = 100_000;
-
-/**
- * A grant has a token bucket in memory: in the database it would cost a write per request. The processes of a supervisor share what they
- * take every 25 ms; a grant has a bucket on each machine.
- */
 export type RateLimitSettings = {
   /** 0: no limit. */
   requestsPerSecond: number;
@@ -253,7 +247,8 @@ export type RateLimitSettings = {
 };
 
 /**
- * Takes one request from the bucket and returns the response headers; throws a 429 with them if the bucket is empty.
+ * Takes one request from the bucket and returns the response headers; throws a 429 with them if the bucket is empty. Headers as in
+ * draft-ietf-httpapi-ratelimit-headers: `r` requests remain, the bucket is full in `t` seconds.
  */
 export type RateLimit = (principal: Principal | null) => Readonly<Record<string, string>>;
 
@@ -280,10 +275,12 @@ function createSharing(send: TakenChannel['send']): (key: string) => void {
   };
 }
 
+const GRANTS_MAX = 100_000;
+
 /**
- * Creates the rate limit. The only value of a bucket is the time when it will be full again (generic cell rate
- * algorithm). Headers as in draft-ietf-httpapi-ratelimit-headers: `r` requests remain, the bucket is full in `t`
- * seconds. With a channel, requests that other processes allow within one interval may exceed the limit.
+ * Creates the rate limit: a grant has a token bucket in memory on each machine, because in the database it would cost a write per request.
+ * The only value of a bucket is the time when it will be full again (generic cell rate algorithm). With a channel, the processes of a
+ * supervisor share what they take every 25 ms, so requests that others allow within one interval may exceed the limit.
  */
 export function createRateLimit(
   { requestsPerSecond, burstRequests }: RateLimitSettings,

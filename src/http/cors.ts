@@ -1,7 +1,4 @@
-/**
- * Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. Also the document that
- * OPTIONS returns.
- */
+/** Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. */
 import type { FastifyReply } from 'fastify';
 import { json, type Document } from '#hypermedia/document.ts';
 import type { Route } from './route.ts';
@@ -42,6 +39,7 @@ function summariesOf(route: Route): Record<string, string> {
   return Object.fromEntries(Object.entries(route.operations).map(([method, { summary }]) => [method, summary]));
 }
 
+/** Returns the document of a response to OPTIONS. */
 export function optionsDocument(route: Route, address: string, allow: string): Document {
   return {
     name: 'options',

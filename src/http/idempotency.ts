@@ -142,7 +142,7 @@ export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[]
   ]);
 }
 
-/** An operation that creates a resource or must not run twice. */
+/** Options of an operation that creates a resource or must not run twice. */
 type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
   input: Schema;
   /** Throws a 404 if the caller cannot access the address. */

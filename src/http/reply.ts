@@ -1,8 +1,6 @@
 /**
  * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional requests (RFC
- * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version. Compresses (RFC 9110 §8.4.1) only
- * what cannot contain a secret: from the length of a response whose query is repeated in it, an observer of the network learns what else it
- * contains (BREACH). Pages of a session have nonces.
+ * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Representation, contentTypeOf } from './negotiate.ts';
@@ -221,7 +219,10 @@ const hasSecret = ({ properties, embedded }: Document): boolean =>
   properties.some(({ kind, value }) => kind === 'secret' && value !== null) ||
   embedded.some(({ documents }) => documents.some(hasSecret));
 
-/** Returns whether the representation of a Document is worth compressing and contains no secret. */
+/**
+ * Returns whether the representation of a Document is worth compressing (RFC 9110 §8.4.1) and contains no secret: from the length of a
+ * response whose query is repeated in it, an observer of the network learns what else it contains (BREACH).
+ */
 function isCompressible(document: Document, bytes: Buffer): boolean {
   return bytes.length >= COMPRESSED_BYTES_MIN && !hasSecret(document);
 }

@@ -1,8 +1,6 @@
 /**
  * Renders HAL JSON (draft-kelly-json-hal). Builds a tree for `JSON.stringify`, at 0.57 of the speed of serialising alone (bench/render.ts);
- * writing the text piece by piece reached 0.35, because each string is scanned for escaping and concatenated. Also derives the JSON Schema
- * (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values, for compilers of clients: schemas refer to
- * each other by name, and say which members are always present.
+ * writing the text piece by piece reached 0.35, because each string is scanned for escaping and concatenated.
  */
 import {
   isPaged,
@@ -149,8 +147,9 @@ function halSchema(document: Document, isSelection: boolean, context: SchemaCont
 }
 
 /**
- * Returns the schemas of a document by name: one with the members that are always present, and one for responses whose
- * members `fields` selects. `fields` does not select those of a collection, but those of its items.
+ * Returns the JSON Schemas (2020-12) of a document by name, for compilers of clients, from the kinds of its properties and its example
+ * values. One says which members are always present, and one is for responses whose members `fields` selects, which are not those of a
+ * collection, but those of its items. Schemas refer to each other by name.
  */
 export function halSchemas(name: string, document: Document, context: SchemaContext): Record<string, JsonSchema> {
   const whole = { [name]: halSchema(document, false, context) };

@@ -1,6 +1,5 @@
 /**
- * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs ignore it. Also data of
- * charts, which only pages show; programs read the numbers in the document.
+ * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs ignore it.
  */
 import type { Fault } from '#core/problem.ts';
 import type { Action, Document } from './document.ts';
@@ -72,7 +71,7 @@ export type Measured = { name: string; values: readonly (number | null)[] };
 /** Two series in one unit: the main one and one for comparison. */
 export type Lines = Hourly & { unit: string; main: Measured; beside: Measured };
 
-/** `note`: a sentence about data that is not shown. */
+/** Data of charts, which only pages show: programs read the numbers in the document. `note`: a sentence about data that is not shown. */
 export type Charts = {
   curves?: readonly Curve[];
   bars?: readonly Bars[];

@@ -1,7 +1,4 @@
-/**
- * Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. Also the texts about access, types,
- * constraints, parameters and errors.
- */
+/** Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. */
 import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';

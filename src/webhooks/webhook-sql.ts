@@ -1,7 +1,4 @@
-/**
- * The statements that read and write the table `webhook`. In parts about what an app sees, `app` is the app that calls, null for people and
- * the platform.
- */
+/** The statements that read and write the table `webhook`. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
@@ -182,7 +179,10 @@ export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> 
   return rows.length > 0;
 }
 
-/** The condition that the caller sees the webhook `w`: an app sees no webhook that another app declares. */
+/**
+ * The condition that the caller sees the webhook `w`: an app sees no webhook that another app declares. `app` is the app that calls, null
+ * for people and the platform.
+ */
 export function seenBy(sql: Queryable, app: number | null): Fragment {
   return app === null ? sql`` : sql`and (not w.is_for_app or w.client = ${app})`;
 }

@@ -8,8 +8,8 @@ import type { Cleanups } from './cleanups.ts';
 /**
  * What happens to a request. `busy`: 429 with `Retry-After`. `failed`: 503 without it. `refused`: the connection is closed, and
  * the server does not get the request. `lost`: the server gets it, and the response is dropped. `held`: the same, but the
- * response is sent by `release`. `page`: 200 with a page of another server. `long`: the response
- * is preceded by 8 MiB of spaces.
+ * response is sent by `release`. `page`: 200 with a page of another server. `long`: 8 MiB of spaces
+ * follow the response.
  */
 export type Fate = 'busy' | 'failed' | 'refused' | 'lost' | 'held' | 'page' | 'long' | undefined;
 
@@ -55,9 +55,9 @@ export async function startGate(target: string, ends: Cleanups): Promise<Gate> {
     const { answer, text } = await forward(request, body);
     if (fate === 'lost') return void response.destroy();
     if (fate === 'held') await released;
-    if (fate === 'long') response.writeHead(answer.statusCode ?? 0).write(Buffer.alloc(8 * 1024 * 1024, ' '));
+    if (fate === 'long') response.writeHead(answer.statusCode ?? 0).write(text);
     else response.writeHead(answer.statusCode ?? 0, answer.headers);
-    response.end(text);
+    response.end(fate === 'long' ? Buffer.alloc(8 * 1024 * 1024, ' ') : text);
   };
   const publish = async (request: IncomingMessage, response: ServerResponse, storeId: string) => {
     const count = (active.get(storeId) ?? 0) + 1;

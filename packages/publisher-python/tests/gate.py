@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 class Gate:
     """`fate(n)` decides about the request with events number n: None, "busy" (429 with Retry-After), "failed" (503), "refused"
     (the server does not get the request), "lost" (the response is dropped), "held" (until `release`), "page" (of another
-    server), or "long" (8 MiB of spaces before the response)."""
+    server), "long" (8 MiB of spaces after the response), or "cut" (the connection ends before the last byte)."""
 
     def __init__(self, target):
         self.target = urlsplit(target)
@@ -95,8 +95,11 @@ class Gate:
         if fate == "held":
             released.wait()
         if fate == "long":
-            text = b" " * 8 * 1024 * 1024 + text
-        return response.status, {"Content-Type": response.headers["Content-Type"]}, text
+            text += b" " * 8 * 1024 * 1024
+        headers = {"Content-Type": response.headers["Content-Type"], "Content-Length": str(len(text))}
+        if fate == "cut":
+            return response.status, {**headers, "Connection": "close"}, text[:-1]
+        return response.status, headers, text
 
     def _drop(self, request):
         request.close_connection = True
@@ -105,7 +108,7 @@ class Gate:
     def _respond(self, request, status, headers, text):
         try:
             request.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(text))}.items():
+            for name, value in {"Content-Length": str(len(text)), **headers}.items():
                 request.send_header(name, value)
             request.end_headers()
             request.wfile.write(text)

@@ -230,6 +230,12 @@ class PublisherTest(unittest.TestCase):
         self.assertEqual([round(seconds, 3) for seconds in clock.waits], [2.15, 2.3])
         self.assertEqual(len({(post["key"], post["body"]) for post in self.gate.posts}), 1)
 
+    def test_cut_response(self):
+        self.gate.fate = lambda n: "cut" if n == 0 else None
+        self.assertEqual(outcome_of(self.open(clock=TestClock()).publish(self.store, order(1)))["resource_id"], "1")
+        self.assertEqual((len(self.gate.posts), len({post["key"] for post in self.gate.posts})), (2, 1))
+        self.assertEqual(self.ids(), [1])
+
     def test_tokens(self):
         clock = TestClock()
         publisher = self.open(clock=clock)

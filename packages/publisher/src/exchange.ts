@@ -34,14 +34,17 @@ function reasonOf(error: unknown): string {
 /** No response of Halcyon has more. */
 const RESPONSE_BYTES_MAX = 8 * 1024 * 1024;
 
-/** Returns the body of a response; only its beginning, which is no JSON, if it has more than 8 MiB. */
+/** The text instead of a longer response, whose beginning may be JSON. */
+const LONG_RESPONSE = '(a response of more than 8 MiB)';
+
+/** Returns the body of a response, or `LONG_RESPONSE`. */
 async function textOf({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let [text, bytes] = ['', 0];
   // Leaving the loop cancels the body.
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
-    if (bytes > RESPONSE_BYTES_MAX) return text;
+    if (bytes > RESPONSE_BYTES_MAX) return LONG_RESPONSE;
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();

@@ -1,8 +1,4 @@
-/**
- * JSON Schemas (2020-12) of the operator: checked at start, and compiled to checks of published resources. Their regular expressions
- * (ECMA-262 with the flag u) run in linear time: a pattern such as `^(a+)+$` on the engine of JavaScript takes 8 s for 30 characters,
- * during which the process does nothing else.
- */
+/** JSON Schemas (2020-12) of the operator: checked at start, and compiled to checks of published resources. */
 import { Format } from 'typebox/format';
 import { Compile, Meta } from 'typebox/schema';
 import { RE2JS } from 're2js';
@@ -73,7 +69,11 @@ function inRe2({ text, isInClass }: Token): string {
   return text;
 }
 
-/** A regular expression that takes time in proportion to the text. The constructor throws if there is none for the pattern. */
+/**
+ * A regular expression (ECMA-262 with the flag u) that takes time in proportion to the text: on the engine of JavaScript a pattern such
+ * as `^(a+)+$` takes 8 s for 30 characters, during which the process does nothing else. The constructor throws if there is none for the
+ * pattern.
+ */
 export class LinearPattern extends RegExp {
   readonly #pattern: string;
   readonly #engine: RE2JS;

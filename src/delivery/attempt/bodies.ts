@@ -1,9 +1,4 @@
-/**
- * Caches events, each for as long as a delivery of it is in memory, within a byte limit. Also encrypts bodies sent over plain http: JWE
- * compact serialization (RFC 7516 §3.1, §7.1), `dir` and `A256GCM` (RFC 7518 §4.5, §5.3). Uses node:crypto synchronously: `jose` is
- * asynchronous, so that webhook, lease and current key would have to be checked again afterwards, and takes 71 µs of processor time per KB
- * instead of 30. The tests decrypt with `jose`.
- */
+/** Caches events, each for as long as a delivery of it is in memory, within a byte limit. */
 import { createCipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
@@ -34,11 +29,16 @@ const protectedHeader = (contentType: string, encryptionKey: string): string =>
     cty: contentType.replace('application/', ''),
   });
 
-/** Returns the encrypted body. The cipher's key is the SHA-256 of the whole `encryption_key` string in UTF-8. */
+/**
+ * Returns a body encrypted for plain http: JWE compact serialization (RFC 7516 §3.1, §7.1), `dir` and `A256GCM` (RFC 7518 §4.5, §5.3).
+ * The cipher's key is the SHA-256 of the whole `encryption_key` string in UTF-8.
+ */
 export function encryptBody(body: Uint8Array, contentType: string, encryptionKey: string): Uint8Array {
   const head = Buffer.from(protectedHeader(contentType, encryptionKey)).toString('base64url');
   const key = createHash('sha256').update(encryptionKey).digest();
   const nonce = randomBytes(NONCE_BYTES);
+  // `jose` is asynchronous, so that webhook, lease and current key would have to be checked again afterwards, and takes 71 µs of
+  // processor time per KB instead of 30. The tests decrypt with it.
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(head));
   const text = Buffer.concat([cipher.update(body), cipher.final()]);
   // The second part, the encrypted key, is empty with `dir`.

@@ -1,8 +1,6 @@
 /**
  * The delivery target of a webhook: its row in the form in which attempts use it, loaded once and discarded when the webhook changes, with
- * the mask of its secrets. Secrets are masked in responses before these are stored: an endpoint may repeat the request, and everybody with
- * access to the store reads and searches responses. Masked only for display, a search for `response_body` would still find parts of a
- * secret.
+ * the mask of its secrets.
  */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { storedShape, type Shape } from '#catalog/shape.ts';
@@ -221,7 +219,11 @@ function readingsOf(text: string): Reading[] {
   return [{ plain: spaced(text) }, ...ways.map((way) => unescaped(text, way))];
 }
 
-/** Returns undefined if the webhook has no secrets. */
+/**
+ * Returns the mask for responses, which is applied before they are stored: an endpoint may repeat the request, and everybody with access
+ * to the store reads and searches responses. Masked only for display, a search for `response_body` would still find parts of a secret.
+ * Undefined if the webhook has no secrets.
+ */
 export function maskOf(target: Sent): Mask | undefined {
   const secrets = secretsOf(target).filter((secret) => secret.length >= LENGTH_MIN);
   // A secret with an escape is repeated as it is, and escaped once more. The longest first: one may begin with another.

@@ -1,7 +1,4 @@
-/**
- * Validates a publish request; each fault names the invalid member, with its index in an array. The schema of an event is only for
- * documentation and forms.
- */
+/** Validates a publish request; each fault names the invalid member, with its index in an array. */
 import { isNumber } from '#core/exact-number.ts';
 import { isScalar, type Value } from '#hypermedia/document.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
@@ -260,6 +257,7 @@ const dateModified = clearableText({
     'Decides which version is the latest if several arrive out of order. A date such as 2026-11-20T16:05:03+0000; without an offset it is in the time zone of the store.',
 });
 
+/** Returns the schema of an event, for documentation and forms: `readPublish` validates events, and names the index of a fault. */
 export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): InputDescription {
   return {
     itemsMax: eventsPerRequest,

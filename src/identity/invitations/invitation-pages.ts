@@ -1,7 +1,4 @@
-/**
- * Renders the pages of an invitation. Only those for a valid link name the store. Also the invitations to a signed-in person:
- * {base_url}/users/<id>/invitations, where they accept and decline.
- */
+/** Renders the pages of an invitation. Only those for a valid link name the store. */
 import {
   accountNav,
   alertOf,
@@ -216,6 +213,7 @@ const createDecline = ({ sql, config: { baseUrl } }: Runtime, { changelog }: Mem
     },
   });
 
+/** Creates the operations of {base_url}/users/<id>/invitations, where a signed-in person accepts and declines invitations. */
 export function createReceivedInvitations(runtime: Runtime, effects: MemberEffects) {
   const { sql, config } = runtime;
   const { baseUrl } = config;

@@ -1,6 +1,6 @@
 /**
- * The secrets that are issued to clients, 32 random bytes after a prefix for the type, and the authentication by access token. A token is
- * looked up after its request arrived.
+ * The secrets that are issued to clients, 32 random bytes after a prefix for the type, and the authentication by access token (RFC 6750),
+ * which is not cached while the home database is available.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';

@@ -106,7 +106,7 @@ export function hashOfToken(token: string): Buffer | undefined {
   return isToken ? hash(token) : undefined;
 }
 
-/** An invitation as its person reads it. */
+/** The properties of an invitation as its person reads it. */
 export const receivedFields = {
   id: { kind: 'number' },
   store_id: { kind: 'number' },

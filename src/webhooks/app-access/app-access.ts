@@ -1,9 +1,6 @@
 /**
  * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store, and may
- * be enabled again under a new grant. The webhook that an app declares is sent each change of its access. Its events are `app/installed`,
- * `app/scopes_changed` and `app/uninstalled`, in the transaction that gives, changes or ends the access. The webhook of the app in the
- * store has the scope that was sent last, and its lock makes each change one event: grants of several users for the same store, or for the
- * account, count together.
+ * be enabled again under a new grant. The webhook that an app declares is sent each change of its access.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -238,7 +235,9 @@ async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): 
 }
 
 /**
- * Writes an event for each change of an app's scope in a store of the scope, and makes the webhooks that are missing. `isSilent`:
+ * Writes an event `app/installed`, `app/scopes_changed` or `app/uninstalled` for each change of an app's scope in a store of the scope, and
+ * makes the webhooks that are missing. The webhook of the app in the store has the scope that was sent last, and its lock makes each
+ * change one event: grants of several users for the same store, or for the account, count together. `isSilent`:
  * without events, for an app that declares its webhook after it was installed.
  */
 export async function announceAccess(

@@ -1,7 +1,4 @@
-/**
- * The health of a webhook and the overview of a store: the last 24 hours, or a longer period. Also the advice on the page of a failing or
- * disabled webhook: the cause, since when, and the next steps.
- */
+/** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
@@ -259,7 +256,10 @@ function paragraphsOf(
   }
 }
 
-/** Returns the advice for a webhook; undefined if none is needed. */
+/**
+ * Returns the advice on the page of a failing or disabled webhook: the cause, since when, and the next steps. Undefined if none is
+ * needed.
+ */
 export async function adviceOfWebhook(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   webhook: AdvisedWebhook,

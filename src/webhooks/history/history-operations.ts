@@ -1,7 +1,4 @@
-/**
- * The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. Also the deliveries of one event, and
- * those of a store, to all webhooks: "what happened to this order?" without knowing the webhook.
- */
+/** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
 import { allEvents, isTest } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
@@ -202,6 +199,7 @@ const eventLinks = (eventId: number, storeId: number, baseUrl: string): Link[] =
   },
 ];
 
+/** Creates the list of the deliveries of one event to all webhooks. */
 export function createEventStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
     summary: 'The deliveries of this event to all webhooks, newest first, paged',
@@ -227,6 +225,7 @@ export function createEventStatuses({ sql, search, config: { baseUrl } }: Deps):
   });
 }
 
+/** Creates the list of the deliveries of a store to all webhooks: "what happened to this order?" without knowing the webhook. */
 export function createStoreStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
     summary: 'The deliveries of this store to all its webhooks, newest first, paged',

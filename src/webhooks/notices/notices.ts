@@ -1,9 +1,6 @@
 /**
  * Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook; and the developer of a key that
- * the store has replaced. A rate limit is against a webhook that is enabled or created again and again for an endpoint that answers 410:
- * one mail per hour, webhook and kind, and 100 per hour and store; to the developer of an app, whose webhooks in all stores may fail at
- * once, one per hour, app and kind. Each new key of a webhook is mailed, at most 100 per hour and app. Suppressed notices are still visible
- * on the page of the webhook and in the changelog. Each process counts separately.
+ * the store has replaced.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
@@ -98,7 +95,9 @@ export function createNotices(
 }
 
 const HOUR_MS = 3_600_000;
+/** Against a webhook that is enabled or created again and again for an endpoint that answers 410. */
 const STORE_MAILS_PER_HOUR = 100;
+/** Each new key of a webhook is mailed. */
 const APP_KEY_MAILS_PER_HOUR = 100;
 const BUCKETS_MAX = 100_000;
 
@@ -117,6 +116,11 @@ function createBuckets(mailsAnHour: number) {
 type IsWithinLimit = (notice: Notice, webhook: NotifiedWebhook, nowMs: number) => boolean;
 export type NoticeLimits = { ofStore: IsWithinLimit; ofDeveloper: IsWithinLimit; ofKeys: IsWithinLimit };
 
+/**
+ * Creates the limits per hour: of a store one mail per webhook and kind, and `STORE_MAILS_PER_HOUR`; of the developer of an app, whose
+ * webhooks in all stores may fail at once, one per app and kind. Suppressed notices are still visible on the page of the webhook and in
+ * the changelog. Each process counts separately.
+ */
 export function createNoticeLimits(): NoticeLimits {
   const [webhooks, stores, apps] = [createBuckets(1), createBuckets(STORE_MAILS_PER_HOUR), createBuckets(1)];
   const keys = createBuckets(APP_KEY_MAILS_PER_HOUR);

@@ -35,6 +35,9 @@ _TEMPORARY = frozenset((408, 425, 429))
 # No response of Halcyon has more.
 _RESPONSE_BYTES_MAX = 8 * 1024 * 1024
 
+# The text instead of a longer response, whose beginning may be JSON.
+_LONG_RESPONSE = "(a response of more than 8 MiB)"
+
 # An older connection may be closed by the server at the moment at which a request is sent.
 _IDLE_SECONDS = 4.0
 
@@ -74,8 +77,12 @@ class Exchange:
             all_headers = {"Accept": "application/json", self._version_header: "1", **headers}
             connection.request("POST", self._path + path, body, all_headers)
             response = connection.getresponse()
-            # The beginning of a longer response is no JSON.
-            text = response.read(_RESPONSE_BYTES_MAX).decode(errors="replace")
+            data = response.read(_RESPONSE_BYTES_MAX + 1)
+            is_long = len(data) > _RESPONSE_BYTES_MAX
+            # `read` with a size does not raise it.
+            if response.length and not is_long:
+                raise http.client.IncompleteRead(data, response.length)
+            text = _LONG_RESPONSE if is_long else data.decode(errors="replace")
             if not response.isclosed():
                 connection.close()
         except (OSError, http.client.HTTPException) as error:

@@ -186,7 +186,7 @@ class Resolver {
       maxSize: settings.addressesKept,
       sizeCalculation: ({ addresses }) => Math.max(1, addresses.length),
       fetchMethod: (name) => this.#lookUp(name),
-      // A look-up whose place in the cache is taken still ends for its callers.
+      // Each pending look-up counts as one address. One that is evicted still ends for its callers, but is neither shared nor cached.
       ignoreFetchAbort: true,
     });
   }

@@ -1,8 +1,4 @@
-/**
- * Renders the consent page of /authorize: the app, the requested access and the choice of a store. Also the error page for a redirect
- * address that is not verified to be the client's: it shows the received values and how they differ from the registration; only the
- * client's owner sees the registered addresses.
- */
+/** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
 import { shortened } from '#core/text.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -284,6 +280,10 @@ const registeredList = ({ client }: Received): Markup =>
       ${client?.redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
     </ul>`;
 
+/**
+ * Renders the error page of /authorize for a redirect address that is not verified to be the client's. It shows the received values and
+ * how they differ from the registration; only the client's owner sees the registered addresses.
+ */
 export function refusalPage(view: { fault: Fault; received: Received; isOwner: boolean }): string {
   const { fault, received, isOwner } = view;
   const isMismatch = fault === refusals.redirectUriMismatch;

@@ -1,6 +1,5 @@
 /**
  * What the pages of a user's own apps share: the lookup of the app, the frame of the page, and the settings form with its input and faults.
- * The same input is that of the API, and of a request body that creates a client.
  */
 import { originOf } from '#identity/accounts/audit.ts';
 import { accountNav, choice } from '#identity/accounts/page-kit.ts';
@@ -281,6 +280,7 @@ const addresses = {
   ),
 };
 
+/** Returns the schema of a request body that creates a client. */
 export function describeClient() {
   return Type.Object(
     {
@@ -353,7 +353,7 @@ export function describeClient() {
 
 export type NewClientBody = Static<ReturnType<typeof describeClient>>;
 
-/** Returns the settings of an input; those that it omits are empty. */
+/** Returns the settings of an input of the API or of the form; those that it omits are empty. */
 export function settingsOf(input: Partial<NewClientBody>): ClientChange {
   return {
     // A name that the schema rejected is missing here; its fault is already reported.
