@@ -1,7 +1,4 @@
-/**
- * Applies the numbered migration files, each in its own transaction, one process at a time. Also describes the schema of a database as
- * text: for migrations/schema.sql, and to compare a database with that of a migration.
- */
+/** Applies the numbered migration files, each in its own transaction, one process at a time, and compares a schema with theirs. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

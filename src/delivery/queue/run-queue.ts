@@ -4,9 +4,7 @@
  * Lanes that have something to send wait in one of six FIFO partitions: endpoint speed (fast, new, slow) × first
  * attempt or retry. A partition whose share of the slots is used up is skipped, so slow endpoints delay only each
  * other. Among the others the lane that has waited longest is next. Each operation is O(1), whether 10 or 100,000 lanes
- * wait.
- *
- * The same file accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). It does no I/O.
+ * wait. The slots separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). Does no I/O.
  */
 import type { Lane } from './lane.ts';
 import type { Pending } from '../policy/entry.ts';

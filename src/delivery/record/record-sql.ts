@@ -1,7 +1,4 @@
-/**
- * The statement that records results of deliveries, with the columns that it takes. Also erases responses to erased events: a response may
- * repeat data of the request.
- */
+/** The statements that record results of deliveries, with the columns that they take. */
 import type { Attempt } from '../attempt/attempt.ts';
 import { isInternalError, labelOf } from '../attempt/http/attempt-outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
