@@ -35,7 +35,11 @@ const DAY_MS = 86_400_000;
  * What they measure, other files on the same cores and disk change: latencies, and the seconds that a receiver has for its response.
  * With `--isolated` each runs alone, after all others, and with `--minutes` not at all.
  */
-const MEASURES: ReadonlySet<string> = new Set(['test/faults/hostile-receivers.test.ts', 'test/faults/servers.test.ts']);
+const MEASURES: ReadonlySet<string> = new Set([
+  'test/faults/hostile-receivers.test.ts',
+  'test/faults/locked-row.test.ts',
+  'test/faults/servers.test.ts',
+]);
 /** With `--minutes`, this many files run before the time is compared: one for each process. */
 const FILES_PER_ROUND = PROCESSES;
 const WORKER_TIMEOUT_MS = 60 * 60_000;

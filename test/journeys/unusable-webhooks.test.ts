@@ -129,7 +129,7 @@ test('an hour that passes while the previous one is being counted is counted too
     );
     clock.advance(HOUR_MS);
   });
-  await until(faults, ([count]) => count === FAULTS_AN_HOUR);
+  await until(faults, ([count]) => Number(count) >= FAULTS_AN_HOUR);
   look();
   await until(faults, ([count]) => count === 2 * FAULTS_AN_HOUR);
 });
