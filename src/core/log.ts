@@ -3,8 +3,8 @@ import { pino, stdSerializers, type DestinationStream, type Logger, type LoggerO
 export type Log = Logger;
 
 /**
- * Fields of PostgreSQL errors, by their names in the log, that only name schema objects. DETAIL, HINT and CONTEXT are omitted because they quote rows and
- * parameters.
+ * Fields of PostgreSQL errors, by their names in the log, that only name schema objects. DETAIL, HINT and CONTEXT are omitted because
+ * they quote rows and parameters.
  */
 const NAMES = {
   code: 'code',

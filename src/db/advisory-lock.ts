@@ -27,7 +27,7 @@ export async function underLock<T>(sql: Sql, lock: number, work: (on: Queryable)
   }
 }
 
-/** The same, unless another process has the lock: then returns false without running the work. */
+/** Runs the work under the lock, or returns false without running it if another process has the lock. */
 export async function tryUnderLock(sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> {
   const connection = await sql.reserve();
   try {

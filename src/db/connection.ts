@@ -214,9 +214,10 @@ export class Connection {
   /** Returns an error that the callers know: those of the driver for a lost connection have no code. */
   #errorOf(error: Error, origin?: Command['origin']): Error {
     if (error instanceof PostgresError) {
-      if (FATAL.has(error.severity) || isStale(error)) this.destroy(error);
       // An error that ends the connection is that of all its statements, of which the first has caused it.
-      return (error.name as string) === NAME ? error : named(error, origin);
+      const known = (error.name as string) === NAME ? error : named(error, origin);
+      if (FATAL.has(error.severity) || isStale(error)) this.destroy(known);
+      return known;
     }
     if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
     // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.

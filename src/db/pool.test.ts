@@ -154,6 +154,10 @@ test('the stack of an error leads to its statement', async () => {
   const wrong = await sql`select 1 / ${0}::int`.catch((error: unknown) => error);
   assert.ok(wrong instanceof Error);
   assert.match(wrong.stack ?? '', /^PostgresError: division by zero\n\s+at .*pool\.test\.ts/);
+  const own = openPool(database.address, { connections: 1, applicationName: 'test' });
+  const ended = await own`select pg_terminate_backend(pg_backend_pid())`.catch((error: unknown) => error);
+  await own.end();
+  assert.match((ended as Error).stack ?? '', /^PostgresError: terminating .*\n\s+at .*pool\.test\.ts/);
 });
 
 test('a parameter that is undefined or no value is refused', async () => {

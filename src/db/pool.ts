@@ -161,11 +161,13 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
 
 /**
  * Returns a pool of one connection to the server of `sql`, for statements that must not wait for a pool: a worker whose heartbeat is late
- * loses its shards. `silenceMs`: as in `openPool`, and also the limit of connecting. `onClosed` is called when the connection was lost.
+ * loses its shards. `silenceMs`: as in `openPool`, and also the limit of connecting to all servers together. `onClosed` is called when the
+ * connection is lost or replaced.
  */
 export function openDedicated(sql: Sql, silenceMs: number, onClosed?: () => void): Sql {
   const { settings } = sql[POOL];
-  return createPool(1, { ...settings, silenceMs, connectMs: Math.min(CONNECT_MS, silenceMs) }, onClosed);
+  const connectMs = Math.min(CONNECT_MS, Math.floor(silenceMs / settings.servers.length));
+  return createPool(1, { ...settings, silenceMs, connectMs }, onClosed);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */

@@ -13,6 +13,7 @@ import type { Recorder } from './record/record.ts';
 /** `isWritten`: committed. Otherwise the shard was lost: the next owner repeats the attempt, and counts and reports it. */
 type RecordResult = { isWritten: boolean; durationMs: number };
 
+/** A consumer must not throw: the entry would not be recorded, or stay in its lane. */
 export type OutcomeConsumer = {
   /** Takes an entry before it is recorded. */
   completed?: (entry: Entry) => void;

@@ -212,8 +212,8 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (isHttps) reply.headers(STRICT_TRANSPORT);
     // Sets the header before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
-    if (request.is404) addresses.refuseUnserved(request, reply);
     refuseRepeated(request);
+    if (request.is404) addresses.refuseUnserved(request, reply);
   });
   app.addHook('onSend', async ({ method }, reply) => {
     if (services.isStopping()) reply.header('Connection', 'close');

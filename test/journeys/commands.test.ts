@@ -81,7 +81,7 @@ test('the help of every command has short lines', () => {
 });
 
 test('the handbook lists the same exit codes as the help', async () => {
-  const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
+  const handbook = await readFile(join(import.meta.dirname, '../../docs/command-line.md'), 'utf8');
   const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [
     Number(code),
     meaning,

@@ -230,7 +230,7 @@ export const SEVERAL_CHECKS: readonly Check<Several>[] = [
       const advice =
         'Processes apply them in order: check that the database is available, that a process runs, and its log';
       const found = waiting.map(({ database, changes, oldestSeconds: seconds }) => {
-        const message = `${countOf(changes, 'change')} for ${nameIn(map, database)}, the oldest for ${spanOf(seconds)}`;
+        const message = `${countOf(changes, 'change')} for ${nameIn(map, database)}, the oldest for ${spanOf(Math.max(0, seconds))}`;
         const is = { fail: seconds > OUTBOX_SECONDS.fail, warn: seconds > OUTBOX_SECONDS.warn };
         return graded(is, message, advice);
       });

@@ -1,5 +1,6 @@
 /** Decides how many shards a worker owns and which ones it takes or hands back, from the heartbeats of the other workers. */
 import { transaction, type Sql } from '#db/pool.ts';
+import { isLockTimeout } from '#db/unavailable.ts';
 import { type LeaseRow, takeShards, waitForLocks, type WorkerRow, type SeenWorker } from './leases-sql.ts';
 
 /**
@@ -92,7 +93,6 @@ export class OtherWorkers {
   }
 }
 
-const LOCK_NOT_AVAILABLE = '55P03';
 /** Per shard, after taking all together has failed. If all 256 are locked that is 5 s. */
 const ONE_LOCK_MS = 20;
 
@@ -114,7 +114,7 @@ export async function takeUnlocked(
   try {
     return await take();
   } catch (error) {
-    if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
+    if (!isLockTimeout(error)) throw error;
   }
   const taken = [];
   // Not `for update skip locked`, which distributed PostgreSQL rejects.

@@ -70,6 +70,25 @@ test('a lane waits for its endpoint because of a pause, probe, rate limit or run
   assert.deepEqual([blockerOf(paced, NOW + 200), blockerOf(paced, NOW + 201)], ['endpoint', 'us']);
 });
 
+test('a lane whose settings are read again, or that is being disabled, still shows what its endpoint delays', () => {
+  for (const cause of ['is paused', 'is probed'] as const) {
+    const lanes = [laneThat('waits', cause), laneThat('waits', cause)] as const;
+    lanes[0].discardSettings();
+    lanes[1].applyOutcome(0, { health: HEALTHY, backoff: lanes[1].startConditions.backoff, isPendingDisable: true });
+    for (const lane of lanes) {
+      assert.equal(shownStateOf(lane, NOW), cause === 'is paused' ? 'paused' : 'probing');
+      assert.equal(blockerOf(lane, NOW), 'endpoint');
+    }
+  }
+  const unread = laneThat('waits');
+  unread.discardSettings();
+  assert.deepEqual([shownStateOf(unread, NOW), blockerOf(unread, NOW)], ['ready', 'us']);
+});
+
+test('the lane of an unusable webhook stays, so that it is logged once', () => {
+  assert.deepEqual([laneThat('is broken').isEmpty, laneThat().isEmpty], [false, true]);
+});
+
 test('an expired pause is no state', () => {
   assert.equal(shownStateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
 });

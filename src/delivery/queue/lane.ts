@@ -5,7 +5,7 @@
  *
  * ```
  *   settings   unread ──applySettings──► a target (active · inactive · UNUSABLE) ──discardSettings──► discarded
- *              discarded ──applySettings──► a target
+ *              unread ──discardSettings──► discarded ──applySettings──► a target
  *   health     null ──applySettings──► of the target's epoch ──applyOutcome──► of the same epoch
  *              of an older epoch ──applySettings──► of the target's epoch
  *   attempts   ──take──► in flight ──attemptEnded──► the delivery is recorded, put back in front, or waits in the quarantine
@@ -60,7 +60,8 @@ export type LaneState = keyof typeof STATES;
  * pending disable) or this process (a slot, its settings, the lease).
  */
 export function blockerOf(lane: Lane, monotonicMs: number): Blocker {
-  const { blocker } = STATES[lane.stateAt(monotonicMs)];
+  const state = lane.stateAt(monotonicMs);
+  const { blocker } = STATES[state === 'unread' ? lane.paceAt(monotonicMs) : state];
   if (blocker !== null) return blocker;
   const isFull = lane.inFlight >= lane.latency.maxInFlight;
   return isFull || lane.startConditions.isRateLimited(monotonicMs) ? 'endpoint' : 'us';
@@ -69,7 +70,7 @@ export function blockerOf(lane: Lane, monotonicMs: number): Blocker {
 /** Returns the state that operators see. What blocks a lane takes precedence over its attempts in flight: a paused lane finishes them. */
 export function shownStateOf(lane: Lane, monotonicMs: number): ShownState {
   const state = lane.stateAt(monotonicMs);
-  return state === 'closed' || state === 'unread' || state === 'disabling' ? lane.activity : state;
+  return state === 'closed' || state === 'unread' || state === 'disabling' ? lane.paceAt(monotonicMs) : state;
 }
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
@@ -166,12 +167,13 @@ export class Lane {
     if (target === null) return 'unread';
     if (target === UNUSABLE) return 'unusable';
     if (!target.isActive) return 'inactive';
-    if (this.isPendingDisable) return 'disabling';
-    if (this.startConditions.isPaused(monotonicMs)) return 'paused';
-    return this.startConditions.isBreakerOpen ? 'probing' : this.activity;
+    return this.isPendingDisable ? 'disabling' : this.paceAt(monotonicMs);
   }
 
-  get activity(): 'idle' | 'ready' | 'sending' {
+  /** Returns what delays the attempts of an active webhook; without that, what the lane does. */
+  paceAt(monotonicMs: number): 'paused' | 'probing' | 'sending' | 'ready' | 'idle' {
+    if (this.startConditions.isPaused(monotonicMs)) return 'paused';
+    if (this.startConditions.isBreakerOpen) return 'probing';
     if (this.#inFlight > 0) return 'sending';
     return this.deliveries.queued > 0 ? 'ready' : 'idle';
   }
@@ -224,9 +226,13 @@ export class Lane {
     return this.deliveries.first;
   }
 
-  /** Returns whether there is nothing to do for the webhook: no delivery, no settings to read, and no pending disable. */
+  /**
+   * Returns whether there is nothing to do for the webhook: no delivery, no settings to read, and no pending disable. An unusable row is
+   * read again every 30 s, and logged once for as long as its lane stays.
+   */
   get isEmpty(): boolean {
-    return this.deliveries.isEmpty && this.#settings !== 'discarded' && !this.isPendingDisable;
+    const isRead = this.#settings !== 'discarded' && this.#settings !== UNUSABLE;
+    return this.deliveries.isEmpty && isRead && !this.isPendingDisable;
   }
 
   /** Returns whether settings must be loaded. */

@@ -191,8 +191,8 @@ export type SenderParts = {
 };
 
 /**
- * How an attempt ends: with an entry to record, `returned` to the front of its lane because it was not sent, or `kept` in memory by the
- * quarantine.
+ * How an attempt ends: with an entry to record, `returned` to the front of its lane because it was not sent, or `kept` in memory, by the
+ * quarantine or because its entry cannot be made.
  */
 export type AttemptResult = Entry | 'returned' | 'kept';
 

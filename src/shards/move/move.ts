@@ -10,7 +10,7 @@
  *     block      source: leases deleted, changes refused ─┐                    allows changes         (undone first)
  *     catch up   the target has everything before that    │ publishing to
  *     hand over  nothing more is replicated               │ these shards
- *     switch     home: the target is the owner            ┘ is refused         moves them back        `date_switched`
+ *     switch     home: the target is the owner            ┘ is refused         (another move)         `date_switched`
  *     deliver    target: leases                                                                       a lease
  *     finish     drops the replication; `dropMoved` deletes the rows of large
  *                tables in the source later                                                           `date_ended`
@@ -86,6 +86,8 @@ type Run = Between & {
   raised: ReadonlyMap<string, number>;
   /** Since when changes are refused, on the monotonic clock. */
   refusedSince: number;
+  /** How long the switch waits for a lock of the map. */
+  patienceMs: number;
   /** The changes of the home database that the source has applied. */
   applied: readonly number[];
 };
@@ -197,13 +199,13 @@ async function catchUp(run: Run): Promise<Late | undefined> {
 }
 
 async function handOver(run: Run): Promise<void> {
+  run.patienceMs = REFUSED_MAX_MS - (performance.now() - run.refusedSince);
   await stopReplication(run.replication);
   run.applied = await listApplied(run.source.sql);
   await insertApplied(run.target.sql, run.applied);
 }
 
-async function switchMap({ home, move, applied, refusedSince }: Run): Promise<Late | undefined> {
-  const patienceMs = REFUSED_MAX_MS - (performance.now() - refusedSince);
+async function switchMap({ home, move, applied, patienceMs }: Run): Promise<Late | undefined> {
   try {
     const isSwitched = await withShortLocks(
       home,
@@ -234,8 +236,8 @@ async function finish({ home, source, replication, move }: Run): Promise<void> {
 
 type Undone = Pick<Run, 'move' | 'source' | 'target' | 'replication'>;
 /**
- * `copying` steps run once. `switching` steps run until none of them is late, and are undone if one is late or fails: the source is the
- * owner then. `ending` steps run also if an earlier run has switched.
+ * `copying` steps run once. `switching` steps run until none of them is late; from `block` on they are undone if one is late or fails, and
+ * the source is the owner then. `ending` steps run also if an earlier run has switched.
  */
 type Row = {
   phase: 'copying' | 'switching' | 'ending';
@@ -282,7 +284,7 @@ export type Moved = { steps: { step: Step; ms: number }[]; refusedMs: number | u
 export async function runMove(between: Between): Promise<Moved> {
   const { move, source, target, progress } = between;
   const replication = replicationOf(move, source, target);
-  const run: Run = { ...between, replication, raised: new Map(), refusedSince: Number.NaN, applied: [] };
+  const run: Run = { ...between, replication, raised: new Map(), refusedSince: Number.NaN, patienceMs: 0, applied: [] };
   const steps: Moved['steps'] = [];
   const execute = async (step: Step): Promise<Late | undefined> => {
     progress.onStep(step);
@@ -297,7 +299,8 @@ export async function runMove(between: Between): Promise<Moved> {
   const trySwitch = async (): Promise<number | undefined> => {
     for (const step of switching) {
       const late = await execute(step).catch(async (error: unknown) => {
-        if (step !== switching[0] && (await isUndecided(run))) await undo(switching, run);
+        const mayRefuse = switching.indexOf(step) >= switching.indexOf('block');
+        if (mayRefuse && (await isUndecided(run))) await undo(switching, run);
         throw error;
       });
       if (late === undefined) continue;
@@ -325,7 +328,10 @@ export async function undoMove(
   { source, target }: { source: Place; target: Place },
   onDeleted: OnDeleted,
 ): Promise<void> {
-  await undo(STEPS, { move, source, target, replication: replicationOf(move, source, target) }, onDeleted);
+  const replication = replicationOf(move, source, target);
+  // First what keeps WAL in the source: the locks that the guards need may be refused for minutes.
+  await dropReplication(replication);
+  await undo(STEPS, { move, source, target, replication }, onDeleted);
 }
 
 /** Describes how far a move is that has not ended. */
