@@ -7,9 +7,10 @@ import { transaction, type Sql } from '#db/pool.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { singleDatabase } from '../../test/setup/database.ts';
 import { divide } from '../../test/setup/divided.ts';
+import { waitingForLocks } from '../../test/setup/locks.ts';
 import { until } from '../../test/setup/until.ts';
 import { Outbox, type Target } from './outbox.ts';
-import { enqueueForShard } from './outbox-sql.ts';
+import { enqueueForShard, lockForApplying } from './outbox-sql.ts';
 
 const ends = cleanups();
 const { sql: home } = await singleDatabase(ends);
@@ -94,6 +95,24 @@ test('several processes apply each change once, in order', async () => {
     (count) => count === 0,
   );
   assert.deepEqual(await taken(), many);
+});
+
+test('changes are listed under the lock: those that another process applies meanwhile are not applied again', async () => {
+  const outbox = openOutbox();
+  await enqueue(outbox, [1, 2]);
+  const { flushed } = await transaction(other, async (tx) => {
+    await lockForApplying(tx);
+    const flushing = outbox.flush();
+    const isWaiting = until(
+      () => waitingForLocks(other),
+      (count) => count > 0,
+    );
+    assert.equal(await Promise.race([flushing.then(() => 'applied'), isWaiting.then(() => 'waits')]), 'waits');
+    await home`delete from outbox where body ->> 'n' = '1'`;
+    return { flushed: flushing };
+  });
+  await flushed;
+  assert.deepEqual(await taken(), [2]);
 });
 
 test('a change that was applied before a crash is not applied again', async () => {
