@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import { listLeasedShards, readMap } from '#shards/map-sql.ts';
 import { shardsIn } from '#shards/map.ts';
+import { listMoves } from '#shards/move/move-sql.ts';
 import { STEPS, type Step } from '#shards/move/move.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { addStore, countRows, createDatabase, Mover, publisherOn, startLogicalServer } from '../setup/shard-move.ts';
@@ -193,6 +194,21 @@ test('a move that is undone after any step before the switch leaves nothing', as
     const after = await stateOf(mover, 'b');
     assert.deepEqual(after, before, step);
   }
+});
+
+test('a move that is undone ends the replication at once, also if a table of the source is locked for long', async () => {
+  const { mover } = await open(18, 'undone_wal');
+  await mover.killAfter('guard', SHARDS, 'b');
+  const slots = () => mover.home`select from pg_replication_slots where database = current_database()`;
+  assert.equal((await slots()).length, 1);
+  const { aborted } = await mover.home.begin(async (tx) => {
+    await tx`lock table webhook in access share mode`;
+    const aborting = mover.abort(SHARDS, 'b');
+    await until(slots, ({ length }) => length === 0);
+    return { aborted: aborting };
+  });
+  await aborted;
+  assert.deepEqual([...(await listMoves(mover.home))], []);
 });
 
 test('a move that fails or is stopped while changes are refused allows them again', async () => {
