@@ -1,6 +1,7 @@
 /** HTTP at every resource of the table: methods, the version header, where a token belongs, other origins. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createAddresses } from '#http/requests.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
 import { listOf, startWalk, type Answer } from './every-resource.ts';
 
@@ -115,3 +116,10 @@ for (const { path, at, methods, route, bearer } of places) {
     }
   });
 }
+
+test('of two paths that can match one address, one must be more general', () => {
+  const addresses = createAddresses();
+  const add = (path: string) => addresses.add({ path, allow: 'GET', cors: false });
+  for (const path of ['/a/:x/:y', '/a/:x/c', '/a/b/c', '/a/b']) add(path);
+  assert.throws(() => add('/a/b/:y'), /\/a\/b\/:y and \/a\/:x\/c can match one address/);
+});

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
-import { testDatabase } from '../../../test/setup/database.ts';
-import { until } from '../../../test/setup/until.ts';
-import type { Entry } from '../policy/entry.ts';
-import { createWarnings, withConsumers, type Notice } from '../outcomes.ts';
-import { createRecorder } from './record.ts';
+import { testDatabase } from '../../test/setup/database.ts';
+import { until } from '../../test/setup/until.ts';
+import type { Entry } from './policy/entry.ts';
+import { createWarnings, withConsumers, type Notice } from './outcomes.ts';
+import { createRecorder } from './record/record.ts';
 
 const WORKER = 77;
 const SHARD = 5;
