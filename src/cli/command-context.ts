@@ -22,7 +22,7 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   declareFile(config.events.file);
   const [{ openInternalEvents }, { withOutbox }] = await Promise.all([
     import('#server/publishing.ts'),
-    import('#server/home-changes.ts'),
+    import('#server/publishing.ts'),
   ]);
   const installation = await openInstallation(config, createCommandLog(terminal, config.logLevel), {
     usesRunningServer: true,

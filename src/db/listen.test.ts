@@ -5,8 +5,7 @@ import { emptyDatabase, testDatabase } from '../../test/setup/database.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
-import { listen } from './listen.ts';
-import { openPool, type Sql } from './pool.ts';
+import { listen, openPool, type Sql } from './pool.ts';
 
 async function startListening(sql: Sql, silenceMs: number) {
   const events = new EventEmitter();

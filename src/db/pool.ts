@@ -1,9 +1,11 @@
-/** Connection pools and transactions. */
-import { Connection, ConnectionError, isStale, PostgresError, type ConnectionSettings } from './connection.ts';
+/** Connection pools and transactions, and LISTEN on a connection of its own. */
+import { Connection, ConnectionError, PostgresError, isStale, type ConnectionSettings } from './connection.ts';
 import { createReads } from './batch.ts';
 import { Connections, type PoolUse } from './connections.ts';
 import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Running } from '#core/lifecycle.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
 export { oneOf, type Fragment, type Queryable } from './statement.ts';
@@ -171,7 +173,7 @@ export function openDedicated(sql: Sql, silenceMs: number, onClosed?: () => void
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */
-export function connectSeparately(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
+function connectSeparately(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
   return Connection.open({ ...sql[POOL].settings, silenceMs }, signal);
 }
 
@@ -214,4 +216,62 @@ export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> 
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
+}
+
+/** Statements per `silenceMs` on an idle connection; one that does not respond to them is lost. */
+const CHECKS = 4;
+const RETRY_MIN_MS = 50;
+const RETRY_MAX_MS = 2_000;
+
+/**
+ * LISTEN on a connection of its own: calls the handler of a channel with each payload. Notifications during an interruption are lost, so `onMissed` is called after
+ * each reconnect. Rejects if the first connection cannot be opened.
+ *
+ * A connection that does not respond for `silenceMs` is replaced: the kernel takes a quarter of an hour to give up a peer that
+ * vanished.
+ */
+export async function listen(
+  sql: Sql,
+  channels: Readonly<Record<string, (payload: string) => void>>,
+  { onMissed, silenceMs }: { onMissed: () => void; silenceMs: number },
+): Promise<Running> {
+  const stopped = new AbortController();
+  const open = async (): Promise<Connection> => {
+    const opened = await connectSeparately(sql, silenceMs, stopped.signal);
+    opened.client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
+    try {
+      for (const name of Object.keys(channels)) await opened.query({ text: `listen ${sql(name).text}` });
+      stopped.signal.throwIfAborted();
+    } catch (error) {
+      opened.destroy(error as Error);
+      throw error;
+    }
+    opened.onLost = () => void reopen();
+    return opened;
+  };
+
+  let connection = await open();
+  const reopen = async (): Promise<void> => {
+    for (let retryMs = RETRY_MIN_MS; !stopped.signal.aborted; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
+      try {
+        connection = await open();
+        onMissed();
+        return;
+      } catch {
+        await delay(retryMs, undefined, { signal: stopped.signal }).catch(() => {});
+      }
+    }
+  };
+  const check = (): void => {
+    // A statement that is sent while another waits would count as activity.
+    if (connection.isIdle) connection.query({ text: 'select 1' }).catch(() => {});
+  };
+  const timer = setInterval(check, silenceMs / CHECKS);
+  return {
+    stop: async () => {
+      clearInterval(timer);
+      stopped.abort();
+      connection.destroy(new ConnectionError('CONNECTION_ENDED', 'listening has ended'));
+    },
+  };
 }

@@ -2,8 +2,7 @@
  * Notifications between processes (NOTIFY): new work for a shard's owner, changed webhooks, erased events, requested retries. Polling
  * finds whatever a notification misses.
  */
-import { listen } from '#db/listen.ts';
-import type { Queryable, Sql } from '#db/pool.ts';
+import { listen, type Queryable, type Sql } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { notify, endBackoff, makeDue, type Retried } from './delivery-sql.ts';

@@ -7,7 +7,6 @@ import { actionRoutesOf, createActions, targetOf, type Target, withActionsOf } f
 import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
-import { isDecodable } from './bodies/utf8.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCaller, type Caller } from './caller.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
@@ -30,6 +29,16 @@ import {
 } from './requests.ts';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { SEARCH, withWildcards } from '#hypermedia/html/search-form.ts';
+
+/** Returns whether all percent sequences of a query or form are valid UTF-8. */
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,

@@ -25,7 +25,7 @@ import { readMap } from '#shards/map-sql.ts';
 import { Outbox, observeOutbox } from '#shards/outbox.ts';
 import { openGuard } from './delivery-parts.ts';
 import { Databases } from './databases.ts';
-import { withOutbox } from './home-changes.ts';
+import { withOutbox } from './publishing.ts';
 import { openStoreDatabase } from './store-database.ts';
 import { openObserving, type Observing } from './telemetry.ts';
 import { compose } from './compose.ts';

@@ -24,9 +24,9 @@ import { ping } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
 import { createOnDemandDelivery, createWorker, openNotices } from './delivery-parts.ts';
-import { applyChange } from './home-changes.ts';
 import {
   announceChanges,
+  applyChange,
   eventCachesOf,
   openInternalEvents,
   openPublishing,

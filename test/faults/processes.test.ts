@@ -9,7 +9,7 @@ import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { listen } from '#db/listen.ts';
+import { listen } from '#db/pool.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
 import { createUser } from '#identity/accounts/users.ts';

@@ -4,8 +4,7 @@ import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/oauth-tokens
 import { readMap } from '#shards/map-sql.ts';
 import { enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
-import { withOutbox } from '../../src/server/home-changes.ts';
-import { openInternalEvents, type InternalEvents } from '../../src/server/publishing.ts';
+import { openInternalEvents, type InternalEvents, withOutbox } from '../../src/server/publishing.ts';
 import { changeHome } from './suite-map.ts';
 
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, refreshTokenMaxDays: 730 };

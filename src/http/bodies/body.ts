@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
-import { decode, malformed } from './utf8.ts';
+import { decode, malformed } from './json-body.ts';
 import { parseXml } from './xml-body.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;

@@ -3,7 +3,7 @@
  * 28 of 63 texts that libxml rejects), so unsafe input is rejected here: a DOCTYPE, entities, characters that XML forbids, text
  * beside elements, a second root.
  */
-import { malformed, decode } from './utf8.ts';
+import { malformed, decode } from './json-body.ts';
 import { isUtf8 } from 'node:buffer';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { Problem } from '#core/problem.ts';
