@@ -224,8 +224,8 @@ const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 2_000;
 
 /**
- * LISTEN on a connection of its own: calls the handler of a channel with each payload. Notifications during an interruption are lost, so `onMissed` is called after
- * each reconnect. Rejects if the first connection cannot be opened.
+ * LISTEN on a connection of its own: calls the handler of a channel with each payload. Notifications during an interruption are lost, so
+ * `onMissed` is called after each reconnect. Rejects if the first connection cannot be opened.
  *
  * A connection that does not respond for `silenceMs` is replaced: the kernel takes a quarter of an hour to give up a peer that
  * vanished.
