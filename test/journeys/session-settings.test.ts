@@ -173,8 +173,9 @@ test('a webhook is created, delivered and listed with every hostile setting', as
   );
   const [first] = (done['_embedded'] as Record<string, { date_created: string }[]>)['svc:statuses'] ?? [];
   // In the time zone of the store, with its offset.
-  const createdMs = Date.parse(first?.date_created ?? '');
-  assert.ok(createdMs >= begunMs && createdMs <= Date.now(), first?.date_created);
+  const { date_created: created } = first ?? assert.fail();
+  const createdMs = Date.parse(created);
+  assert.ok(createdMs >= begunMs && createdMs <= Date.now(), created);
   assert.equal((await read(`/stores/${storeId}/events?event=transaction/created`))['total_items'], '1');
   assert.equal((await read('/stores', platformToken))['total_items'], '1');
 });
