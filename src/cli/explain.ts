@@ -14,7 +14,10 @@ export const EXIT = Object.freeze({ failed: 1, usage: 2, incomplete: 2, unreacha
 export const EXIT_CODES: readonly (readonly [code: number, meaning: string])[] = [
   [0, 'done'],
   [EXIT.failed, 'failed; the message says what to change'],
-  [EXIT.usage, 'no such command, option or argument; or done in part, and the message says what is left'],
+  [
+    EXIT.usage,
+    'unknown command, option or argument; or the work is incomplete, and the message says what remains to be done',
+  ],
   [EXIT.unreachable, 'the database or the server does not answer'],
   [EXIT.interrupted, 'interrupted (ctrl-C)'],
 ];

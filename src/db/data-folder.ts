@@ -200,7 +200,7 @@ async function existing(folder: string): Promise<string> {
   }
 }
 
-export type Space = { folder: string; freeBytes: number };
+type Space = { folder: string; freeBytes: number };
 
 /** Returns the file system with the least free space among those that the cluster in `dataDir` writes to, or would at a first start. */
 export async function readFreeSpace(dataDir: string): Promise<Space> {

@@ -85,7 +85,7 @@ declare module 'fastify' {
   }
 }
 
-export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 /** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
 export function methodNotAllowed({ method }: FastifyRequest, allow: string): Problem {

@@ -216,7 +216,7 @@ export function withOutbox(
   };
 }
 
-export type ApplyDeps = InternalEvents & Pick<WebhookChanges, 'announce'> & { copying: CopyDeps; now: () => Date };
+type ApplyDeps = InternalEvents & Pick<WebhookChanges, 'announce'> & { copying: CopyDeps; now: () => Date };
 
 /** Applies a change of the outbox in a transaction of another database. May return a function to call after the commit. */
 export async function applyChange(

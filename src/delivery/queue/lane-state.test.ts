@@ -85,10 +85,6 @@ test('a lane whose settings are read again, or that is being disabled, still sho
   assert.deepEqual([shownStateOf(unread, NOW), blockerOf(unread, NOW)], ['ready', 'us']);
 });
 
-test('the lane of an unusable webhook stays, so that it is logged once', () => {
-  assert.deepEqual([laneThat('is broken').isEmpty, laneThat().isEmpty], [false, true]);
-});
-
 test('an expired pause is no state', () => {
   assert.equal(shownStateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
 });

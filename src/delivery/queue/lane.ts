@@ -53,7 +53,7 @@ const STATES = {
   idle: { starts: true, blocker: null },
 } as const satisfies Record<string, { starts: boolean; blocker: Blocker | null }>;
 
-export type LaneState = keyof typeof STATES;
+type LaneState = keyof typeof STATES;
 
 /**
  * Returns what a lane with queued deliveries waits for: its endpoint (pause, breaker, rate limit, concurrency limit,

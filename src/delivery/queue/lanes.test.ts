@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/attempt-outcome.ts';
 import { ACTIVE } from '../../../test/setup/lane-target.ts';
+import { UNUSABLE } from '../attempt/delivery-target.ts';
 import { HEALTHY, NO_BACKOFF, type Health } from '../policy/policy.ts';
 import { Lanes } from './lanes.ts';
 
@@ -34,6 +35,24 @@ test('a lane without work stays until the changed settings of its webhook have b
   lane.applySettings(ACTIVE);
   lanes.sweep();
   assert.equal(lanes.find(0, 512), undefined);
+});
+
+test('the lane of an unusable webhook stays without deliveries, so that it is logged once, until its place is needed', () => {
+  const lanes = new Lanes(limits);
+  const unusable = (webhookId: number) => {
+    const lane = lanes.get(0, webhookId);
+    lane.applySettings(UNUSABLE);
+    lane.deliveries.endFetch([], lane.deliveries.beginFetch(0), 0);
+    lanes.sweep();
+    return lane;
+  };
+  const [repaired, evicted] = [unusable(512), unusable(768)];
+  assert.deepEqual([...lanes.all()], [repaired, evicted]);
+  repaired.applySettings(ACTIVE);
+  lanes.sweep();
+  assert.deepEqual([...lanes.all()], [evicted]);
+  for (let round = 0; round < 2; round += 1) lanes.evictIdle(0, true);
+  assert.equal(lanes.count, 0);
 });
 
 test('the speed of a limited number of idle endpoints is remembered, most recently used first', () => {

@@ -21,7 +21,7 @@ export type LanesLimits = LaneLimits & {
  * The placement of a webhook found in the table: a lane; none because all places are taken; none because its lane was
  * evicted.
  */
-export type Placement = 'lane' | 'full' | 'deferred';
+type Placement = 'lane' | 'full' | 'deferred';
 
 /** Share of the lanes in memory that previously evicted webhooks may use. */
 const READMITTED_SHARE = 0.1;

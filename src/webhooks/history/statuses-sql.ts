@@ -8,7 +8,7 @@ import { withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts'
 import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
 
 /** `app`: the app that calls, or null. */
-export type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
+type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
 
 type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
 
