@@ -171,7 +171,7 @@ test('an app that was disconnected and is connected again is new', async () => {
   const [revoke = ''] = /\/account\/connected\/\d+\/revoke/.exec(page.text) ?? [];
   await browser.post(revoke, hiddenIn(page, revoke));
   await browser.consent(server.asking());
-  assert.equal((await subjectsUntilNow()).length, 2);
+  assert.equal((await subjectsUntilNow(2)).length, 2);
 });
 
 test('a denied app sends no mail', async () => {
