@@ -24,8 +24,6 @@ import { globalSetup, globalTeardown } from './setup/global.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const WORKER = join(import.meta.dirname, 'runner/worker.ts');
-/** Tests wait for other processes: on two cores `npm test` takes 225 s with one process more than cores, 209 s with two more. */
-const PROCESSES = availableParallelism() + 2;
 /** Modules stay in memory, and with them the servers that a file started: 45 files leave 400 MB, 120 leave 1.1 GB. */
 const FILES_PER_PROCESS = 45;
 /** Kept-alive connections and timers end by themselves in this time. */
@@ -40,8 +38,6 @@ const MEASURES: ReadonlySet<string> = new Set([
   'test/faults/locked-row.test.ts',
   'test/faults/servers.test.ts',
 ]);
-/** With `--minutes`, this many files run before the time is compared: one for each process. */
-const FILES_PER_ROUND = PROCESSES;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 
 const { values: options, positionals: globs } = parseArgs({
@@ -53,6 +49,11 @@ const { values: options, positionals: globs } = parseArgs({
   },
   allowPositionals: true,
 });
+/**
+ * Tests wait for other processes: on two cores `npm test` takes 225 s with one process more than cores, 209 s with two more. Files with
+ * a process of their own start further ones.
+ */
+const processes = availableParallelism() + (options.isolated ? 1 : 2);
 process.chdir(ROOT);
 if (options.part && process.env['HALCYON_TEST_WHOLE'] === undefined) process.env['HALCYON_TEST_PART'] = '1';
 const parts = Number(options['one-of']);
@@ -67,12 +68,12 @@ const files = [...new Set(globs.flatMap((glob) => globSync(glob).toSorted()))].f
 );
 if (files.length === 0) throw new Error('No test file matches: name globs such as "src/**/*.test.ts"');
 
-/** Changed test files first, then the others in rotation. */
+/** Changed test files first, then the others in rotation; the time is compared after each round of one file for each process. */
 function inRounds(all: readonly string[]): string[][] {
   const changes = changesSinceComplete()?.files ?? new Set<string>();
   const order = rotated(all, today).toSorted((a, b) => Number(changes.has(b)) - Number(changes.has(a)));
-  return Array.from({ length: Math.ceil(order.length / FILES_PER_ROUND) }, (_, round) =>
-    order.slice(round * FILES_PER_ROUND, (round + 1) * FILES_PER_ROUND),
+  return Array.from({ length: Math.ceil(order.length / processes) }, (_, round) =>
+    order.slice(round * processes, (round + 1) * processes),
   );
 }
 
@@ -107,7 +108,7 @@ try {
   for (const one of how) {
     if (performance.now() - startedMs > minutes * 60_000) break;
     for (const file of one.files ?? []) excluded.delete(file);
-    const events = run({ ...one, isolation: 'process', concurrency: PROCESSES, signal: interrupted.signal });
+    const events = run({ ...one, isolation: 'process', concurrency: processes, signal: interrupted.signal });
     events.on('test:fail', () => (process.exitCode = 1));
     const save = recordPassed(events, { isGrouped: !options.isolated });
     await pipeline(events.compose(withoutPassed).compose(spec), process.stdout, { end: false });

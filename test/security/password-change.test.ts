@@ -123,7 +123,7 @@ test('of two concurrent changes one succeeds', async () => {
   );
   // The other one is refused, or is signed out already by the change.
   const hasChanged = pages.map(({ headers }) => headers.get('location')?.endsWith('/account?done=password') === true);
-  assert.deepEqual(hasChanged.toSorted(), [false, true]);
+  assert.equal(hasChanged.filter(Boolean).length, 1);
   for (const [at, isCurrent] of hasChanged.entries())
     assert.equal((await newBrowser().signIn(email, `${NEW} ${at}`)).status, isCurrent ? 303 : 422);
 });
