@@ -10,7 +10,7 @@ import { createLoginCommands } from './login.ts';
 import { migrateOnly } from './migrate-command.ts';
 import { createBackupCommand } from './backup/backup-command.ts';
 import { createDoctorCommand } from './doctor/doctor-command.ts';
-import { createPublishCommand } from './publish/publish-command.ts';
+import { createLoadCommand, createPublishCommand } from './publish/publish-command.ts';
 import { createRekeyCommand } from './rekey.ts';
 import { createShardsCommand } from './shards/shards-command.ts';
 import { createStoreCommand } from './store-command.ts';
@@ -64,6 +64,7 @@ export function createProgram(terminal: Terminal): Command {
   program.addCommand(createShardsCommand(terminal));
   program.commandsGroup('For the publishing platform:');
   program.addCommand(createPublishCommand(terminal));
+  program.addCommand(createLoadCommand(terminal));
   program.commandsGroup('For app developers:');
   for (const command of createLoginCommands(terminal)) program.addCommand(command);
   program.addCommand(createListenCommand(terminal));

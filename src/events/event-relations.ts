@@ -4,6 +4,8 @@ import { asPublished } from '#catalog/resource-relations.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { eventDocument, publishedDocument } from './event-document.ts';
+import type { LoadResult } from './load/load.ts';
+import { loadDocument } from './load/load-operation.ts';
 import type { PublishedEvent } from './publish/publish.ts';
 
 const event: PublishedEvent = {
@@ -22,6 +24,25 @@ const eventResults: Example = (naming) => publishedDocument([eventExample(naming
 
 const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
 
+const loaded: readonly LoadResult[] = [
+  {
+    line: 1,
+    result: 'loaded',
+    resource: { type: 'transaction', id: '70012' },
+    version: 1,
+    errors: [],
+    warnings: [],
+  },
+  {
+    line: 2,
+    result: 'refused',
+    resource: null,
+    version: null,
+    errors: [{ code: 'required', message: 'resource must be an object: the complete resource', field: 'resource' }],
+    warnings: [],
+  },
+];
+
 const resource = { id: 70012, status: 'captured', total_order: 58.9, currency_code: 'EUR' };
 
 const resourceExample: Example = ({ baseUrl }) =>
@@ -31,6 +52,8 @@ const resourceExample: Example = ({ baseUrl }) =>
       { zoom: {}, fields: null },
     ),
   );
+
+const loadResults: Example = ({ baseUrl }) => loadDocument(loaded, 1001, baseUrl);
 
 export const eventChapter: Chapter = {
   title: 'Events',
@@ -54,6 +77,20 @@ export const eventChapter: Chapter = {
         'A change of one resource, and the version that resulted from it. Events are kept for 30 days unless the operator configures another period.',
       paths: ['/stores/:store_id/events/:event_id'],
       example: eventExample,
+    },
+    {
+      rel: 'load',
+      title: 'Load history',
+      about:
+        'A POST stores versions of resources that the platform had before it used Halcyon: one item, an array or lines of JSON (application/x-ndjson), at most 16 MiB. It makes no event, no delivery and no lifecycle step, and the recurring revenue of a subscription is in the opening balance of the next day. A version replaces the stored one only if both have a date_modified and its own is later, so a request can be repeated. Each item is loaded by itself. With dry_run=1 the results are the same, and nothing is written.',
+      paths: ['/stores/:store_id/load'],
+      results: loadResults,
+    },
+    {
+      rel: 'load_results',
+      title: 'Results of a load',
+      about:
+        'One result for each item, in their order: loaded, kept (the stored version is not older, or the resource was erased later) or refused, with the errors of the item. Warnings name what is loaded and may not be what the platform means. line counts from 1, and blank lines count.',
     },
     {
       rel: 'sample_events',

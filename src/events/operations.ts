@@ -49,6 +49,7 @@ function createPublish({ sql, publish, config, derive }: Deps): Operation {
     input: Unknown(),
     inputDescription: describePublishInput(limits),
     takesKey: true,
+    statuses: [201],
     bodyLimitBytes: config.http.eventsBodyLimitBytes,
     handle: async (request) => {
       const { body, key: header, now } = request;

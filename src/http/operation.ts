@@ -85,8 +85,8 @@ export type IdempotentExecution = {
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
-/** A body that is one `item` or an array of items, which succeed or fail together. */
-export type InputDescription = { item: TSchema; itemsMax: number };
+/** A body that is one `item` or an array of items; with `takesLines` also items as lines of JSON, which become a `JsonLine` each. */
+export type InputDescription = { item: TSchema; itemsMax: number; takesLines?: true };
 
 export type Operation = {
   /** The label of a button: "Create a webhook". */
@@ -99,7 +99,7 @@ export type Operation = {
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** The statuses of a success with a Document; of a `documentedInput` those of one item, because an array is a 200. */
+  /** The statuses of a success with a Document; of a `documentedInput` those of one item, whose array is a 200. */
   statuses: readonly (200 | 201 | 202)[];
   /** Accepts an Idempotency-Key. */
   takesKey: boolean;

@@ -71,12 +71,17 @@ function undeclared(): never {
 /** Returns the function that runs an operation. `method` is that of the operation, which a form sends as a POST. */
 function createRun(services: Services, method: Method, operation: Operation): Run {
   const { input, documentedInput } = operation;
-  const arrays = input === undefined ? undefined : arraysOf(input);
-  const objects = documentedInput === undefined ? undefined : objectsOf(documentedInput.item);
   const validate = input === undefined ? undefined : createValidator(input);
   const mayLackBody = isBodyOptional(method, operation);
   // Bodies whose schema lists no members (events) have limits of their own.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
+  const shape = input && {
+    arrays: arraysOf(input),
+    objects: documentedInput && objectsOf(documentedInput.item),
+    membersMax,
+    isPatch: method === 'PATCH',
+    takesLines: documentedInput?.takesLines === true,
+  };
   /** A key has no effect on operations that store no response. */
   const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
   return async (request, caller, form) => {
@@ -112,12 +117,10 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     };
     await operation.admit?.({ ...base, principal, body: undefined });
     requireAccess(operation, principal, request);
-    if (arrays === undefined || validate === undefined) return handle(undefined);
+    if (shape === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
     const readBody = (): unknown =>
-      mayLackBody && bytes.length === 0
-        ? {}
-        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax, isPatch: method === 'PATCH' });
+      mayLackBody && bytes.length === 0 ? {} : parseBody(bytes, headers['content-type'] ?? '', shape);
     const { value, faults, sound } = validate(form === undefined ? readBody() : form.body);
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...base, principal, body: sound })) ?? [];

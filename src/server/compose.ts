@@ -72,6 +72,7 @@ import { isMoving, isUnavailable } from '#db/unavailable.ts';
 import { createErasure } from '#events/erase/erasure.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
+import { createLoad } from '#events/load/load-operation.ts';
 import { createSampleEvents } from '#events/sample-events.ts';
 import type { Operation } from '#http/operation.ts';
 import { temporary } from '#core/problem.ts';
@@ -267,6 +268,7 @@ type StoreHandlers = Pick<
   Handlers,
   | 'webhooks'
   | 'events'
+  | 'load'
   | 'sampleEvents'
   | 'recoveries'
   | 'eventStatuses'
@@ -305,6 +307,7 @@ function createHandlers(
       onResent: resent,
     }),
     events: createEventOperations({ ...searching, publish }),
+    load: createLoad(runtime),
     sampleEvents: createSampleEvents({ ...runtime, publish, throttle }),
     recoveries: createRecoveries(runtime),
     eventStatuses: createEventStatuses(searching),
@@ -377,6 +380,7 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
   const handlers: StoreHandlers = {
     webhooks: operations((of) => of.webhooks),
     events: operations((of) => of.events),
+    load: operation((of) => of.load),
     sampleEvents: operation((of) => of.sampleEvents),
     recoveries: operations((of) => of.recoveries),
     eventStatuses: operation((of) => of.eventStatuses),

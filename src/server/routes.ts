@@ -42,6 +42,7 @@ export type Handlers = Accounts &
       | 'overview',
       Operation
     >;
+    load: Operation;
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
     recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
     eventStatuses: Operation;
@@ -245,6 +246,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: handlers.eventStatuses }),
+    resource(`${api}/stores/:store_id/load`, { POST: handlers.load }),
     resource(`${api}/stores/:store_id/sample_events`, { POST: handlers.sampleEvents }),
     resource(`${api}/stores/:store_id/statuses`, { GET: handlers.storeStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),

@@ -14,10 +14,10 @@ const ownCollections = ['webhooks', 'events', 'members'].map((name) => ({ name, 
 
 const describe = propertiesOf(storeFields);
 
-/** Returns the Document of a store, with dates in its time zone. */
+/** Returns the Document of a store, with dates in its time zone. `isForPlatform`: with what only the platform can do. */
 export function storeDocument(
   store: StoreRow,
-  context: { baseUrl: string; collections: readonly PublishedCollection[] },
+  context: { baseUrl: string; collections: readonly PublishedCollection[]; isForPlatform?: boolean },
 ): Document {
   const self = addressOfStore(store.id, context.baseUrl);
   const linkOf = ({ name, words }: PublishedCollection) => ({
@@ -34,6 +34,7 @@ export function storeDocument(
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
       { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this store' },
       ...[...ownCollections, ...context.collections].map(linkOf),
+      ...(context.isForPlatform === true ? [{ rel: 'load', href: `${self}/load`, title: 'Load history' }] : []),
       ...(store.isSandbox
         ? [{ rel: 'sample_events', href: `${self}/sample_events`, title: 'Make sample events in this sandbox store' }]
         : []),

@@ -121,7 +121,8 @@ async function change(
 }
 
 export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime, 'sql' | 'config'>, deps: StoreDeps) {
-  const describe = (store: StoreRow): Document => storeDocument(store, { baseUrl, collections: deps.collections });
+  const describe = (store: StoreRow, { scope }: Principal): Document =>
+    storeDocument(store, { baseUrl, collections: deps.collections, isForPlatform: scope === 'platform' });
   return {
     list: listing({
       summary: 'The stores that this token has access to, in pages',
@@ -132,7 +133,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       handle: async ({ principal, listing: request }) => {
         const reach = reachOf(principal);
         const [stores, total] = await Promise.all([listStores(sql, reach, request), countStores(sql, reach, request)]);
-        return { path: `${baseUrl}/stores`, items: stores.map(describe), total };
+        return { path: `${baseUrl}/stores`, items: stores.map((store) => describe(store, principal)), total };
       },
     }),
     create: creating({
@@ -148,7 +149,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
           actor: actorOf(principal),
           now,
         });
-        return { document: describe(store), location: addressOfStore(store.id, baseUrl) };
+        return { document: describe(store, principal), location: addressOfStore(store.id, baseUrl) };
       },
     }),
     read: guarded({
@@ -156,7 +157,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       scopes: 'any',
       handle: async (request) => ({
         status: 200,
-        document: describe(await storeOf(sql.reads, request)),
+        document: describe(await storeOf(sql.reads, request), request.principal),
         charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
       }),
     }),
@@ -166,7 +167,10 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       summary: 'Changes the properties that are sent and keeps the others',
       input: storeSchemas.part,
       review: async (request) => storeFaults(detailsOf(await storeOf(sql.reads, request), request.body)),
-      handle: async (request) => ({ status: 200, document: describe(await change({ sql }, deps, request)) }),
+      handle: async (request) => ({
+        status: 200,
+        document: describe(await change({ sql }, deps, request), request.principal),
+      }),
     }),
     remove: guarded({
       title: 'Erase the store',

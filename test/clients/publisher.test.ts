@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import {
+  createLoader,
   createPublisher,
   PublishError,
   type EventInput,
@@ -499,4 +500,44 @@ test('whatever fails, each accepted event exists once and in order, and each ref
     }),
     { numRuns: 12 },
   );
+});
+
+test('a loader has a result for each version, and a refused one affects no other', async () => {
+  const loader = createLoader({
+    baseUrl: gate.url,
+    clientId: platform.client_id,
+    clientSecret: platform.client_secret,
+  });
+  const resource = (id: number) => ({ id, date_modified: '2022-01-01T00:00:00Z' });
+  const versions = [
+    { type: 'transaction', resource: resource(1) },
+    { type: 'order', resource: resource(2) },
+    '{"type":"transaction","resource":{"id":3,"total":12.50}}',
+    { type: 'transaction', resource: resource(1) },
+  ];
+  gate.fate = (n) => (n === 0 ? 'lost' : undefined);
+  const settled = Promise.allSettled(versions.map((version) => loader.load(storeId, version)));
+  await loader.close();
+  const results = (await settled).map((one) =>
+    one.status === 'fulfilled'
+      ? [one.value.result, one.value.warnings.map(({ code }) => code)]
+      : [(one.reason as PublishError).code, (one.reason as PublishError).faults.map(({ field }) => field)],
+  );
+  // The first request, whose response was lost, has loaded them.
+  assert.deepEqual(results, [
+    ['kept', []],
+    ['refused', ['type']],
+    ['kept', ['undated']],
+    ['kept', []],
+  ]);
+  assert.equal(gate.posts.length, 2);
+  assert.ok(gate.posts.every(({ key }) => key === undefined));
+});
+
+test('a loader with dryRun writes nothing', async () => {
+  const credentials = { baseUrl: gate.url, clientId: platform.client_id, clientSecret: platform.client_secret };
+  const loader = createLoader({ ...credentials, dryRun: true });
+  for (const result of ['loaded', 'loaded'])
+    assert.equal((await loader.load(storeId, { type: 'transaction', resource: { id: 4 } })).result, result);
+  await loader.close();
 });

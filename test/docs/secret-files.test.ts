@@ -11,6 +11,7 @@ import { filesOfProject, ROOT } from './page.ts';
 /** Files of an example that have no secret, and are for the reader to keep or to delete. */
 const WITHOUT_SECRETS: ReadonlySet<string> = new Set([
   'orders.jsonl',
+  'history.jsonl',
   'payloads.ts',
   'out.tsv',
   'got',

@@ -108,6 +108,7 @@ async function readByShell(line: string): Promise<{ args: string[]; env: Record<
   return { args: words.slice(names.length), env: Object.fromEntries(set) };
 }
 
+const HISTORY = JSON.stringify({ type: 'transaction', resource: { id: 1001, date_modified: '2024-03-01' } });
 const ORDER = JSON.stringify({ event: 'transaction/created', resource: { id: 1001, total: 24.5 } });
 
 /** How many examples of each command run as a process, if all is run; the others run in this one. */
@@ -123,6 +124,7 @@ test('every example works', async () => {
   const platform = await made('client', 'create', '--name', 'Platform', '--trusted');
   const { client_id: platformId = '' } = platform;
   await writeFile(join(folder, 'orders.jsonl'), ORDER);
+  await writeFile(join(folder, 'history.jsonl'), HISTORY);
   await writeFile(join(folder, 'platform.json'), JSON.stringify(platform));
   const demo = { base_url: app.baseUrl, store_id: app.storeId, platform };
   await writeFile(join(folder, 'demo.json'), JSON.stringify(demo));
@@ -161,7 +163,7 @@ test('every example works', async () => {
   for (const command of leaves) {
     const name = nameOf(command);
     if (Object.hasOwn(ELSEWHERE, name)) continue;
-    const store = String(name === 'publish' ? app.storeId : storeId);
+    const store = String(['publish', 'load'].includes(name) ? app.storeId : storeId);
     const isLongRunning = !command.options.some(({ long }) => long === '--json');
     for (const [index, example] of examplesOf(command).entries()) {
       const line = example.replaceAll(placeholders, (text) => values[text] ?? store);
@@ -170,7 +172,10 @@ test('every example works', async () => {
       const running =
         index < AS_PROCESS
           ? startProcess(args, asked, { cwd: folder })
-          : startCommand(args, asked, { cwd: folder, input: () => Readable.from([Buffer.from(ORDER)]) });
+          : startCommand(args, asked, {
+              cwd: folder,
+              input: () => Readable.from([Buffer.from(args[0] === 'load' ? HISTORY : ORDER)]),
+            });
       if (isLongRunning) {
         await until(
           async () => running.said(),

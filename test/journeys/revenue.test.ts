@@ -138,3 +138,63 @@ test('sums have all their digits, also beyond the precision of JavaScript number
   await round(store, '2027-09-02T00:10:00Z', { settings: { ...revenue.settings, termsPerChunk: 2 } });
   assert.match((await texts(store))[0] ?? '', /"mrr":2999999999999997\.300003,"active_count":5,/);
 });
+
+test('loaded subscriptions are the opening balance of the next snapshot, and their later changes are counted', async () => {
+  const store = await addStore('Europe/Berlin');
+  const since = { start_date: '2020-01-01' };
+  await revenue.load(store, '2027-07-01T10:00:00Z', euros('a', 10, since), euros('b', 20, since));
+  await round(store, '2027-07-02T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 2, 30)]);
+  await publish(store, '2027-07-02T10:00:00Z', euros('a', 15, since), euros('b', 20, { ...since, is_active: false }));
+  await round(store, '2027-07-03T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 1, 15, { expansion: 5, churn: 20 })]);
+});
+
+test('a change on the day of the load is a movement of that day', async () => {
+  const store = await addStore('UTC');
+  await revenue.load(store, '2027-07-01T10:00:00Z', euros('a', 10), euros('b', 20));
+  await publish(store, '2027-07-01T11:00:00Z', euros('a', 12), euros('b', 20, { is_active: false }), euros('c', 1));
+  await round(store, '2027-07-02T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 2, 13, { expansion: 2, churn: 20, new: 1 })]);
+});
+
+test('a load beside published subscriptions adds to the balance without a movement, also while days wait for their snapshots', async () => {
+  const store = await addStore('UTC');
+  await publish(store, '2027-07-01T10:00:00Z', euros('a', 10));
+  await revenue.load(store, '2027-07-03T10:00:00Z', euros('b', 20));
+  await round(store, '2027-07-04T00:10:00Z');
+  await round(store, '2027-07-04T00:10:00Z');
+  await round(store, '2027-07-04T00:10:00Z');
+  const days = (await snapshotsOf(revenue, store)).map(({ date, currencies }) => [date, currencies]);
+  assert.deepEqual(days, [
+    ['2027-07-01', [currency('EUR', 2, 30, { new: 10 })]],
+    ['2027-07-02', [currency('EUR', 2, 30)]],
+    ['2027-07-03', [currency('EUR', 2, 30)]],
+  ]);
+});
+
+test('a loaded subscription that begins or ends later is counted when it does', async () => {
+  const store = await addStore('UTC');
+  const [begins, ends] = [euros('a', 10, { start_date: '2027-07-03' }), euros('b', 20, { end_date: '2027-07-03' })];
+  await revenue.load(store, '2027-07-01T10:00:00Z', begins, ends);
+  const balances: unknown[] = [];
+  for (const n of [2, 3, 4]) {
+    await round(store, `2027-07-0${n}T00:10:00Z`);
+    balances.push(await last(store));
+  }
+  assert.deepEqual(balances, [
+    [currency('EUR', 1, 20)],
+    [currency('EUR', 1, 20)],
+    [currency('EUR', 1, 10, { new: 10, churn: 20 })],
+  ]);
+});
+
+test('a later version that is loaded is a movement of its day', async () => {
+  const store = await addStore('UTC');
+  const dated = (total: number, day: number) => euros('a', total, { date_modified: `2027-06-0${day}T00:00:00Z` });
+  await revenue.load(store, '2027-07-01T10:00:00Z', dated(10, 1));
+  await round(store, '2027-07-02T00:10:00Z');
+  await revenue.load(store, '2027-07-02T10:00:00Z', dated(16, 2));
+  await round(store, '2027-07-03T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 1, 16, { expansion: 6 })]);
+});

@@ -1,4 +1,4 @@
-/** A faulty HTTP proxy between a publisher and Halcyon. */
+/** A faulty HTTP proxy between a publisher or a loader and Halcyon. */
 import { once } from 'node:events';
 import { createServer, request as send, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -77,7 +77,7 @@ export async function startGate(target: string, ends: Cleanups): Promise<Gate> {
     }
   };
   const server = createServer((request, response) => {
-    const [, storeId] = /^\/stores\/(\d+)\/events$/.exec(request.url ?? '') ?? [];
+    const [, storeId] = /^\/stores\/(\d+)\/(?:events|load)$/.exec(request.url ?? '') ?? [];
     const isToken = request.url === '/token';
     if (isToken) gate.tokens += 1;
     const act = async () =>

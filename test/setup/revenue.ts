@@ -3,9 +3,11 @@
  * covers all these years.
  */
 import { Registry } from 'prom-client';
+import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { createNumbers } from '#db/numbers.ts';
 import { partitionsOf } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
+import { loadItems } from '#events/load/load.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/publish-batch.ts';
 import { rescheduleSnapshot, runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
@@ -119,6 +121,21 @@ export async function startRevenue() {
         body: JSON.stringify(resource),
       }));
       return publisher({ storeId, events, now });
+    },
+    /** Loads versions of subscriptions at that time; returns the results. */
+    load: async (
+      storeId: number,
+      text: string,
+      ...resources: readonly ({ id: string } & Record<string, unknown>)[]
+    ) => {
+      at(text);
+      const items = resources.map((resource, index) => ({
+        line: index + 1,
+        read: () => ({ type: 'subscription', resource }),
+      }));
+      const limits = { eventsPerRequest: 1_000, eventLimitBytes: 256 * 1024, eventDepth: 12 };
+      const timeZone = (await timeZonesOf(sql, [storeId])).get(storeId) ?? 'UTC';
+      return loadItems({ sql, baseUrl, limits }, { storeId, items, timeZone, now, isDryRun: false });
     },
     /** Runs the job at that time for the shard of the store; returns the number of snapshots. */
     round: (storeId: number, text: string, given?: Partial<SnapshotDeps>): Promise<number> => {

@@ -15,13 +15,23 @@ export type EventInput =
     }
   | string;
 
+/** A version of a resource that the platform had before it used Halcyon, or its JSON text, which is sent as it is written. */
+export type LoadInput =
+  | {
+      /** The type of the resource, such as `transaction`. */
+      type: string;
+      /** The complete resource, with its `id` and its `date_modified`. */
+      resource: object;
+    }
+  | string;
+
 /** `key`: the event's own idempotency key. `bytes` includes the comma of an array. */
 export type SerializedEvent = { text: string; bytes: number; key: string | undefined };
 
 const encoder = new TextEncoder();
 
 const NOT_JSON = 'The event is not JSON';
-const NO_OBJECT = 'The event must be an object: { "event": "transaction/created", "resource": { "id": … } }';
+const NO_OBJECT = 'The event must be an object with its resource: { …, "resource": { "id": … } }';
 
 /** Returns the result of a function of JSON; throws a `PublishError` if the function throws. */
 function checked<T>(act: () => T): T {
@@ -34,7 +44,7 @@ function checked<T>(act: () => T): T {
 }
 
 /** Checks only what the server cannot report for one event of an array: whether the text is a JSON object. */
-export function serialize(event: EventInput): SerializedEvent {
+export function serialize(event: EventInput | LoadInput): SerializedEvent {
   const text = typeof event === 'string' ? event : checked(() => JSON.stringify(event) as string | undefined);
   if (text === undefined) throw new PublishError('invalid_event', NO_OBJECT);
   const value: unknown = checked(() => JSON.parse(text));

@@ -8,13 +8,13 @@
  * ```
  */
 import type { SerializedEvent } from './event.ts';
-import type { PublishedEvent } from './send.ts';
+import type { ItemResult } from './send.ts';
 
 export type QueuedEvent = SerializedEvent & {
   storeId: string;
   /** When `publish` was called, or when there was capacity for the event. */
   queuedMs: number;
-  resolve: (published: PublishedEvent) => void;
+  resolve: (result: ItemResult) => void;
   reject: (error: unknown) => void;
 };
 

@@ -19,9 +19,12 @@ function backoffMs(tries: number, random: number): number {
   return mostMs / 2 + (mostMs / 2) * random;
 }
 
-type RequestOptions = { connection: Connection; credentials: Credentials; deadlineMs: number };
+/** Where items are sent: below the store, with or without keys. */
+type Target = { path: string; hasKeys: boolean };
 
-export function createRequest({ connection, credentials, deadlineMs }: RequestOptions): Request {
+type RequestOptions = { connection: Connection; credentials: Credentials; deadlineMs: number; target: Target };
+
+export function createRequest({ connection, credentials, deadlineMs, target }: RequestOptions): Request {
   const tokens = createTokens(connection, credentials);
   const { clock, stop } = connection;
 
@@ -40,9 +43,9 @@ export function createRequest({ connection, credentials, deadlineMs }: RequestOp
     const [first, newest] = [events[0], events.at(-1)];
     if (first === undefined || newest === undefined) throw new TypeError('A batch has at least one event');
     const untilMs = newest.queuedMs + deadlineMs;
-    const path = `/stores/${first.storeId}/events`;
+    const path = `/stores/${first.storeId}/${target.path}`;
     // Each event has a key, or the request has one.
-    const key = first.key === undefined ? crypto.randomUUID() : undefined;
+    const key = target.hasKeys && first.key === undefined ? crypto.randomUUID() : undefined;
     const body = `[${events.map(({ text }) => text).join(',')}]`;
     let [mayBePublished, isRenewed, tries] = [false, false, 0];
     let problem = 'the events before it took as long';

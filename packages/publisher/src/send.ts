@@ -15,6 +15,20 @@ export type PublishedEvent = {
   date_created: string;
 };
 
+/** What became of a version that was loaded. */
+export type LoadedVersion = {
+  /** `kept`: the stored version is not older. */
+  result: 'loaded' | 'kept';
+  resource_type: string;
+  resource_id: string;
+  /** Null if it was kept. */
+  resource_version: number | null;
+  /** What was loaded, and may not be what you mean. */
+  warnings: readonly Fault[];
+};
+
+export type ItemResult = PublishedEvent | LoadedVersion;
+
 /** Statuses that report faults of events. Nothing of the request is published. */
 const EVENT_FAULTS: ReadonlySet<number> = new Set([400, 409, 413, 422]);
 
@@ -24,11 +38,17 @@ const EXCERPT_CHARACTERS = 200;
 /** Returns the entries of the only list that a response embeds. */
 const embeddedIn = (text: string): unknown[] => Object.values(objectIn(text)['_embedded'] ?? {}).flat();
 
-/** Returns the events of a response; undefined if they are not as many as were sent. */
-function publishedIn(text: string, count: number): PublishedEvent[] | undefined {
-  const events = embeddedIn(text) as (PublishedEvent | null)[];
-  const isComplete = events.length === count && events.every((event) => typeof event?.id === 'number');
-  return isComplete ? (events as PublishedEvent[]) : undefined;
+type Refused = { result: 'refused'; errors: readonly Fault[] };
+
+const isResult = (value: unknown): value is ItemResult | Refused => {
+  const { id, result } = (value ?? {}) as { id?: unknown; result?: unknown };
+  return typeof id === 'number' || typeof result === 'string';
+};
+
+/** Returns the results of a response; undefined if they are not as many as were sent. */
+function resultsIn(text: string, count: number): (ItemResult | Refused)[] | undefined {
+  const results = embeddedIn(text);
+  return results.length === count && results.every(isResult) ? results : undefined;
 }
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -78,9 +98,12 @@ type Parts = (readonly QueuedEvent[])[];
  */
 async function sendPart(events: readonly QueuedEvent[], request: Request, allowsGaps: boolean): Promise<Parts> {
   const response = await request(events);
-  const published = response.status === 200 ? publishedIn(response.text, events.length) : undefined;
-  if (published !== undefined) {
-    for (const [index, event] of published.entries()) events[index]?.resolve(event);
+  const results = response.status === 200 ? resultsIn(response.text, events.length) : undefined;
+  if (results !== undefined) {
+    for (const [index, result] of results.entries())
+      if ('result' in result && result.result === 'refused')
+        events[index]?.reject(refusedError(response, result.errors));
+      else events[index]?.resolve(result);
     return [];
   }
   if (!EVENT_FAULTS.has(response.status)) throw failureOf(response, events[0]?.storeId ?? '');

@@ -1,4 +1,7 @@
-/** `halcyon publish`: publishes the events of a file over the API, so that a running Halcyon delivers them at once. */
+/**
+ * `halcyon publish` publishes the events of a file over the API, so that a running Halcyon delivers them at once. `halcyon load` stores the
+ * versions of a file without events.
+ */
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
@@ -6,8 +9,9 @@ import { UsageError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { resolveTarget, type TargetOptions } from './publish-target.ts';
 import { publishInput } from './publish-run.ts';
+import type { Task } from './publish-requests.ts';
 
-type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true };
+type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true; dryRun?: true };
 
 const RETRY_SECONDS_MAX = 86_400;
 
@@ -17,40 +21,57 @@ function secondsOf(text: string): number {
   throw new UsageError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
 }
 
-const HELP = `
+const DEFAULTS = `
+The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
+(HALCYON_DATA/demo.json). The client must be trusted: halcyon client create --name Platform --trusted
+
+Exit code: 0 if every line is done, 1 if it stopped before the end, 2 if lines were rejected with --keep-going,
+3 if the server was unreachable for --retry-for seconds, 130 if it was interrupted.`;
+
+const PUBLISH_HELP = `
 Each line is one event: {"event":"transaction/created","resource":{"id":1001,"total":24.5}}
 A line may contain its own key, "idempotency_key"; otherwise a key is derived from its content. Within 24 hours the same
 file publishes no event twice: after an interruption, run the same command again.
 A JSON array is not published: jq -c ".[]" writes its events as lines.
-
-The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
-(HALCYON_DATA/demo.json). The client must be trusted: halcyon client create --name Platform --trusted
-
-Exit code: 0 if every line is published, 1 if it stopped before the end, 2 if lines were rejected with --keep-going,
-3 if the server was unreachable for --retry-for seconds, 130 if it was interrupted.
+${DEFAULTS}
 
 Examples:
   halcyon publish orders.jsonl
   halcyon publish orders.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
   export-orders | halcyon publish - --store 4711 --keep-going --json`;
 
-export function createPublishCommand(terminal: Terminal): Command {
-  return new Command('publish')
-    .description('publish the events of a file, one JSON object per line')
+const LOAD_HELP = `
+Each line is one resource: {"type":"transaction","resource":{"id":1001,"total":24.5,"date_modified":"2024-03-01T10:00:00Z"}}
+No event is made, and nothing is delivered. A resource replaces a stored one only if its date_modified is later: after an
+interruption, run the same command again. --dry-run shows what would be odd, such as subscriptions without revenue.
+${DEFAULTS}
+
+Examples:
+  halcyon load history.jsonl --dry-run
+  halcyon load history.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
+  export-orders | halcyon load - --store 4711 --keep-going`;
+
+type Sending = { name: Task['does']; description: string; help: string };
+
+/** Returns a command that sends the lines of a file as a task says. */
+function createSendCommand(terminal: Terminal, { name, description, help }: Sending): Command {
+  return new Command(name)
+    .description(description)
     .argument('<file>', 'the file, or - for stdin')
-    .option('--store <id>', 'the store of the events')
+    .option('--store <id>', 'the store of the lines')
     .option('--url <address>', 'of the API')
     .option('--client-id <id>', 'the client of the platform')
     .option('--client-secret-file <file>', 'a file with its secret, or with the output of client create --json')
     .option('--keep-going', 'skip lines that are rejected')
     .option('--retry-for <seconds>', 'how long to retry while the server is unreachable', '60')
     .option('--json', 'print the result as one JSON object')
-    .addHelpText('after', HELP)
+    .addHelpText('after', help)
     .action(async (file: string, options: Options) => {
       const config = readConfig(terminal.env, terminal.cwd);
       const retryForSeconds = secondsOf(options.retryFor);
       const target = await resolveTarget(options, terminal, config);
       await publishInput(file, {
+        task: name === 'publish' ? { does: name } : { does: name, isDryRun: options.dryRun === true },
         terminal,
         target,
         retryForSeconds,
@@ -60,4 +81,17 @@ export function createPublishCommand(terminal: Terminal): Command {
         random: Math.random,
       });
     });
+}
+
+export function createPublishCommand(terminal: Terminal): Command {
+  const description = 'publish the events of a file, one JSON object per line';
+  return createSendCommand(terminal, { name: 'publish', description, help: PUBLISH_HELP });
+}
+
+export function createLoadCommand(terminal: Terminal): Command {
+  const description = 'load the history of a store from a file, one JSON object per line, without events';
+  return createSendCommand(terminal, { name: 'load', description, help: LOAD_HELP }).option(
+    '--dry-run',
+    'check the lines, and write nothing',
+  );
 }

@@ -85,21 +85,34 @@ function replaceKey(text: string, key: string): string {
 }
 
 const IS_ARRAY =
-  'the line begins a JSON array: write each of its events as one line, as jq -c ".[]" does, and publish these lines';
+  'the line begins a JSON array: write each of its items as one line, as jq -c ".[]" does, and use these lines';
 
-/** Returns the line with its key, or a message. The text is otherwise unchanged, so that the server validates the original. */
-export function entryOf(text: string, keyOf: (event: unknown) => string): Entry {
+/** Returns the object of a line, or a message; `example` is what the line must be. */
+function objectOf(text: string, example: string): { value: object } | { fault: string } {
   if (text.startsWith('[')) return { fault: IS_ARRAY };
-  let event: unknown;
+  let value: unknown;
   try {
-    event = parseExact(text);
+    value = parseExact(text);
   } catch (error) {
-    return { fault: `the line is not JSON (${(error as Error).message}): write one event as one line` };
+    return { fault: `the line is not JSON (${(error as Error).message}): write one object as one line` };
   }
-  if (typeof event !== 'object' || event === null)
-    return { fault: 'the line is not an event: write {"event": "transaction/created", "resource": {…}}' };
-  const { [NAME]: ownKey, ...content } = event as { [NAME]?: unknown };
-  if (ownKey !== undefined && ownKey !== null && ownKey !== '') return { text };
-  const key = keyOf(content);
-  return { text: ownKey === undefined ? addKey(text, content, key) : replaceKey(text, key) };
+  return typeof value === 'object' && value !== null ? { value } : { fault: `the line is no object: write ${example}` };
+}
+
+/** Returns the function that reads a line with an event. The text is unchanged but for its key, so that the server validates the original. */
+export function withKeys(keyOf: (event: unknown) => string): (text: string) => Entry {
+  return (text) => {
+    const read = objectOf(text, '{"event": "transaction/created", "resource": {…}}');
+    if ('fault' in read) return read;
+    const { [NAME]: ownKey, ...content } = read.value as { [NAME]?: unknown };
+    if (ownKey !== undefined && ownKey !== null && ownKey !== '') return { text };
+    const key = keyOf(content);
+    return { text: ownKey === undefined ? addKey(text, content, key) : replaceKey(text, key) };
+  };
+}
+
+/** Reads a line with a version of a resource, which needs no key: what is loaded twice is kept. */
+export function resourceOf(text: string): Entry {
+  const read = objectOf(text, '{"type": "transaction", "resource": {…}}');
+  return 'fault' in read ? read : { text };
 }

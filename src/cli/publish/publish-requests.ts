@@ -1,14 +1,19 @@
 /** Opens the publisher of packages/publisher for a command: it retries for a limited time, and its errors name options. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
-import { createPublisher, PublishError, type Publisher } from '#publisher';
+import { createLoader, createPublisher, PublishError, type Fault, type Publisher } from '#publisher';
 import { retryAfterMs } from '#retry-after';
 import { UserError, EXIT } from '../explain.ts';
 import { causeOf, DOCUMENT_BYTES_MAX, textOf } from '../session/json-request.ts';
 import type { PublishTarget } from './publish-target.ts';
 
-/** The result of an event: undefined if it is published, the reasons if it is refused, an error if nothing can be published. */
-export type Outcome = readonly string[] | Error | undefined;
+/** What became of a line that is published or loaded. `isKept`: the server has it already, or a newer version. */
+type Done = { isKept: boolean; warnings: readonly string[] };
+/** The result of a line; the reasons if it is refused, an error if nothing can be sent. */
+export type Outcome = Done | readonly string[] | Error;
+
+/** What a command does with the lines: `publish` or `load`. */
+export type Task = { does: 'publish' } | { does: 'load'; isDryRun: boolean };
 
 type Options = {
   retryForSeconds: number;
@@ -68,14 +73,17 @@ function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Opti
   return { last, send, clock: { nowMs: clock.monotonicMs, wait, random } };
 }
 
-/** Returns why an event is not published. */
+const textOfFault = ({ field = '', message }: Fault): string =>
+  message.startsWith(field) ? message : `${field}: ${message}`;
+
+/** Returns why a line is not published or loaded. */
 function outcomeOf(error: unknown, target: PublishTarget, subject: Subject): Outcome {
   if (!(error instanceof PublishError)) return error as Error;
   const { code, status, faults, message } = error;
   if (code === 'closed') return error;
   if (code === 'refused' || code === 'invalid_event') {
     if (faults.length === 0) return [message];
-    return faults.map(({ field = '', message: text }) => (text.startsWith(field) ? text : `${field}: ${text}`));
+    return faults.map(textOfFault);
   }
   if (status === undefined) return new UserError(message, EXIT.unreachable);
   if (status < 300) return new UserError(`The server at ${target.url} is no Halcyon: check --url (or HALCYON_URL)`);
@@ -83,18 +91,18 @@ function outcomeOf(error: unknown, target: PublishTarget, subject: Subject): Out
   return new UserError(
     subject === 'token'
       ? `No token for the client ${target.clientId}: ${reason}${CREDENTIALS_ADVICE}`
-      : `Nothing can be published to store ${target.storeId}: ${reason}`,
+      : `Nothing can be sent to store ${target.storeId}: ${reason}`,
   );
 }
 
-/** Returns the publisher, and a function that publishes an event and returns what became of it. */
+/** Returns what sends lines, and the function that sends one and returns what became of it. */
 export function openPublisher(
   target: PublishTarget,
-  options: Options,
-): { publisher: Publisher; publish: (text: string) => Promise<Outcome> } {
+  options: Options & { task: Task },
+): { publisher: Pick<Publisher, 'ready' | 'close'>; send: (text: string) => Promise<Outcome> } {
   const { url, clientId, clientSecret, versionHeader, storeId } = target;
-  const { last, send, clock } = watchRequests(options);
-  const publisher = createPublisher({
+  const { last, send: fetchWatched, clock } = watchRequests(options);
+  const settings = {
     baseUrl: url,
     clientId,
     clientSecret,
@@ -104,13 +112,20 @@ export function openPublisher(
     deadlineMs: DEADLINE_MS,
     requestTimeoutMs: REQUEST_MS,
     closeAtRejected: !options.keepsGoing,
-    fetch: send,
+    fetch: fetchWatched,
     clock,
-  });
+  };
+  const failed = (error: unknown): Outcome => outcomeOf(error, target, last.subject);
+  if (options.task.does === 'load') {
+    const loader = createLoader({ ...settings, dryRun: options.task.isDryRun });
+    const load = (text: string): Promise<Outcome> =>
+      loader
+        .load(storeId, text)
+        .then(({ result, warnings }) => ({ isKept: result === 'kept', warnings: warnings.map(textOfFault) }), failed);
+    return { publisher: loader, send: load };
+  }
+  const publisher = createPublisher(settings);
   const publish = (text: string): Promise<Outcome> =>
-    publisher.publish(storeId, text).then(
-      () => undefined,
-      (error: unknown) => outcomeOf(error, target, last.subject),
-    );
-  return { publisher, publish };
+    publisher.publish(storeId, text).then(() => ({ isKept: false, warnings: [] }), failed);
+  return { publisher, send: publish };
 }

@@ -1,4 +1,4 @@
-/** Publishes the events of an input with the publisher of packages/publisher, and reports progress and result. */
+/** Publishes or loads the lines of an input with packages/publisher, and reports progress and result. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -6,8 +6,8 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { createKeys, entryOf } from './publish-keys.ts';
-import { openPublisher, type Outcome } from './publish-requests.ts';
+import { createKeys, resourceOf, withKeys } from './publish-keys.ts';
+import { openPublisher, type Outcome, type Task } from './publish-requests.ts';
 import type { PublishTarget } from './publish-target.ts';
 
 // Opens the input: a file or stdin.
@@ -37,10 +37,13 @@ async function openInput(file: string, terminal: Terminal, stop: AbortSignal): P
 /** More than the limit of an event (256 KiB of JSON as Halcyon writes it; a file may escape more characters). */
 const LINE_BYTES = 2 * 1024 * 1024;
 const PROGRESS_MS = 100;
+/** How often a warning is printed with its line; more lines are only counted. */
+const SAME_WARNINGS = 5;
 /** The limit of faults in the JSON output; stderr has all of them. */
 const FAULTS_IN_JSON = 100;
 
 type PublishRun = {
+  task: Task;
   terminal: Terminal;
   target: PublishTarget;
   retryForSeconds: number;
@@ -53,42 +56,63 @@ type PublishRun = {
 type Refused = { line: number; messages: readonly string[] };
 
 type PublishCounts = {
-  /** Events that are published by this run or an earlier one. */
-  published: number;
+  /** Lines that are published or loaded by this run or an earlier one. */
+  done: number;
+  /** Versions among these that the server had already, or newer. */
+  kept: number;
   /** The position in the input. */
   bytes: number;
   refused: number;
 };
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const eventsOf = (count: number): string => `${whole.format(count)} ${count === 1 ? 'event' : 'events'}`;
 
-const RUN_AGAIN = 'run the same command again within 24 hours; published events are not published twice';
+/** The words of the commands. */
+const WORDS = {
+  publish: {
+    one: 'event',
+    done: 'published',
+    runAgain: 'run the same command again within 24 hours; published events are not published twice',
+  },
+  load: {
+    one: 'resource',
+    done: 'loaded',
+    runAgain: 'run the same command again; what is loaded is kept',
+  },
+} as const;
+type Words = (typeof WORDS)[Task['does']];
 
-/** Returns the error with a remedy; undefined if every line is published. */
-function failureOf(thrown: unknown, counts: PublishCounts, signal: string | undefined): unknown {
-  const sofar = `${eventsOf(counts.published)} ${counts.published === 1 ? 'is' : 'are'} published`;
+const amountOf = (count: number, { one }: Words): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
+
+/** Returns the error with a remedy; undefined if every line is published or loaded. */
+function failureOf(thrown: unknown, counts: PublishCounts, signal: string | undefined, words: Words): unknown {
+  const { runAgain } = words;
+  const sofar = `${amountOf(counts.done, words)} ${counts.done === 1 ? 'is' : 'are'} ${words.done}`;
   if (signal !== undefined) {
     return new UserError(
-      `${signal}: ${sofar}, and possibly the array in progress. To continue, ${RUN_AGAIN}`,
+      `${signal}: ${sofar}, and possibly the array in progress. To continue, ${runAgain}`,
       EXIT.interrupted,
     );
   }
-  if (thrown instanceof UserError && counts.published === 0) return thrown;
+  if (thrown instanceof UserError && counts.done === 0) return thrown;
   if (thrown instanceof UserError)
-    return new UserError(`${thrown.message}. ${sofar}. To continue, ${RUN_AGAIN}`, thrown.exitCode);
+    return new UserError(`${thrown.message}. ${sofar}. To continue, ${runAgain}`, thrown.exitCode);
   if (thrown !== undefined) return thrown;
   if (counts.refused === 0) return undefined;
   const lines =
     counts.refused === 1
       ? '1 line was rejected. Correct it'
       : `${whole.format(counts.refused)} lines were rejected. Correct them`;
-  return new UserError(`${lines} and ${RUN_AGAIN}`, EXIT.incomplete);
+  return new UserError(`${lines} and ${runAgain}`, EXIT.incomplete);
 }
 
-function summaryOf(published: number, seconds: number): string {
-  const rate = whole.format(Math.round(published / Math.max(seconds, 0.001)));
-  return `${eventsOf(published)} published in ${seconds.toFixed(1)} s (${rate} a second)`;
+function summaryOf({ done, kept }: PublishCounts, seconds: number, task: Task): string {
+  const words = WORDS[task.does];
+  const rate = whole.format(Math.round(done / Math.max(seconds, 0.001)));
+  const known = kept > 0 ? `; the server had ${whole.format(kept)} of them already, or newer` : '';
+  const outcome =
+    task.does === 'load' && task.isDryRun ? `would be ${words.done}; nothing is written. Checked` : words.done;
+  return `${amountOf(done, words)} ${outcome} in ${seconds.toFixed(1)} s (${rate} a second)${known}`;
 }
 
 /** Calls `next` with each line of the input until it returns false. */
@@ -98,8 +122,10 @@ async function readLines(stream: Readable, next: (line: Line) => Promise<boolean
 }
 
 /** Counts the results of lines, and prints them with the progress and the summary. */
-function createReport({ terminal, clock, isJson }: PublishRun, input: Input) {
-  const counts: PublishCounts = { published: 0, bytes: 0, refused: 0 };
+function createReport({ task, terminal, clock, isJson }: PublishRun, input: Input) {
+  const words = WORDS[task.does];
+  const counts: PublishCounts = { done: 0, kept: 0, bytes: 0, refused: 0 };
+  const warnings = new Map<string, number>();
   const faults: Refused[] = [];
   const startedMs = clock.monotonicMs();
   const secondsNow = (): number => (clock.monotonicMs() - startedMs) / 1000;
@@ -116,27 +142,38 @@ function createReport({ terminal, clock, isJson }: PublishRun, input: Input) {
       if (faults.length < FAULTS_IN_JSON) faults.push({ line, messages });
       for (const message of messages) warn(`${input.name}:${line}: ${message}`);
     },
+    /** Prints the warnings of a line, and counts those that occur often. */
+    odd: (line: number, messages: readonly string[]): void => {
+      for (const message of messages) {
+        const before = warnings.get(message) ?? 0;
+        warnings.set(message, before + 1);
+        if (before < SAME_WARNINGS) warn(`${input.name}:${line}: warning: ${message}`);
+      }
+    },
     advance: (bytes: number): void => {
       counts.bytes = bytes;
       const nowMs = clock.monotonicMs();
       if (nowMs - shownMs < PROGRESS_MS) return;
       shownMs = nowMs;
-      const done = { events: counts.published, bytes, seconds: secondsNow() };
-      terminal.showProgress?.(progressLine(done, input.bytes));
+      const done = { lines: counts.done, bytes, seconds: secondsNow() };
+      terminal.showProgress?.(progressLine(done, input.bytes, `${words.one}s`));
     },
     end: (complete: boolean, hasFailed: boolean): void => {
       terminal.showProgress?.('');
-      const { published, refused } = counts;
+      for (const [message, times] of warnings)
+        if (times > SAME_WARNINGS) warn(`warning: ${message} (${whole.format(times)} lines)`);
+      const { done, kept, refused } = counts;
       const seconds = Number(secondsNow().toFixed(3));
-      if (isJson) terminal.print(JSON.stringify({ complete, published, refused, seconds, faults }));
-      else if (published > 0 || !hasFailed) terminal.print(summaryOf(published, seconds));
+      const sent = task.does === 'load' ? { loaded: done - kept, kept } : { published: done };
+      if (isJson) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
+      else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, task));
     },
   };
 }
 
-/** Publishes a file, or stdin for `-`; throws a `UserError` unless every line of it is published. */
+/** Publishes or loads a file, or stdin for `-`; throws a `UserError` unless this is done for every line of it. */
 export async function publishInput(file: string, run: PublishRun): Promise<void> {
-  const { terminal, target, keepsGoing } = run;
+  const { task, terminal, target, keepsGoing } = run;
   const stop = new AbortController();
   let signal: string | undefined;
   let thrown: unknown;
@@ -150,7 +187,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
   });
   const input = await openInput(file, terminal, stop.signal);
   const report = createReport(run, input);
-  const { publish, publisher } = openPublisher(target, { ...run, warn: report.warn, onGivenUp: end });
+  const { send, publisher } = openPublisher(target, { ...run, warn: report.warn, onGivenUp: end });
   stop.signal.addEventListener('abort', () => void publisher.close({ signal: stop.signal }));
   /** Handles the result of a line, after those of the lines before it. */
   const settle = ({ number, endByte }: Line, outcome: Outcome): void => {
@@ -159,19 +196,22 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
       if (!stop.signal.aborted) end(outcome);
       return;
     }
-    if (outcome === undefined) report.counts.published += 1;
-    else {
+    if ('isKept' in outcome) {
+      report.counts.done += 1;
+      if (outcome.isKept) report.counts.kept += 1;
+      report.odd(number, outcome.warnings);
+    } else {
       report.refuse(number, outcome);
       if (!keepsGoing) end(new UserError(`Stopped at line ${number}`, EXIT.failed));
     }
     report.advance(endByte);
   };
-  const keyOf = createKeys(target.clientSecret);
+  const entryOf = task.does === 'load' ? resourceOf : withKeys(createKeys(target.clientSecret));
   let settled = Promise.resolve();
-  /** Publishes a line; returns whether the line after it may be published. */
+  /** Sends a line; returns whether the line after it may be sent. */
   const next = async (line: Line): Promise<boolean> => {
-    const entry = 'fault' in line ? line : entryOf(line.text, keyOf);
-    const outcome = 'fault' in entry ? [entry.fault] : publish(entry.text);
+    const entry = 'fault' in line ? line : entryOf(line.text);
+    const outcome = 'fault' in entry ? [entry.fault] : send(entry.text);
     settled = settled.then(async () => settle(line, await outcome));
     await publisher.ready();
     return !stop.signal.aborted && (keepsGoing || !('fault' in entry));
@@ -185,7 +225,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
   }
   await publisher.close({ signal: stop.signal });
   await settled;
-  const failure = failureOf(thrown, report.counts, signal);
+  const failure = failureOf(thrown, report.counts, signal, WORDS[task.does]);
   report.end(thrown === undefined && signal === undefined, failure !== undefined);
   if (failure !== undefined) throw failure;
 }
@@ -243,9 +283,9 @@ export async function* linesOf(
   if (sizeBytes > 0) yield end();
 }
 
-// Formats the progress line of `publish`.
+// Formats the progress line.
 
-export type Done = { events: number; bytes: number; seconds: number };
+export type Progress = { lines: number; bytes: number; seconds: number };
 
 const two = (n: number): string => String(n).padStart(2, '0');
 
@@ -258,8 +298,12 @@ function span(seconds: number): string {
 const BAR_WIDTH = 24;
 
 /** Returns the progress line; `totalBytes` is undefined for a pipe. */
-export function progressLine({ events, bytes, seconds }: Done, totalBytes: number | undefined): string {
-  const rate = `${whole.format(events)} events  ${whole.format(seconds > 0 ? events / seconds : 0)}/s`;
+export function progressLine(
+  { lines, bytes, seconds }: Progress,
+  totalBytes: number | undefined,
+  noun: string,
+): string {
+  const rate = `${whole.format(lines)} ${noun}  ${whole.format(seconds > 0 ? lines / seconds : 0)}/s`;
   if (totalBytes === undefined || totalBytes === 0) return `${rate}  ${span(seconds)}`;
   const part = Math.min(1, bytes / totalBytes);
   const full = Math.floor(part * BAR_WIDTH);

@@ -203,13 +203,21 @@ const COMMANDS = {
     'a URL',
     'API that `login`, `whoami`, `logout`, `listen` and `trigger` use',
   ),
-  HALCYON_URL: unvalidatedText("the demo's", 'a URL', 'API that `publish` uses; default without a demo: `BASE_URL`'),
+  HALCYON_URL: unvalidatedText(
+    "the demo's",
+    'a URL',
+    'API that `publish` and `load` use; default without a demo: `BASE_URL`',
+  ),
   HALCYON_CLIENT_ID: unvalidatedText(
     "the demo's",
     'the id of a trusted client',
-    'client that `publish` authenticates as',
+    'client that `publish` and `load` authenticate as',
   ),
-  HALCYON_CLIENT_SECRET: unvalidatedText("the demo's", 'its secret', 'secret that `publish` authenticates with'),
+  HALCYON_CLIENT_SECRET: unvalidatedText(
+    "the demo's",
+    'its secret',
+    'secret that `publish` and `load` authenticate with',
+  ),
   NODE_EXTRA_CA_CERTS: unvalidatedText(
     NONE,
     'a file of certificates',

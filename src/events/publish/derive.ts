@@ -15,7 +15,7 @@ import { termOf, type Term } from '#catalog/mrr.ts';
 import { type Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isNumber, parseExact, type ExactNumber } from '#core/exact-number.ts';
-import { dayOf } from '#core/ids.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { IdAllocator, PreviousVersions } from './publish-batch.ts';
 import type { TermColumns } from './publish-sql.ts';
@@ -137,8 +137,11 @@ export async function storesThatDerive(tx: Queryable, rows: readonly Row[]): Pro
 }
 
 /** Locks the revenue books of the stores and creates missing ones. */
-async function booksOf(tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> {
-  const stores = storesOf(rows);
+export async function booksOf(
+  tx: Queryable,
+  stores: { shard: number[]; storeId: number[] },
+  now: Date,
+): Promise<Map<number, Book>> {
   if (stores.storeId.length === 0) return new Map();
   let books = await lockBooks(tx, stores, now);
   if (books.length < stores.storeId.length) {
@@ -163,7 +166,7 @@ async function lastTermsOf(tx: Queryable, groups: readonly Row[][]): Promise<Rea
 }
 
 type DerivedStep = { row: Row; event: (id: number) => NewEvent };
-type NewTerm = { row: Row; day: string; term: Term };
+export type NewTerm = { storeId: number; subscriptionId: string; day: string; term: Term };
 type PreviousState = {
   book: Book;
   derives: boolean;
@@ -179,6 +182,14 @@ const isSameTerm = (before: Term, after: Term): boolean =>
   before.isActive === after.isActive &&
   before.startDay === after.startDay &&
   before.endDay === after.endDay;
+
+/** Returns the day from which the term of a later version is valid; undefined if it does not differ from the last one. */
+export function dayOfTerm(last: LastTerm | undefined, term: Term, book: Book): string | undefined {
+  if (last === undefined) return book.day;
+  if (isSameTerm(last, term)) return undefined;
+  // The last term may be on a later day, if it was written in another time zone: terms are not written before it.
+  return last.day > book.day ? last.day : book.day;
+}
 
 /** Derives the steps and the new term of one subscription. */
 function deriveSubscription(
@@ -205,18 +216,18 @@ function deriveSubscription(
   const [row] = group;
   if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
   const term = termOf(latest, book.timeZone);
-  if (last !== undefined && isSameTerm(last, term)) return { steps, terms: [] };
-  // The last term may be on a later day, if it was written in another time zone: terms are not written before it.
-  const day = last !== undefined && last.day > book.day ? last.day : book.day;
-  return { steps, terms: [{ row, day, term }] };
+  const day = dayOfTerm(last, term, book);
+  const { storeId, event } = row;
+  return { steps, terms: day === undefined ? [] : [{ storeId, subscriptionId: event.resourceId, day, term }] };
 }
 
-function toTermColumns(terms: readonly NewTerm[]): TermColumns | null {
+/** Returns the columns of new terms; null if there are none. */
+export function toTermColumns(terms: readonly NewTerm[]): TermColumns | null {
   if (terms.length === 0) return null;
   return {
-    shard: terms.map(({ row }) => row.shard),
-    storeId: terms.map(({ row }) => row.storeId),
-    subscriptionId: terms.map(({ row }) => row.event.resourceId),
+    shard: terms.map(({ storeId }) => shardOf(storeId)),
+    storeId: terms.map(({ storeId }) => storeId),
+    subscriptionId: terms.map(({ subscriptionId }) => subscriptionId),
     day: terms.map(({ day }) => day),
     currency: terms.map(({ term }) => term.currency),
     monthly: terms.map(({ term }) => term.monthly),
@@ -241,7 +252,7 @@ export async function derive(
   }: { allocateIds: IdAllocator; now: Date; previousVersions: PreviousVersions; deriving: ReadonlySet<number> },
 ): Promise<Derived> {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
-  const books = await booksOf(tx, subscriptions, now);
+  const books = await booksOf(tx, storesOf(subscriptions), now);
   const groups = byResource(subscriptions.toSorted(inLockOrder));
   const lasts = await lastTermsOf(tx, groups);
   const steps: DerivedStep[] = [];

@@ -168,7 +168,7 @@ async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promis
 /**
  * Attempts after conflicts with a concurrent key, resource or erasure; the next attempt sees what the other transaction wrote.
  */
-const TRIES_MAX = 10;
+export const TRIES_MAX = 10;
 
 /**
  * HL001: a key was claimed or a resource erased concurrently. HL002: a webhook has a filter that this process does not know. 40P01:
@@ -177,13 +177,19 @@ const TRIES_MAX = 10;
 const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['HL001', 'HL002', '40P01']);
 
 /** Returns whether nothing was written and a retry may succeed. */
-const isConflict = (error: unknown): boolean =>
-  error instanceof ConcurrentPublish ||
-  (error instanceof Error && CONFLICT_CODES.has((error as { code?: unknown }).code));
+export function isConflict(error: unknown): boolean {
+  return (
+    error instanceof ConcurrentPublish ||
+    (error instanceof Error && CONFLICT_CODES.has((error as { code?: unknown }).code))
+  );
+}
 
 const CONFLICT_MESSAGE = 'The same resource or key is being published or erased by another request: retry in a second';
-const conflictProblem = (cause: unknown): Problem =>
-  temporary(503, { code: 'busy', message: CONFLICT_MESSAGE }, 1, { cause });
+
+/** Returns the 503 for a request whose conflicts with others do not end. */
+export function conflictProblem(cause: unknown): Problem {
+  return temporary(503, { code: 'busy', message: CONFLICT_MESSAGE }, 1, { cause });
+}
 
 /** A `Problem` is the fault of the request; after any other error it is unknown whether the request was committed. */
 type Result = PublishedEvent[] | Error;

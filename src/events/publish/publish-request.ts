@@ -133,27 +133,44 @@ function readModifiedAt(value: unknown, timeZone: string): Date | null | undefin
 /** `timeZone`: of the store, for dates without an offset. */
 type EventContext = { limits: EventLimits; timeZone: string; now: Date };
 
-function readEvent(value: unknown, at: string, context: EventContext, faults: Fault[]): NewEvent | undefined {
-  const { limits } = context;
-  const before = faults.length;
-  // Each message begins with the member, so its position before it identifies the event.
+/** Where the faults of an item of a request are reported. */
+export type ItemFaults = {
+  /** Each message begins with the member, so its position before it identifies the item. */
+  fail: (field: string, code: string, message: string) => void;
+  /** The position of the item in an array, with a dot: `3.`; empty without an array. */
+  at: string;
+  faults: Fault[];
+};
+
+/** Returns the reporter of the faults of one item. */
+export function faultsAt(at: string, faults: Fault[]): ItemFaults {
   const fail = (field: string, code: string, message: string) =>
     void faults.push({ code, message: at + message, field: at + field });
-  if (!isObject(value)) {
-    const field = at === '' ? 'body' : at.slice(0, -1);
-    faults.push({ code: 'invalid_value', message: `${field} must be an object with event and resource`, field });
-    return undefined;
-  }
-  const unknown = Object.keys(value).filter((one) => !members.has(one));
-  for (const one of unknown.slice(0, REPORTED_MAX)) fail(one, 'unknown_property', `${one} is not a member of an event`);
-  const { event, resource } = value;
-  const name = typeof event === 'string' ? event : '';
-  const type = resourceOfEvent(name);
-  if (type === undefined) fail('event', 'unknown_event', `event must be one of ${choicesOf(name)}`);
-  else if (isInternal(type))
-    fail('event', INTERNAL, `event: ${name} is written by Halcyon itself and cannot be published`);
+  return { fail, at, faults };
+}
+
+/** Reports the members of an item that are not known. */
+export function refuseMembers(item: JsonObject, known: ReadonlySet<string>, what: string, { fail }: ItemFaults): void {
+  const unknown = Object.keys(item).filter((one) => !known.has(one));
+  for (const one of unknown.slice(0, REPORTED_MAX)) fail(one, 'unknown_property', `${one} is not a member of ${what}`);
+}
+
+/** A version of a resource as the platform sends it. */
+export type SentVersion = Omit<NewEvent, 'action' | 'about'>;
+
+/**
+ * Reads the member `resource` of an item; undefined if it has faults, or the type is undefined because the item has. A local
+ * `date_modified` is in the time zone of the store.
+ */
+export function readVersion(
+  type: ResourceType | undefined,
+  resource: unknown,
+  { limits, timeZone, now }: EventContext,
+  { fail, at, faults }: ItemFaults,
+): SentVersion | undefined {
+  const before = faults.length;
   if (!isObject(resource)) {
-    fail('resource', 'required', 'resource must be the object that the event is about');
+    fail('resource', 'required', 'resource must be an object: the complete resource');
     return undefined;
   }
   const resourceId = readId(resource['id']);
@@ -164,7 +181,7 @@ function readEvent(value: unknown, at: string, context: EventContext, faults: Fa
       'resource.id must be an integer of 1 to 64 digits, or a string of 1 to 64 characters that is not "." or ".."',
     );
   }
-  const modifiedAt = readModifiedAt(resource['date_modified'], context.timeZone);
+  const modifiedAt = readModifiedAt(resource['date_modified'], timeZone);
   if (modifiedAt === undefined) {
     fail(
       'resource.date_modified',
@@ -192,9 +209,28 @@ function readEvent(value: unknown, at: string, context: EventContext, faults: Fa
     return undefined;
   validateSchema(type, body, at, faults);
   if (faults.length > before) return undefined;
-  const action = name.slice(type.length + 1);
-  const isAhead = modifiedAt !== null && modifiedAt.getTime() > context.now.getTime() + AHEAD_MAX_MS;
-  return { type, action, resourceId, modifiedAt, ...(isAhead && { isAhead }), body };
+  const isAhead = modifiedAt !== null && modifiedAt.getTime() > now.getTime() + AHEAD_MAX_MS;
+  return { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), body };
+}
+
+function readEvent(value: unknown, at: string, context: EventContext, faults: Fault[]): NewEvent | undefined {
+  const before = faults.length;
+  const item = faultsAt(at, faults);
+  if (!isObject(value)) {
+    const field = at === '' ? 'body' : at.slice(0, -1);
+    faults.push({ code: 'invalid_value', message: `${field} must be an object with event and resource`, field });
+    return undefined;
+  }
+  refuseMembers(value, members, 'an event', item);
+  const { event, resource } = value;
+  const name = typeof event === 'string' ? event : '';
+  const type = resourceOfEvent(name);
+  if (type === undefined) item.fail('event', 'unknown_event', `event must be one of ${choicesOf(name)}`);
+  else if (isInternal(type))
+    item.fail('event', INTERNAL, `event: ${name} is written by Halcyon itself and cannot be published`);
+  const version = readVersion(type, resource, context, item);
+  if (version === undefined || type === undefined || faults.length > before) return undefined;
+  return { ...version, action: name.slice(type.length + 1) };
 }
 
 /** `header`: the idempotency key of the whole request. */
@@ -257,20 +293,25 @@ const dateModified = clearableText({
     'Decides which version is the latest if several arrive out of order. A date such as 2026-11-20T16:05:03+0000; without an offset it is in the time zone of the store.',
 });
 
+/** Returns the schema of a resource that the platform sends. */
+export function describeVersion({ eventLimitBytes, eventDepth }: EventLimits) {
+  return Type.Object(
+    { id, date_modified: dateModified },
+    {
+      additionalProperties: true,
+      description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
+    },
+  );
+}
+
 /** Returns the schema of an event, for documentation and forms: `readPublish` validates events, and names the index of a fault. */
-export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): InputDescription {
+export function describePublishInput(limits: EventLimits): InputDescription {
   return {
-    itemsMax: eventsPerRequest,
+    itemsMax: limits.eventsPerRequest,
     item: Type.Object(
       {
         event: describeEvent(),
-        resource: Type.Object(
-          { id, date_modified: dateModified },
-          {
-            additionalProperties: true,
-            description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
-          },
-        ),
+        resource: describeVersion(limits),
         idempotency_key: clearableText({
           maxLength: 255,
           description:

@@ -93,8 +93,8 @@ const claimKeys = (sql: Queryable, claims: ClaimColumns, { now }: Batch) => sql`
     select unless_overtaken((select count(*) from claimed), (select count(*) from requested)) as is_granted
   ),`;
 
-const upsertTerms = (sql: Queryable, terms: TermColumns) => sql`
-  saved_terms as (
+export function upsertTerms(sql: Queryable, terms: TermColumns): Fragment {
+  return sql`
     insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active, start_day, end_day)
     select * from unnest(
       ${terms.shard}::smallint[], ${terms.storeId}::bigint[], ${terms.subscriptionId}::text[], ${terms.day}::date[],
@@ -103,14 +103,16 @@ const upsertTerms = (sql: Queryable, terms: TermColumns) => sql`
     )
     on conflict (shard, store_id, subscription_id, day) do update set
       currency = excluded.currency, monthly = excluded.monthly, is_active = excluded.is_active,
-      start_day = excluded.start_day, end_day = excluded.end_day
-  ),`;
+      start_day = excluded.start_day, end_day = excluded.end_day`;
+}
 
 /** The version number of the resource when it was erased; 0 if it never was. */
-const erasedVersion = (sql: Queryable) => sql`
+export function erasedVersion(sql: Queryable): Fragment {
+  return sql`
   coalesce((
     select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (r.shard, r.store_id, r.type, r.id)
   ), 0)`;
+}
 
 /** The stored version of the resource; null if there is none. */
 const storedVersion = (sql: Queryable) => sql`(
@@ -210,7 +212,7 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
   return sql<Published[]>`
   with lock_limit as materialized (
     select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
-  ), ${claims === null ? sql`` : claimKeys(sql, claims, batch)} ${terms === null ? sql`` : upsertTerms(sql, terms)}
+  ), ${claims === null ? sql`` : claimKeys(sql, claims, batch)} ${terms === null ? sql`` : sql`saved_terms as (${upsertTerms(sql, terms)}),`}
   ${readInput(sql, batch)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,

@@ -221,7 +221,11 @@ export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;
 const BUSY = 'Too many events are being published at the moment: retry in a second';
 const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
 const busy = (): Problem => temporary(503, { code: 'busy', message: BUSY }, 1);
-const locked = (cause: unknown): Problem => temporary(503, { code: 'busy', message: LOCKED }, 1, { cause });
+
+/** Returns the 503 for a resource that another transaction has locked for too long. */
+export function lockedProblem(cause: unknown): Problem {
+  return temporary(503, { code: 'busy', message: LOCKED }, 1, { cause });
+}
 
 /**
  * Creates the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
@@ -266,6 +270,6 @@ export function createPublisher(
   return async (request) => {
     const published = await committers.submit(request).catch((error: unknown) => error as Error);
     if (!(published instanceof Error)) return published;
-    throw isLockTimeout(published) ? locked(published) : published;
+    throw isLockTimeout(published) ? lockedProblem(published) : published;
   };
 }

@@ -187,7 +187,10 @@ export type PublishColumns = {
   at: number[];
 };
 
-const compare = (a: string | number, b: string | number): number => (a < b ? -1 : Number(a > b));
+/** Compares as the order of locks does: numbers by size, texts by their UTF-16 code units. */
+export function compare(a: string | number, b: string | number): number {
+  return a < b ? -1 : Number(a > b);
+}
 
 /** Compares rows by the order in which every batch locks them, which prevents deadlocks between batches. */
 export function inLockOrder(a: Row, b: Row): number {
@@ -221,7 +224,7 @@ export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
  * Returns the date that decides which version is the latest; null for an event without one. A date in the future would make all later
  * versions stale, so the event counts as one without a date.
  */
-export function decisiveDate({ modifiedAt, isAhead }: NewEvent): Date | null {
+export function decisiveDate({ modifiedAt, isAhead }: Pick<NewEvent, 'modifiedAt' | 'isAhead'>): Date | null {
   return isAhead === true ? null : modifiedAt;
 }
 

@@ -25,6 +25,8 @@ export type Book = {
    * closed.
    */
   day: string;
+  /** The last day with a snapshot, or the day before the first one: a term from this day on is in no snapshot as a movement. */
+  openingDay: string;
 };
 
 /**
@@ -33,15 +35,16 @@ export type Book = {
  */
 export async function lockBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> {
   const books = await sql<(Omit<Book, 'day'> & { openDay: string })[]>`
-  select s.id as "storeId", s.time_zone as "timeZone", b.open_day::text as "openDay"
+  select s.id as "storeId", s.time_zone as "timeZone", b.open_day::text as "openDay",
+    (b.next_day - 1)::text as "openingDay"
   from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
   cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
   cross join lateral (
-    select b.open_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
+    select b.open_day, b.next_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
   ) as b`;
-  return books.map(({ storeId: id, timeZone, openDay }) => {
+  return books.map(({ storeId: id, timeZone, openingDay, openDay }) => {
     const today = dayAt(now, timeZone);
-    return { storeId: id, timeZone, day: today > openDay ? today : openDay };
+    return { storeId: id, timeZone, openingDay, day: today > openDay ? today : openDay };
   });
 }
 

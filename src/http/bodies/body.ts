@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
-import { decode, malformed } from './json-body.ts';
+import { decode, linesOf, malformed } from './json-body.ts';
 import { parseXml } from './xml-body.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;
@@ -114,6 +114,8 @@ export type BodyShape = {
   membersMax?: number;
   /** The body changes only the members that it has, so a merge patch (RFC 7396) is accepted. */
   isPatch?: boolean;
+  /** The body may be lines of JSON, which become an array of `JsonLine`. */
+  takesLines?: boolean;
 };
 
 /** Parses a field that contains JSON. Faults are reported under the name of the field. */
@@ -168,6 +170,9 @@ export const bodyMediaTypes = [
   'application/x-www-form-urlencoded',
 ] as const;
 
+/** Newline-delimited JSON, for the operations that take it. */
+export const LINES_MEDIA_TYPE = 'application/x-ndjson';
+
 /** Throws a 415 for a charset other than UTF-8 (RFC 8259 §8.1), because the body would be decoded wrongly. */
 function requireUtf8(parameters: readonly string[]): void {
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
@@ -194,6 +199,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     .split(';')
     .map((part) => part.trim());
   requireUtf8(parameters);
+  if (shape.takesLines === true && mediaType === LINES_MEDIA_TYPE) return linesOf(bytes);
   switch (shape.isPatch === true && mediaType === 'application/merge-patch+json' ? 'application/json' : mediaType) {
     case 'application/json':
     case 'application/hal+json':
@@ -210,7 +216,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',
-        message: `Send ${bodyMediaTypes.join(', ').replace(/, (?=[^,]*$)/, ' or ')}`,
+        message: `Send ${[...bodyMediaTypes, ...(shape.takesLines === true ? [LINES_MEDIA_TYPE] : [])].join(', ').replace(/, (?=[^,]*$)/, ' or ')}`,
         field: 'Content-Type',
       });
   }

@@ -263,3 +263,26 @@ export function parseJson(
   }
   return keepsNumbers ? keepNumbers(text, value) : value;
 }
+
+/** A line of newline-delimited JSON. Lines are parsed one by one, so that 16 MiB of them do not occupy the process at once. */
+export class JsonLine {
+  /** The number of the line, counted from 1; blank lines count. */
+  readonly number: number;
+  readonly #text: string;
+
+  constructor(number: number, text: string) {
+    this.number = number;
+    this.#text = text;
+  }
+
+  /** Parses the line as `parseJson` does, with its numbers as they are written. */
+  parse(): unknown {
+    return parseJson(Buffer.from(this.#text), { keepsNumbers: true });
+  }
+}
+
+/** Returns the lines of a body that are not blank. */
+export function linesOf(bytes: Uint8Array): JsonLine[] {
+  const texts = decode(bytes).split('\n');
+  return texts.flatMap((text, index) => (text.trim() === '' ? [] : [new JsonLine(index + 1, text)]));
+}

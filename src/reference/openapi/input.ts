@@ -2,7 +2,6 @@
 import type { TSchema } from 'typebox';
 import { operatorsOf } from '#hypermedia/filter.ts';
 import type { Comparison } from '#core/listing.ts';
-import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { API_VERSION } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import {
@@ -93,7 +92,7 @@ export function bodySchema({ input, documentedInput }: Pick<Operation, 'input' |
 
 export function requestBody(
   schema: Json,
-  { mediaTypes = bodyMediaTypes, required = true }: { mediaTypes?: readonly string[]; required?: boolean } = {},
+  { mediaTypes, required = true }: { mediaTypes: readonly string[]; required?: boolean },
 ): Json {
   return {
     required,

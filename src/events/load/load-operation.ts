@@ -1,0 +1,106 @@
+/** The API operation that loads versions of resources, and the Documents of its results. */
+import { Type, Unknown } from 'typebox';
+import { zoneOf } from '#catalog/resource-access.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import { invalid, notFound } from '#core/problem.ts';
+import { JsonLine } from '#http/bodies/json-body.ts';
+import { accepting, type InputDescription, type Operation } from '#http/operation.ts';
+import { code, json, number, text, type Document } from '#hypermedia/document.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { describeVersion, type EventLimits } from '../publish/publish-request.ts';
+import { loadableTypes, loadItems, type LoadItem, type LoadResult } from './load.ts';
+
+/** A result takes 250 bytes. */
+const ITEMS_MAX = 10_000;
+
+const DRY_RUN = 'dry_run';
+
+/** Returns the items of a body: lines of JSON, an array or one item. Throws a 400 if they are too many or none. */
+function itemsOf(body: unknown): LoadItem[] {
+  const list: readonly unknown[] = Array.isArray(body) ? body : [body];
+  if (list.length === 0 || list.length > ITEMS_MAX) {
+    const reason = list.length === 0 ? 'required' : 'too_many';
+    throw invalid({ code: reason, message: `Send 1 to ${ITEMS_MAX} items at once`, field: 'body' });
+  }
+  return list.map((value, index) =>
+    value instanceof JsonLine
+      ? { line: value.number, read: () => value.parse() }
+      : { line: index + 1, read: () => value },
+  );
+}
+
+const describeInput = (limits: EventLimits): InputDescription => ({
+  itemsMax: ITEMS_MAX,
+  takesLines: true,
+  item: Type.Object(
+    {
+      type: Type.Unsafe<string>({ enum: loadableTypes(), description: 'The type of the resource.' }),
+      resource: describeVersion(limits),
+    },
+    { additionalProperties: false },
+  ),
+});
+
+/** Returns the Document of a result. It links to nothing, because links would be most of a response of 10,000 results. */
+const resultDocument = ({ line, result, resource, version, errors, warnings }: LoadResult): Document => ({
+  name: 'load_result',
+  links: [],
+  embedded: [],
+  properties: [
+    number('line', line),
+    code('result', result),
+    text.orNull('resource_type', resource?.type ?? null),
+    text.orNull('resource_id', resource?.id ?? null),
+    number.orNull('resource_version', version),
+    json('errors', errors),
+    json('warnings', warnings),
+  ],
+});
+
+const countOf = (results: readonly LoadResult[], which: LoadResult['result']): number =>
+  results.filter(({ result }) => result === which).length;
+
+/** Returns the Document of the results of a load, in the order of its items. */
+export function loadDocument(results: readonly LoadResult[], storeId: number, baseUrl: string): Document {
+  return {
+    name: 'load',
+    links: [
+      { rel: 'self', href: `${baseUrl}/stores/${storeId}/load`, title: 'Load history' },
+      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store', crumb: 'Store' },
+    ],
+    embedded: [{ rel: 'load_results', documents: results.map(resultDocument) }],
+    properties: [
+      number('loaded', countOf(results, 'loaded')),
+      number('kept', countOf(results, 'kept')),
+      number('refused', countOf(results, 'refused')),
+    ],
+  };
+}
+
+function isDryRun(query: URLSearchParams): boolean {
+  const value = query.get(DRY_RUN);
+  if (value === null || value === '1') return value === '1';
+  throw invalid({ code: 'invalid_value', message: `${DRY_RUN} must be 1, or absent`, field: DRY_RUN });
+}
+
+export function createLoad({ sql, config }: Pick<Runtime, 'sql' | 'config'>): Operation {
+  const { baseUrl, events: limits } = config;
+  return accepting({
+    title: 'Load history',
+    summary: `Stores up to ${ITEMS_MAX} versions of resources that the platform had before, without events and deliveries; never replaces a newer version; needs the scope platform`,
+    access: 'platform',
+    input: Unknown(),
+    inputDescription: describeInput(limits),
+    modifiers: [DRY_RUN],
+    bodyLimitBytes: config.http.eventsBodyLimitBytes,
+    handle: async (request) => {
+      const { storeId } = storeOfAddress(request);
+      const items = itemsOf(request.body);
+      const timeZone = await zoneOf(sql, request);
+      if (timeZone === undefined) throw notFound('store');
+      const load = { storeId, items, timeZone, now: request.now, isDryRun: isDryRun(request.query) };
+      const results = await loadItems({ sql, baseUrl, limits }, load);
+      return { status: 200, document: loadDocument(results, storeId, baseUrl) };
+    },
+  });
+}

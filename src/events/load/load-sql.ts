@@ -1,0 +1,65 @@
+/** SQL that writes versions of resources without events. */
+import type { Queryable } from '#db/pool.ts';
+import { erasedVersion, LOCK_MS } from '../publish/publish-sql.ts';
+
+/** Columns of loaded versions in lock order, each resource once. */
+export type LoadColumns = {
+  type: string[];
+  resourceId: string[];
+  modifiedAt: Date[];
+  /** Whether `modifiedAt` is the date of the platform. */
+  isDated: boolean[];
+  body: string[];
+};
+
+export type LoadedVersion = { type: string; id: string; version: number };
+
+/** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
+const NO_EVENT = 0;
+
+/**
+ * Writes the versions that are newer than the stored ones, and returns them; those of a store that does not exist, and what is dated
+ * before its erasure, are not written. A version replaces a stored one only if both have dates: without a date nothing shows that it
+ * is newer. Fails with SQLSTATE HL001 if a resource is erased concurrently.
+ */
+export async function loadVersions(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+  { columns, baseUrl }: { columns: LoadColumns; baseUrl: string },
+): Promise<LoadedVersion[]> {
+  const erased = erasedVersion(sql);
+  return sql<LoadedVersion[]>`
+  with lock_limit as materialized (
+    select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
+  ), input as materialized (
+    select i.*, s.time_zone, coalesce(e.version, 0) as erased_version
+    from unnest(
+      ${columns.type}::text[], ${columns.resourceId}::text[], ${columns.modifiedAt}::timestamptz[], ${columns.isDated}::boolean[],
+      ${columns.body}::text[]
+    ) as i (type, id, modified_at, is_dated, body)
+    cross join lateral (select s.time_zone from store s where s.shard = ${shard} and s.id = ${storeId} limit 1) as s
+    left join lateral (
+      select e.version, e.date_erased from erased_resource e
+      where e.shard = ${shard} and e.store_id = ${storeId} and e.type = i.type and e.id = i.id limit 1
+    ) as e on true
+    where (select is_set from lock_limit) is not null
+      and (e.date_erased is null or (i.is_dated and i.modified_at >= e.date_erased))
+  ), latest as (
+    insert into resource as r
+      (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, time_zone, base_url, body)
+    select ${shard}, ${storeId}, type, id, 1 + erased_version, modified_at, is_dated, case when is_dated then modified_at end,
+      ${NO_EVENT}, ${NO_EVENT}, time_zone, ${baseUrl}, body
+    from input
+    order by type, id
+    on conflict (shard, store_id, type, id) do update set
+      version = r.version + 1, modified_at = excluded.modified_at, dated_at = excluded.dated_at, event_id = excluded.event_id,
+      head_event_id = coalesce(r.head_event_id, r.event_id), time_zone = excluded.time_zone, base_url = excluded.base_url,
+      body = excluded.body
+    where r.is_dated and excluded.is_dated and excluded.modified_at > r.dated_at
+    returning r.shard, r.store_id, r.type, r.id, r.version, ${erased} as floor
+  ), checked as materialized (
+    select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_valid
+    from latest
+  )
+  select l.type, l.id, l.version from latest l where (select is_valid from checked)`;
+}
