@@ -19,6 +19,7 @@ import { isObject, resourceDocument, resourceHead, type JsonObject } from './res
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
+import { FULL_SHAPE } from './shape.ts';
 
 /** The store of the examples. */
 const STORE_ID = 1001;
@@ -130,9 +131,9 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
   const sample = sampleResource(type);
   const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(sample) };
-  const plain = { query: '', document: resourceDocument(frozen, { zoom: {}, fields: null }) };
+  const plain = { query: '', document: resourceDocument(frozen, FULL_SHAPE) };
   if (zooms.length === 0) return [plain];
-  const document = resourceDocument(frozen, { zoom: relationsOf(type), fields: null });
+  const document = resourceDocument(frozen, { ...FULL_SHAPE, zoom: relationsOf(type) });
   return [plain, { query: `zoom=${zooms.join(',')}`, document }];
 }
 

@@ -110,11 +110,13 @@ export function resourceHead(address: Address): Document {
 export const resourceView = viewType<JsonObject>('resource');
 
 /** Returns the Document of a version in the given shape. */
-export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Document {
+export function resourceDocument(frozen: Frozen, { zoom, fields, links }: Shape): Document {
   const resource = parseExact(frozen.body) as JsonObject;
   const currency = currencyOf(resource);
+  const head = resourceHead(frozen);
   return {
-    ...resourceHead(frozen),
+    ...head,
+    links: links === null ? head.links : head.links.filter(({ rel }) => links.has(rel)),
     properties: propertiesOf(resource, fields, currency),
     embedded: embed(resource, { currency, zoom }),
     ...(fields === null && resourceView.attach(resource)),

@@ -37,7 +37,7 @@ import {
   findUpTo,
   listResources,
 } from './catalog-sql.ts';
-import { shapeOf } from './shape.ts';
+import { FULL_SHAPE, shapeOf } from './shape.ts';
 import { internalProperties } from './internal-types.ts';
 import type { Charts, Curve } from '#hypermedia/view.ts';
 
@@ -96,7 +96,7 @@ function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operati
         title: `The ${labelOf(rel)} of this store`,
         path: `${store}/${rel}`,
         items: found.rows.map((row) =>
-          resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),
+          resourceDocument({ ...row, storeId, type }, { ...FULL_SHAPE, zoom: request.zoom }),
         ),
         total: found.total,
         of: { storeId, webhookId: null },
@@ -220,9 +220,9 @@ export function createCommerceOperations(deps: Deps): Record<'list' | 'read' | '
   return {
     list: createResourceList(deps),
     read: guarded({
-      summary: 'The latest version of this resource; zoom and fields shape it',
+      summary: 'The latest version of this resource; zoom, fields and links shape it',
       ...resourceScopes(),
-      modifiers: ['zoom', 'fields'],
+      modifiers: ['zoom', 'fields', 'links'],
       handle: async (request) => {
         const key = resourceKeyOf(request);
         const stored = await findResource(deps.sql.reads, key);

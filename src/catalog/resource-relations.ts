@@ -5,6 +5,7 @@ import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './resource-document.ts';
 import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
+import { FULL_SHAPE } from './shape.ts';
 
 const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';
@@ -32,7 +33,7 @@ const example =
       baseUrl,
       body: JSON.stringify(sampleResource(type)),
     };
-    return asPublished(resourceDocument(frozen, { zoom, fields: null }));
+    return asPublished(resourceDocument(frozen, { ...FULL_SHAPE, zoom }));
   };
 
 /** The occurrence of a relation; `path` is its value of `zoom`. */

@@ -32,6 +32,27 @@ test('zoom is a tree of relations, fields a set of names', () => {
   assert.deepEqual([...(fields ?? [])], ['id', 'total']);
 });
 
+for (const type of builtInTypes)
+  test(`links selects among the links of a ${type}, each by its name`, () => {
+    const frozen: Frozen = { storeId: 1, type, id: '2', baseUrl: 'https://api.example.com', body: '{"id":2}' };
+    const linksWith = (query: string) => resourceDocument(frozen, readShape(query, type)).links.map(({ rel }) => rel);
+    const all = linksWith('');
+    for (const rel of all) assert.deepEqual(linksWith(`links=${rel}`), [rel]);
+    assert.deepEqual(linksWith(`links=${all.join(',')}`), all);
+    assert.equal(
+      codeOf(() => readShape('links=colour', type)),
+      'invalid_parameter',
+    );
+  });
+
+test('an unknown link is named, together with the possible ones', () => {
+  assert.match(
+    messagesOf('links=self,colour')[0] ?? '',
+    /no link "colour" here; possible: self, store, send_webhooks, /,
+  );
+  assert.equal(messagesOf('links=').length, 1);
+});
+
 test('an unknown relation is named, together with the possible ones', () => {
   assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour".*"items:colour".*item_options, item_category/);
   assert.equal(messagesOf('zoom=foo,bar').length, 2);

@@ -1,24 +1,40 @@
-/** Parses the modifiers `zoom` and `fields`, which a GET and the `query` of a webhook share. */
+/** Parses the modifiers `zoom`, `fields` and `links`, which a GET and the `query` of a webhook share. */
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#core/problem.ts';
 import { resourceTypes, zoomableOf, type ResourceType } from './catalog.ts';
 
-export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null };
+/** `links`: the relations whose links are shown; null for all. */
+export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null; links: ReadonlySet<string> | null };
 
-/** All properties, nothing embedded. */
-const FULL_SHAPE: Shape = { zoom: {}, fields: null };
+/** All properties and links, nothing embedded. */
+export const FULL_SHAPE: Shape = { zoom: {}, fields: null, links: null };
 
-const MODIFIERS = ['zoom', 'fields'] as const;
+const MODIFIERS = ['zoom', 'fields', 'links'] as const;
+
+/** The links of every resource, beside those to its relations. */
+const RESOURCE_LINKS = ['self', 'store', 'send_webhooks'];
+
+/** Returns the names of `links`. Adds a fault for each that no resource of this type links to. */
+function readLinks(parameters: URLSearchParams, known: Relations, faults: Fault[], field: string): ReadonlySet<string> {
+  const names = membersOf(parameters, 'links', FIELDS_MAX, faults, field);
+  const possible = [...RESOURCE_LINKS, ...Object.keys(known)];
+  for (const name of names.filter((one) => !possible.includes(one))) {
+    const message = `links: there is no link "${name}" here; possible: ${possible.join(', ')}`;
+    faults.push({ code: 'invalid_parameter', message, field });
+  }
+  return new Set(names);
+}
 
 /** Reads the modifiers and adds faults under `field`, or under the name of the modifier if it is undefined. */
 function readModifiers(parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape {
   faults.push(...otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS, field)));
-  let { zoom, fields } = FULL_SHAPE;
+  let { zoom, fields, links } = FULL_SHAPE;
   const paths = onlyValue(parameters, 'zoom', faults, field);
   if (paths !== undefined) zoom = readZoom(paths, known, faults, field ?? 'zoom');
   if (parameters.has('fields')) fields = new Set(membersOf(parameters, 'fields', FIELDS_MAX, faults, field));
-  return { zoom, fields };
+  if (parameters.has('links')) links = readLinks(parameters, known, faults, field ?? 'links');
+  return { zoom, fields, links };
 }
 
 /** Returns the shape of a GET query. Throws a 400 with all faults. */

@@ -7,6 +7,7 @@ import { eventDocument, publishedDocument } from './event-document.ts';
 import type { LoadResult } from './load/load.ts';
 import { loadDocument } from './load/load-operation.ts';
 import type { PublishedEvent } from './publish/publish.ts';
+import { FULL_SHAPE } from '#catalog/shape.ts';
 
 const event: PublishedEvent = {
   id: 691_489_734_656_233,
@@ -49,7 +50,7 @@ const resourceExample: Example = ({ baseUrl }) =>
   asPublished(
     resourceDocument(
       { storeId: 1001, type: event.type, id: event.resourceId, baseUrl, body: JSON.stringify(resource) },
-      { zoom: {}, fields: null },
+      FULL_SHAPE,
     ),
   );
 
@@ -104,7 +105,7 @@ export const eventChapter: Chapter = {
       rel: 'payload',
       title: 'Payload of an event',
       about:
-        'The resource as it was published by the event, with the links and the time zone of that time; it never changes, except by erasure. zoom and fields select what is included, as for a delivery.',
+        'The resource as it was published by the event, with the links and the time zone of that time; it never changes, except by erasure. zoom, fields and links select what is included, as for a delivery.',
       paths: ['/stores/:store_id/events/:event_id/payload'],
       example: resourceExample,
     },

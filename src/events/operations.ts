@@ -103,9 +103,9 @@ const createList = ({ sql, search, config: { baseUrl } }: Deps): Operation =>
 
 const createPayload = ({ sql, config: { naming } }: Deps): Operation =>
   guarded({
-    summary: 'The resource as published by this event; zoom and fields select what is included',
+    summary: 'The resource as published by this event; zoom, fields and links select what is included',
     scopes: EVENT_SCOPES,
-    modifiers: ['zoom', 'fields'],
+    modifiers: ['zoom', 'fields', 'links'],
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);

@@ -177,6 +177,8 @@ const MODIFIERS: Readonly<Record<string, string>> = {
   limit: `The number of items per page, ${LIMITS.min} to ${LIMITS.max} (default ${LIMITS.fallback}).`,
   order: 'The properties to sort by, separated by commas, each with an optional " desc".',
   fields: 'The properties to return, separated by commas.',
+  links: 'The links to return, by their relations without prefix, separated by commas: self is the shortest.',
+  dry_run: '1: returns the results, and writes nothing.',
   period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',
   zoom: 'The relations to embed, separated by commas; a colon separates levels.',
 };

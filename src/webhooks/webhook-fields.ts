@@ -66,7 +66,7 @@ export const webhookFields = {
       maxLength: TEXT_LENGTH_MAX,
       kind: 'code',
       isMinor: true,
-      description: 'The shape of the body, such as zoom=items,customer&fields=id,total_order.',
+      description: 'The shape of the body, such as zoom=items,customer&fields=id,total_order&links=self.',
     },
   },
   /** Conditions on the published resource; null sends every event. */

@@ -8,6 +8,7 @@ import { zoomsOf } from '../setup/any-resource.ts';
 import { faultsOf, openCatalogue, publishes } from '../setup/event-catalogue.ts';
 import { euros, startRevenue } from '../setup/revenue.ts';
 import { SEED } from '../setup/seed.ts';
+import { FULL_SHAPE } from '#catalog/shape.ts';
 
 type Json = Record<string, unknown>;
 
@@ -115,7 +116,7 @@ test('the snapshots that Halcyon publishes match their schema, with all its memb
   const event = 'subscription_mrr_snapshot/created';
   const bodies = (await texts(storeId)).map((body) => {
     const frozen = { storeId, type: 'subscription_mrr_snapshot', id: '1', baseUrl, body } as const;
-    const document = resourceDocument(frozen, { zoom: {}, fields: null });
+    const document = resourceDocument(frozen, FULL_SHAPE);
     return { event, body: JSON.parse(renderHal(document, { baseUrl, relationPrefix: 'svc' })) as Json };
   });
   assert.ok(bodies.length > 0);

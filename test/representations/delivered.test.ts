@@ -20,8 +20,14 @@ function queries(type: ResourceType): fc.Arbitrary<string> {
   const fields = fc.option(
     fc.subarray(['id', 'total_order', 'currency_code', 'is_active', 'toString', 'none'], { minLength: 1 }),
   );
-  return fc.tuple(zoom, fields).map(([paths, kept]) => {
-    const parts = [paths.length > 0 && `zoom=${paths.join(',')}`, kept && `fields=${kept.join(',')}`];
+  const links = fc.option(fc.subarray(['store', 'send_webhooks', ...Object.keys(relationsOf(type))]));
+  return fc.tuple(zoom, fields, links).map(([paths, kept, linked]) => {
+    const parts = [
+      paths.length > 0 && `zoom=${paths.join(',')}`,
+      kept && `fields=${kept.join(',')}`,
+      // The test finds the resource by `self`.
+      linked && `links=${['self', ...linked].join(',')}`,
+    ];
     return parts.filter((part) => typeof part === 'string').join('&');
   });
 }

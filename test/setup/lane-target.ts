@@ -1,5 +1,6 @@
 /** The settings of an enabled webhook, for tests of lanes without a database. */
 import type { ActiveTarget } from '#delivery/attempt/delivery-target.ts';
+import { FULL_SHAPE } from '#catalog/shape.ts';
 
 export const ACTIVE: ActiveTarget = {
   isActive: true,
@@ -10,7 +11,7 @@ export const ACTIVE: ActiveTarget = {
   url: new URL('http://127.0.0.1/'),
   origin: 'http://127.0.0.1',
   query: '',
-  shape: { zoom: {}, fields: null },
+  shape: FULL_SHAPE,
   encryptionKey: null,
   nextEncryptionKey: null,
   rotationEndsAt: null,

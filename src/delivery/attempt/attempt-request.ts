@@ -84,11 +84,12 @@ export class Representations {
   }
 
   /** Renders the requested part of the resource. */
-  rendered(event: EventRow, { zoom, fields }: Shape, format: FormatName): Uint8Array {
+  rendered(event: EventRow, shape: Shape, format: FormatName): Uint8Array {
     const { storeId, type, resourceId: id, baseUrl, body } = event;
     const { needs, write } = formats[format];
+    const { fields } = shape;
     const requestedFields = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
-    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: requestedFields });
+    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { ...shape, fields: requestedFields });
     const naming = { baseUrl, relationPrefix: this.#relationPrefix };
     return Buffer.from(write === undefined ? renderHal(document, naming) : write(document, event, naming));
   }

@@ -206,6 +206,8 @@ function modifierSchemas({ properties, isOpen, selects }: MethodDoc): Readonly<R
     order: text(listPattern(`${sorted}(?: (?:asc|desc))?`, ORDERS_MAX)),
     fields: text(listPattern(selects.length === 0 ? ANY_NAME : choice(selects), FIELDS_MAX)),
     period: { type: 'string', enum: ['24h', '7d', '30d'], default: '24h' },
+    links: text(listPattern('[a-z_]+', FIELDS_MAX)),
+    dry_run: { type: 'string', enum: ['1'] },
     zoom: text(listPattern(`[a-z_]+(?::[a-z_]+){0,${ZOOM_DEPTH - 1}}`, ZOOM_PATHS)),
   };
 }
