@@ -5,14 +5,15 @@ import type { Route } from './route.ts';
 
 export const corsHeaders = {
   'Access-Control-Allow-Origin': '*',
-  'Access-Control-Expose-Headers': 'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate',
+  'Access-Control-Expose-Headers':
+    'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy, Preference-Applied, WWW-Authenticate',
 } as const;
 
 export function preflightHeaders(allow: string, versionHeader: string): Record<string, string> {
   return {
     ...corsHeaders,
     'Access-Control-Allow-Methods': allow,
-    'Access-Control-Allow-Headers': `Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, ${versionHeader}`,
+    'Access-Control-Allow-Headers': `Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, ${versionHeader}`,
     'Access-Control-Max-Age': '7200',
   };
 }

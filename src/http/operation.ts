@@ -68,6 +68,8 @@ export type OperationResult =
       next?: string;
       done?: Done;
       isSecret?: true;
+      /** The document says what was refused, so `Prefer: return=minimal` has no effect. */
+      hasRefusals?: true;
     } & PageOptions)
   | ({ status: 201 } & CreatedResult)
   | EventStream

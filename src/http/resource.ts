@@ -154,11 +154,27 @@ async function pageOf(
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
 
+const MINIMAL = /(?:^|[,;\s])return\s*=\s*"?minimal"?(?=[,;\s]|$)/i;
+
+/** Returns whether the client asks for a response without a representation of what it has changed (RFC 7240 §4.2). */
+function prefersMinimal({ method, headers }: FastifyRequest): boolean {
+  return method !== 'GET' && method !== 'HEAD' && MINIMAL.test(String(headers['prefer'] ?? ''));
+}
+
+/** Returns whether the document of a result can be left out. */
+function isOptional(result: Exclude<OperationResult, { open: unknown } | { status: 204 }>): boolean {
+  return result.isSecret !== true && !('hasRefusals' in result && result.hasRefusals === true);
+}
+
 async function send(services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) {
   const { representation } = caller;
   if ('open' in result) return sendStream(reply, request, representation, result);
   if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
   if (result.location !== undefined) reply.header('Location', result.location);
+  if (!caller.isBrowser && prefersMinimal(request) && isOptional(result)) {
+    reply.headers({ ...privateHeaders, 'Preference-Applied': 'return=minimal' });
+    return reply.code(result.status === 200 ? 204 : result.status).send();
+  }
   const isSecret = 'isSecret' in result && result.isSecret;
   const naming = 'naming' in result && result.naming !== undefined ? result.naming : services.naming;
   const { format } = representation;

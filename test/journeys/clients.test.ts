@@ -13,11 +13,17 @@ const tokens = (await server.redeem(await server.newCode())).body;
 
 type Representation = { _embedded?: Record<string, Record<string, unknown>[]> } & Record<string, unknown>;
 
-async function call(method: string, path: string, options: { token?: string; body?: object } = {}) {
-  const { token = platform, body } = options;
+type Asked = { token?: string; body?: object; headers?: Record<string, string> };
+
+async function call(method: string, path: string, { token = platform, body, headers = {} }: Asked = {}) {
   const response = await fetch(server.origin + path, {
     method,
-    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    headers: {
+      'SERVICE-API-VERSION': '1',
+      Authorization: `Bearer ${token}`,
+      'Content-Type': 'application/json',
+      ...headers,
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await response.text();
@@ -34,6 +40,12 @@ async function counts(clientId: unknown, secret: unknown): Promise<boolean> {
   const form = { grant_type: 'refresh_token', refresh_token: 'none', ...credentials };
   return (await server.token(form)).status === 400;
 }
+
+test('a client that is created with Prefer: return=minimal gets its secret', async () => {
+  const headers = { Prefer: 'return=minimal' };
+  const made = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT] }, headers });
+  assert.equal(await counts(made.body['client_id'], made.body['client_secret']), true);
+});
 
 test('the platform creates a client, and reads it again without its secret', async () => {
   const made = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], company: 'Co' } });

@@ -219,6 +219,16 @@ test('lines of JSON have a result each, by their number', async () => {
   assert.match(await response.text(), /"total":12\.50/);
 });
 
+test('Prefer: return=minimal hides no result', async () => {
+  const headers = { Prefer: 'return=minimal' };
+  const reply = await call('POST', `${at}/load`, { token: platformToken, body: [{ type: 'order' }], headers });
+  assert.deepEqual(countsOf(reply), { loaded: 0, kept: 0, refused: 1 });
+  const published = { event: 'transaction/created', resource: { id: 'p' } };
+  const events = await call('POST', `${at}/events`, { token: platformToken, body: [published], headers });
+  assert.equal(events.status, 204);
+  assert.equal((await read('/transactions/p')).status, 200);
+});
+
 test('odd dates are warned about', async () => {
   const ahead = new Date(clock.now().getTime() + 7_200_000).toISOString();
   const items = [

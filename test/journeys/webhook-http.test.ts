@@ -186,3 +186,37 @@ test('the collection and its items use our prefix in their relations', async () 
   assert.deepEqual(Object.keys(body._embedded), ['svc:webhooks']);
   assert.equal(webhook._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);
 });
+
+const prefer = (value: string) => ({ headers: { Prefer: value } });
+
+for (const value of ['return=minimal', 'respond-async, RETURN="minimal"', 'wait=5; return=minimal'])
+  test(`with Prefer: ${value} a change is answered without a body`, async () => {
+    const created = await call('POST', path, { body: minimal, ...prefer(value) });
+    assert.deepEqual(
+      [created.status, created.body, created.headers.get('preference-applied')],
+      [201, {}, 'return=minimal'],
+    );
+    const own = (created.headers.get('location') ?? '').replace(BASE_URL, '');
+    assert.equal((await call('GET', own)).status, 200);
+    const changed = await call('PATCH', own, { body: { name: 'Renamed' }, ...prefer(value) });
+    assert.deepEqual(
+      [changed.status, changed.body, changed.headers.get('preference-applied')],
+      [204, {}, 'return=minimal'],
+    );
+    assert.equal((await call('GET', own)).body['name'], 'Renamed');
+  });
+
+for (const value of ['return=representation', 'x-return=minimal', 'return=minimalist', ''])
+  test(`with Prefer: ${value || '(empty)'} a change is answered with its representation`, async () => {
+    const changed = await call('PATCH', item, { body: { name: 'Same' }, ...prefer(value) });
+    assert.deepEqual(
+      [changed.status, changed.body['name'], changed.headers.get('preference-applied')],
+      [200, 'Same', null],
+    );
+  });
+
+test('Prefer changes no read and no error', async () => {
+  assert.equal((await call('GET', item, prefer('return=minimal'))).status, 200);
+  const refused = await call('PATCH', item, { body: { format: 'x' }, ...prefer('return=minimal') });
+  assert.deepEqual([refused.status, ...faultsIn(refused)], [400, 'format invalid_value']);
+});

@@ -100,7 +100,7 @@ export function createLoad({ sql, config }: Pick<Runtime, 'sql' | 'config'>): Op
       if (timeZone === undefined) throw notFound('store');
       const load = { storeId, items, timeZone, now: request.now, isDryRun: isDryRun(request.query) };
       const results = await loadItems({ sql, baseUrl, limits }, load);
-      return { status: 200, document: loadDocument(results, storeId, baseUrl) };
+      return { status: 200, document: loadDocument(results, storeId, baseUrl), hasRefusals: true };
     },
   });
 }

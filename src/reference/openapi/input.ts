@@ -131,6 +131,7 @@ export function headerParameters(versionHeader: string): Json {
     version: header(versionHeader, 'The version of the API.', { type: 'string', enum: [API_VERSION] }, true),
     ifNoneMatch: header('If-None-Match', 'A known ETag: 304 if it is still current.'),
     ifMatch: header('If-Match', 'A known ETag: 412 if it is no longer current.'),
+    prefer: header('Prefer', 'return=minimal: the response has no body (RFC 7240); a 200 becomes a 204.'),
     idempotencyKey: header(
       'Idempotency-Key',
       'A key that you choose for this request: requests with the same key run once.',
@@ -151,6 +152,7 @@ export function headersFor(
   return [
     refer('version'),
     ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
+    ...(method === 'GET' || method === 'DELETE' ? [] : [refer('prefer')]),
     ...(isConditional ? [refer('ifMatch')] : []),
     ...(takesKey ? [refer('idempotencyKey')] : []),
   ];

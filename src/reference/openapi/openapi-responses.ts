@@ -147,7 +147,11 @@ export function responsesOf(methodDoc: MethodDoc, context: Context): Json {
     status,
     { ...refer('responses', 'errors'), description: ERROR_MEANINGS[status] ?? '' },
   ]);
+  const isChange = methodDoc.method !== 'GET' && methodDoc.method !== 'DELETE';
+  const minimal: [string, Json][] = isChange
+    ? [['204', { description: 'Done, without a body because of Prefer: return=minimal', headers: limits }]]
+    : [];
   const hasEtag = methodDoc.method === 'GET' && !context.operation.isStream;
   const unchanged: [string, Json][] = hasEtag ? [['304', { description: 'Not modified' }]] : [];
-  return Object.fromEntries([...successResponses(methodDoc, context), ...unchanged, ...errors]);
+  return Object.fromEntries([...successResponses(methodDoc, context), ...minimal, ...unchanged, ...errors]);
 }
