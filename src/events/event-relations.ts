@@ -83,7 +83,7 @@ export const eventChapter: Chapter = {
       rel: 'load',
       title: 'Load history',
       about:
-        'A POST stores versions of resources that the platform had before it used Halcyon: one item, an array or lines of JSON (application/x-ndjson), at most 16 MiB. It makes no event, no delivery and no lifecycle step, and the recurring revenue of a subscription is in the opening balance of the next day. A version replaces the stored one only if both have a date_modified and its own is later, so a request can be repeated. Each item is loaded by itself. With dry_run=1 the results are the same, and nothing is written.',
+        'A POST stores versions of resources that the platform had before it used Halcyon: one item, an array or lines of JSON (application/x-ndjson), at most 16 MiB. It makes no event, no delivery and no lifecycle step, and the recurring revenue of a subscription is in the balance of the next snapshot without being new. A version replaces the stored one only if both have a date_modified and its own is later, so a request can be repeated. Each item is loaded by itself. With dry_run=1 nothing is written, and the results are the same, except for several versions of one resource.',
       paths: ['/stores/:store_id/load'],
       results: loadResults,
     },
@@ -91,7 +91,7 @@ export const eventChapter: Chapter = {
       rel: 'load_results',
       title: 'Results of a load',
       about:
-        'One result for each item, in their order: loaded, kept (the stored version is not older, or the resource was erased later) or refused, with the errors of the item. Warnings name what is loaded and may not be what the platform means. line counts from 1, and blank lines count.',
+        'One result for each item, in their order: loaded, kept (not stored, because it does not replace the stored version, the resource was erased later, or another version of the request is newer) or refused, with the errors of the item. Warnings name what was loaded and may not be what the platform means. line counts from 1, and blank lines count.',
     },
     {
       rel: 'sample_events',

@@ -101,7 +101,7 @@ export type Operation = {
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** The statuses of a success with a Document; of a `documentedInput` those of one item, whose array is a 200. */
+  /** The statuses of a success with a Document; of a `documentedInput` those of one item; an array is a 200. */
   statuses: readonly (200 | 201 | 202)[];
   /** Accepts an Idempotency-Key. */
   takesKey: boolean;

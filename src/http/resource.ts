@@ -80,7 +80,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     objects: documentedInput && objectsOf(documentedInput.item),
     membersMax,
     isPatch: method === 'PATCH',
-    takesLines: documentedInput?.takesLines === true,
+    linesMax: documentedInput?.takesLines === true ? documentedInput.itemsMax : undefined,
   };
   /** A key has no effect on operations that store no response. */
   const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
@@ -163,7 +163,7 @@ function prefersMinimal({ method, headers }: FastifyRequest): boolean {
 
 /** Returns whether the document of a result can be left out. */
 function isOptional(result: Exclude<OperationResult, { open: unknown } | { status: 204 }>): boolean {
-  return result.isSecret !== true && !('hasRefusals' in result && result.hasRefusals === true);
+  return result.isSecret !== true && !('hasRefusals' in result && result.hasRefusals);
 }
 
 async function send(services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) {

@@ -527,7 +527,7 @@ test('a loader has a result for each version, and a refused one affects no other
   assert.deepEqual(results, [
     ['kept', []],
     ['refused', ['type']],
-    ['kept', ['undated']],
+    ['kept', []],
     ['kept', []],
   ]);
   assert.equal(gate.posts.length, 2);
@@ -539,5 +539,29 @@ test('a loader with dryRun writes nothing', async () => {
   const loader = createLoader({ ...credentials, dryRun: true });
   for (const result of ['loaded', 'loaded'])
     assert.equal((await loader.load(storeId, { type: 'transaction', resource: { id: 4 } })).result, result);
+  await loader.close();
+});
+
+test('with closeAtRejected a loader loads nothing after the request with the refused version', async () => {
+  const loader = createLoader({
+    baseUrl: gate.url,
+    clientId: platform.client_id,
+    clientSecret: platform.client_secret,
+    closeAtRejected: true,
+    batchEvents: 2,
+  });
+  const types = ['transaction', 'order', 'transaction', 'transaction'];
+  const settled = Promise.allSettled(types.map((type, id) => loader.load(storeId, { type, resource: { id } })));
+  await loader.close();
+  const results = (await settled).map((one) =>
+    one.status === 'fulfilled' ? one.value.result : (one.reason as PublishError).code,
+  );
+  assert.deepEqual(results, ['loaded', 'refused', 'closed', 'closed']);
+  assert.equal(gate.posts.length, 1);
+});
+
+test('a version that is no object is refused with what to send', async () => {
+  const loader = createLoader({ baseUrl: gate.url, clientId: 'a', clientSecret: 'b' });
+  await assert.rejects(loader.load(storeId, '[]'), /must be an object: { "type": "transaction", /);
   await loader.close();
 });

@@ -131,6 +131,7 @@ export async function startRevenue() {
       at(text);
       const items = resources.map((resource, index) => ({
         line: index + 1,
+        size: 0,
         read: () => ({ type: 'subscription', resource }),
       }));
       const limits = { eventsPerRequest: 1_000, eventLimitBytes: 256 * 1024, eventDepth: 12 };

@@ -31,7 +31,6 @@ export type SerializedEvent = { text: string; bytes: number; key: string | undef
 const encoder = new TextEncoder();
 
 const NOT_JSON = 'The event is not JSON';
-const NO_OBJECT = 'The event must be an object with its resource: { …, "resource": { "id": … } }';
 
 /** Returns the result of a function of JSON; throws a `PublishError` if the function throws. */
 function checked<T>(act: () => T): T {
@@ -44,12 +43,13 @@ function checked<T>(act: () => T): T {
 }
 
 /** Checks only what the server cannot report for one event of an array: whether the text is a JSON object. */
-export function serialize(event: EventInput | LoadInput): SerializedEvent {
+export function serialize(event: EventInput | LoadInput, example: string): SerializedEvent {
+  const noObject = `The event must be an object: ${example}`;
   const text = typeof event === 'string' ? event : checked(() => JSON.stringify(event) as string | undefined);
-  if (text === undefined) throw new PublishError('invalid_event', NO_OBJECT);
+  if (text === undefined) throw new PublishError('invalid_event', noObject);
   const value: unknown = checked(() => JSON.parse(text));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new PublishError('invalid_event', NO_OBJECT);
+    throw new PublishError('invalid_event', noObject);
   const { idempotency_key: key } = value as { idempotency_key?: unknown };
   return {
     text,

@@ -4,7 +4,7 @@ import { closedError, PublishError } from './error.ts';
 import { serialize, type EventInput, type LoadInput, type SerializedEvent } from './event.ts';
 import { readOptions, type PublisherOptions } from './options.ts';
 import { Queue, type QueuedEvent } from './queue.ts';
-import { createRequest } from './request.ts';
+import { createRequest, type Target } from './request.ts';
 import { sendBatch, type ItemResult, type LoadedVersion, type PublishedEvent } from './send.ts';
 
 export { PublishError, type Fault, type PublishErrorCode } from './error.ts';
@@ -33,7 +33,7 @@ export type Publisher = Sender & {
 
 export type Loader = Sender & {
   /**
-   * Stores a version that the platform had before, without an event; resolves when the server has committed it, or keeps a newer one.
+   * Stores a version that the platform had before, without an event; resolves when the server has committed it, or keeps the stored one.
    * Rejects with a `PublishError` if it is refused.
    */
   load: (storeId: number | string, version: LoadInput, options?: { signal?: AbortSignal }) => Promise<LoadedVersion>;
@@ -68,7 +68,7 @@ function enqueue(
 }
 
 /** Returns what sends items to an address of their store, and the function that adds one. */
-function createSender(options: PublisherOptions, target: { path: string; hasKeys: boolean }) {
+function createSender(options: PublisherOptions, target: Target) {
   const { fetch: send = fetch, clock = systemClock, closeAtRejected = false } = options;
   const { limits, deadlineMs, credentials, ...address } = readOptions(options);
   const stop = new AbortController();
@@ -95,7 +95,7 @@ function createSender(options: PublisherOptions, target: { path: string; hasKeys
     try {
       if (!STORE_ID.test(String(storeId)))
         throw new PublishError('no_store', `The id of a store is a positive whole number: ${storeId}`);
-      return serialize(event);
+      return serialize(event, target.example);
     } catch (error) {
       // The events before it wait, and are still sent.
       if (closeAtRejected) closed ??= queue.flush();
@@ -131,15 +131,24 @@ function createSender(options: PublisherOptions, target: { path: string; hasKeys
 
 /** Creates a publisher, which is used for all stores of the platform. Throws a `TypeError` for an invalid option. */
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { add, sender } = createSender(options, { path: 'events', hasKeys: true });
+  const { add, sender } = createSender(options, {
+    path: 'events',
+    sendsKey: true,
+    example: '{ "event": "transaction/created", "resource": { "id": … } }',
+  });
   return Object.assign(sender, { publish: add as Publisher['publish'] });
 }
 
 /**
- * Creates a loader of versions that the platform had before it used Halcyon. With `dryRun` the server only says what it would do. A load
- * can be repeated: what is stored already, or newer, is kept.
+ * Creates a loader of versions that the platform had before it used Halcyon. With `dryRun` the server returns the results and writes
+ * nothing. A load can be repeated: what is stored already, or newer, is kept. With `closeAtRejected` the items of the request after a refused
+ * one may be loaded, because each item is loaded by itself.
  */
 export function createLoader({ dryRun = false, ...options }: PublisherOptions & { dryRun?: boolean }): Loader {
-  const { add, sender } = createSender(options, { path: dryRun ? 'load?dry_run=1' : 'load', hasKeys: false });
+  const { add, sender } = createSender(options, {
+    path: dryRun ? 'load?dry_run=1' : 'load',
+    sendsKey: false,
+    example: '{ "type": "transaction", "resource": { "id": … } }',
+  });
   return Object.assign(sender, { load: add as Loader['load'] });
 }

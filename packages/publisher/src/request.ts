@@ -19,8 +19,8 @@ function backoffMs(tries: number, random: number): number {
   return mostMs / 2 + (mostMs / 2) * random;
 }
 
-/** Where items are sent: below the store, with or without keys. */
-type Target = { path: string; hasKeys: boolean };
+/** Where items are sent. `path`: below the store. `sendsKey`: a request whose items have no keys has one. `example`: an item. */
+export type Target = { path: string; sendsKey: boolean; example: string };
 
 type RequestOptions = { connection: Connection; credentials: Credentials; deadlineMs: number; target: Target };
 
@@ -45,7 +45,7 @@ export function createRequest({ connection, credentials, deadlineMs, target }: R
     const untilMs = newest.queuedMs + deadlineMs;
     const path = `/stores/${first.storeId}/${target.path}`;
     // Each event has a key, or the request has one.
-    const key = target.hasKeys && first.key === undefined ? crypto.randomUUID() : undefined;
+    const key = target.sendsKey && first.key === undefined ? crypto.randomUUID() : undefined;
     const body = `[${events.map(({ text }) => text).join(',')}]`;
     let [mayBePublished, isRenewed, tries] = [false, false, 0];
     let problem = 'the events before it took as long';

@@ -17,7 +17,7 @@ export type PublishedEvent = {
 
 /** What became of a version that was loaded. */
 export type LoadedVersion = {
-  /** `kept`: the stored version is not older. */
+  /** `kept`: not stored, because it does not replace the stored version, or another version of the request is newer. */
   result: 'loaded' | 'kept';
   resource_type: string;
   resource_id: string;
@@ -100,10 +100,17 @@ async function sendPart(events: readonly QueuedEvent[], request: Request, allows
   const response = await request(events);
   const results = response.status === 200 ? resultsIn(response.text, events.length) : undefined;
   if (results !== undefined) {
-    for (const [index, result] of results.entries())
-      if ('result' in result && result.result === 'refused')
-        events[index]?.reject(refusedError(response, result.errors));
-      else events[index]?.resolve(result);
+    let refused: PublishError | undefined;
+    for (const [index, result] of results.entries()) {
+      if (!('result' in result) || result.result !== 'refused') {
+        events[index]?.resolve(result);
+        continue;
+      }
+      const error = refusedError(response, result.errors);
+      refused ??= error;
+      events[index]?.reject(error);
+    }
+    if (refused !== undefined && !allowsGaps) throw refused;
     return [];
   }
   if (!EVENT_FAULTS.has(response.status)) throw failureOf(response, events[0]?.storeId ?? '');

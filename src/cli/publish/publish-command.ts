@@ -43,7 +43,7 @@ Examples:
 const LOAD_HELP = `
 Each line is one resource: {"type":"transaction","resource":{"id":1001,"total":24.5,"date_modified":"2024-03-01T10:00:00Z"}}
 No event is made, and nothing is delivered. A resource replaces a stored one only if its date_modified is later: after an
-interruption, run the same command again. --dry-run shows what would be odd, such as subscriptions without revenue.
+interruption, run the same command again. --dry-run prints the warnings, such as of subscriptions without revenue.
 ${DEFAULTS}
 
 Examples:
@@ -51,10 +51,10 @@ Examples:
   halcyon load history.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
   export-orders | halcyon load - --store 4711 --keep-going`;
 
-type Sending = { name: Task['does']; description: string; help: string };
+type LineCommand = { name: Task['command']; description: string; help: string };
 
 /** Returns a command that sends the lines of a file as a task says. */
-function createSendCommand(terminal: Terminal, { name, description, help }: Sending): Command {
+function createLineCommand(terminal: Terminal, { name, description, help }: LineCommand): Command {
   return new Command(name)
     .description(description)
     .argument('<file>', 'the file, or - for stdin')
@@ -71,7 +71,7 @@ function createSendCommand(terminal: Terminal, { name, description, help }: Send
       const retryForSeconds = secondsOf(options.retryFor);
       const target = await resolveTarget(options, terminal, config);
       await publishInput(file, {
-        task: name === 'publish' ? { does: name } : { does: name, isDryRun: options.dryRun === true },
+        task: name === 'publish' ? { command: name } : { command: name, isDryRun: options.dryRun === true },
         terminal,
         target,
         retryForSeconds,
@@ -85,12 +85,12 @@ function createSendCommand(terminal: Terminal, { name, description, help }: Send
 
 export function createPublishCommand(terminal: Terminal): Command {
   const description = 'publish the events of a file, one JSON object per line';
-  return createSendCommand(terminal, { name: 'publish', description, help: PUBLISH_HELP });
+  return createLineCommand(terminal, { name: 'publish', description, help: PUBLISH_HELP });
 }
 
 export function createLoadCommand(terminal: Terminal): Command {
   const description = 'load the history of a store from a file, one JSON object per line, without events';
-  return createSendCommand(terminal, { name: 'load', description, help: LOAD_HELP }).option(
+  return createLineCommand(terminal, { name: 'load', description, help: LOAD_HELP }).option(
     '--dry-run',
     'check the lines, and write nothing',
   );

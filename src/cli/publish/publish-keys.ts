@@ -87,8 +87,14 @@ function replaceKey(text: string, key: string): string {
 const IS_ARRAY =
   'the line begins a JSON array: write each of its items as one line, as jq -c ".[]" does, and use these lines';
 
-/** Returns the object of a line, or a message; `example` is what the line must be. */
-function objectOf(text: string, example: string): { value: object } | { fault: string } {
+const EVENT = { what: 'an event', example: '{"event": "transaction/created", "resource": {…}}' };
+const RESOURCE = { what: 'a resource with its type', example: '{"type": "transaction", "resource": {…}}' };
+
+/** Returns the object of a line, or a message; `what` is what the line must be. */
+function objectOf(
+  text: string,
+  { what, example }: { what: string; example: string },
+): { value: object } | { fault: string } {
   if (text.startsWith('[')) return { fault: IS_ARRAY };
   let value: unknown;
   try {
@@ -96,13 +102,15 @@ function objectOf(text: string, example: string): { value: object } | { fault: s
   } catch (error) {
     return { fault: `the line is not JSON (${(error as Error).message}): write one object as one line` };
   }
-  return typeof value === 'object' && value !== null ? { value } : { fault: `the line is no object: write ${example}` };
+  return typeof value === 'object' && value !== null
+    ? { value }
+    : { fault: `the line is not ${what}: write ${example}` };
 }
 
 /** Returns the function that reads a line with an event. The text is unchanged but for its key, so that the server validates the original. */
 export function withKeys(keyOf: (event: unknown) => string): (text: string) => Entry {
   return (text) => {
-    const read = objectOf(text, '{"event": "transaction/created", "resource": {…}}');
+    const read = objectOf(text, EVENT);
     if ('fault' in read) return read;
     const { [NAME]: ownKey, ...content } = read.value as { [NAME]?: unknown };
     if (ownKey !== undefined && ownKey !== null && ownKey !== '') return { text };
@@ -113,6 +121,6 @@ export function withKeys(keyOf: (event: unknown) => string): (text: string) => E
 
 /** Reads a line with a version of a resource, which needs no key: what is loaded twice is kept. */
 export function resourceOf(text: string): Entry {
-  const read = objectOf(text, '{"type": "transaction", "resource": {…}}');
+  const read = objectOf(text, RESOURCE);
   return 'fault' in read ? read : { text };
 }

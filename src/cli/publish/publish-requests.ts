@@ -13,7 +13,7 @@ type Done = { isKept: boolean; warnings: readonly string[] };
 export type Outcome = Done | readonly string[] | Error;
 
 /** What a command does with the lines: `publish` or `load`. */
-export type Task = { does: 'publish' } | { does: 'load'; isDryRun: boolean };
+export type Task = { command: 'publish' } | { command: 'load'; isDryRun: boolean };
 
 type Options = {
   retryForSeconds: number;
@@ -95,7 +95,7 @@ function outcomeOf(error: unknown, target: PublishTarget, subject: Subject): Out
   );
 }
 
-/** Returns what sends lines, and the function that sends one and returns what became of it. */
+/** Returns the publisher or loader, and the function that sends a line with it and returns what became of the line. */
 export function openPublisher(
   target: PublishTarget,
   options: Options & { task: Task },
@@ -116,7 +116,7 @@ export function openPublisher(
     clock,
   };
   const failed = (error: unknown): Outcome => outcomeOf(error, target, last.subject);
-  if (options.task.does === 'load') {
+  if (options.task.command === 'load') {
     const loader = createLoader({ ...settings, dryRun: options.task.isDryRun });
     const load = (text: string): Promise<Outcome> =>
       loader

@@ -18,7 +18,7 @@ type Input = { name: string; bytes: number | undefined; stream: Readable };
 async function sizeOf(path: string, name: string): Promise<number | undefined> {
   try {
     const found = await stat(path);
-    if (found.isDirectory()) throw new UserError(`${name} is a folder: name a file with one event in each line`);
+    if (found.isDirectory()) throw new UserError(`${name} is a folder: name a file with one JSON object in each line`);
     return found.isFile() ? found.size : undefined;
   } catch (error) {
     if (error instanceof UserError) throw error;
@@ -67,27 +67,41 @@ type PublishCounts = {
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
-/** The words of the commands. */
+/** The words of a task. `sofar` says how much is done when it stops. */
+type Words = { one: string; done: string; sofar: (amount: string, verb: string) => string; runAgain: string };
+
+const LOAD: Words = {
+  one: 'resource',
+  done: 'loaded',
+  // Items of the same request after a refused one are loaded, too.
+  sofar: (amount, verb) => `At least ${amount} ${verb} loaded`,
+  runAgain: 'run the same command again; what is loaded is kept',
+};
+
 const WORDS = {
   publish: {
     one: 'event',
     done: 'published',
+    sofar: (amount, verb) => `${amount} ${verb} published`,
     runAgain: 'run the same command again within 24 hours; published events are not published twice',
   },
-  load: {
-    one: 'resource',
-    done: 'loaded',
-    runAgain: 'run the same command again; what is loaded is kept',
+  load: LOAD,
+  dryRun: {
+    ...LOAD,
+    done: 'would be loaded; nothing is written. Checked',
+    sofar: () => 'Nothing is written',
+    runAgain: 'run the same command again',
   },
-} as const;
-type Words = (typeof WORDS)[Task['does']];
+} satisfies Record<string, Words>;
+
+const wordsOf = (task: Task): Words => (task.command === 'load' && task.isDryRun ? WORDS.dryRun : WORDS[task.command]);
 
 const amountOf = (count: number, { one }: Words): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
 
 /** Returns the error with a remedy; undefined if every line is published or loaded. */
 function failureOf(thrown: unknown, counts: PublishCounts, signal: string | undefined, words: Words): unknown {
   const { runAgain } = words;
-  const sofar = `${amountOf(counts.done, words)} ${counts.done === 1 ? 'is' : 'are'} ${words.done}`;
+  const sofar = words.sofar(amountOf(counts.done, words), counts.done === 1 ? 'is' : 'are');
   if (signal !== undefined) {
     return new UserError(
       `${signal}: ${sofar}, and possibly the array in progress. To continue, ${runAgain}`,
@@ -107,12 +121,10 @@ function failureOf(thrown: unknown, counts: PublishCounts, signal: string | unde
 }
 
 function summaryOf({ done, kept }: PublishCounts, seconds: number, task: Task): string {
-  const words = WORDS[task.does];
+  const words = wordsOf(task);
   const rate = whole.format(Math.round(done / Math.max(seconds, 0.001)));
   const known = kept > 0 ? `; the server had ${whole.format(kept)} of them already, or newer` : '';
-  const outcome =
-    task.does === 'load' && task.isDryRun ? `would be ${words.done}; nothing is written. Checked` : words.done;
-  return `${amountOf(done, words)} ${outcome} in ${seconds.toFixed(1)} s (${rate} a second)${known}`;
+  return `${amountOf(done, words)} ${words.done} in ${seconds.toFixed(1)} s (${rate} a second)${known}`;
 }
 
 /** Calls `next` with each line of the input until it returns false. */
@@ -123,7 +135,7 @@ async function readLines(stream: Readable, next: (line: Line) => Promise<boolean
 
 /** Counts the results of lines, and prints them with the progress and the summary. */
 function createReport({ task, terminal, clock, isJson }: PublishRun, input: Input) {
-  const words = WORDS[task.does];
+  const words = wordsOf(task);
   const counts: PublishCounts = { done: 0, kept: 0, bytes: 0, refused: 0 };
   const warnings = new Map<string, number>();
   const faults: Refused[] = [];
@@ -143,7 +155,7 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
       for (const message of messages) warn(`${input.name}:${line}: ${message}`);
     },
     /** Prints the warnings of a line, and counts those that occur often. */
-    odd: (line: number, messages: readonly string[]): void => {
+    warnOf: (line: number, messages: readonly string[]): void => {
       for (const message of messages) {
         const before = warnings.get(message) ?? 0;
         warnings.set(message, before + 1);
@@ -164,7 +176,8 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
         if (times > SAME_WARNINGS) warn(`warning: ${message} (${whole.format(times)} lines)`);
       const { done, kept, refused } = counts;
       const seconds = Number(secondsNow().toFixed(3));
-      const sent = task.does === 'load' ? { loaded: done - kept, kept } : { published: done };
+      const sent =
+        task.command === 'publish' ? { published: done } : { loaded: done - kept, kept, dry_run: task.isDryRun };
       if (isJson) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
       else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, task));
     },
@@ -199,14 +212,14 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
     if ('isKept' in outcome) {
       report.counts.done += 1;
       if (outcome.isKept) report.counts.kept += 1;
-      report.odd(number, outcome.warnings);
+      report.warnOf(number, outcome.warnings);
     } else {
       report.refuse(number, outcome);
       if (!keepsGoing) end(new UserError(`Stopped at line ${number}`, EXIT.failed));
     }
     report.advance(endByte);
   };
-  const entryOf = task.does === 'load' ? resourceOf : withKeys(createKeys(target.clientSecret));
+  const entryOf = task.command === 'load' ? resourceOf : withKeys(createKeys(target.clientSecret));
   let settled = Promise.resolve();
   /** Sends a line; returns whether the line after it may be sent. */
   const next = async (line: Line): Promise<boolean> => {
@@ -225,7 +238,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
   }
   await publisher.close({ signal: stop.signal });
   await settled;
-  const failure = failureOf(thrown, report.counts, signal, WORDS[task.does]);
+  const failure = failureOf(thrown, report.counts, signal, wordsOf(task));
   report.end(thrown === undefined && signal === undefined, failure !== undefined);
   if (failure !== undefined) throw failure;
 }
@@ -263,7 +276,7 @@ export async function* linesOf(
   const end = (): Line[] => {
     const isTooLong = sizeBytes > limitBytes;
     const content = isTooLong
-      ? { fault: `the line is longer than ${limitBytes} bytes, the limit for one event` }
+      ? { fault: `the line is longer than ${limitBytes} bytes, the limit for one line` }
       : read(Buffer.concat(parts));
     [number, sizeBytes, parts] = [number + 1, 0, []];
     return 'text' in content && content.text === '' ? [] : [{ number, endByte, ...content }];

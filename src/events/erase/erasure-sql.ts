@@ -155,7 +155,7 @@ const isPublishedSince = (
     select e.date_created from event e where e.shard = ${shard} and e.id = ${eventId} limit 1
   ) > ${dateErased}, false)`;
 
-export type ResourceOnPage = { type: ResourceType; id: string; eventId: number; body: string | null };
+export type ResourceOnPage = { type: ResourceType; id: string; version: number; body: string | null };
 
 /** Returns the next resources of the store in key order; `body` is null if it cannot contain a copy from before the erasure. */
 export async function pageOfResources(
@@ -165,10 +165,10 @@ export async function pageOfResources(
   limit: number,
 ): Promise<ResourceOnPage[]> {
   return sql<ResourceOnPage[]>`
-  select page.type, page.id, page.event_id as "eventId",
+  select page.type, page.id, page.version,
     case when ${mentions(sql, needles)} and not ${isPublishedSince(sql, search, sql`page.event_id`)} then page.body end as body
   from (
-    select type, id, event_id, body from resource
+    select type, id, version, event_id, body from resource
     where shard = ${search.shard} and store_id = ${search.storeId} and (type, id) > (${search.afterType}, ${search.afterId})
     order by type, id limit ${limit}
   ) as page
@@ -179,7 +179,7 @@ export type EventOnPage = { id: number; body: string | null };
 
 /**
  * When the payload of an event was published: for a refeed, the date of the version that it repeats, found in the chain of its
- * resource. A version whose partition was dropped is older than any pending erasure.
+ * resource. A version whose partition was dropped is older than any pending erasure; one that was loaded has no event, and counts as older.
  */
 const publishedAt = (sql: Queryable, shard: number) => sql`
   case when page.action <> 'refeed' then page.date_created else coalesce((
@@ -216,12 +216,12 @@ export async function pageOfEvents(
 export async function replaceResource(
   sql: Queryable,
   { shard, storeId }: CopySearch,
-  { type, id, eventId }: ResourceOnPage,
+  { type, id, version }: ResourceOnPage,
   body: string,
 ): Promise<void> {
   await sql`
     update resource set body = ${body}
-    where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id} and event_id = ${eventId}`;
+    where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id} and version = ${version}`;
 }
 
 /** Replaces the body unless the event was erased. */

@@ -1,6 +1,6 @@
 /** SQL that writes versions of resources without events. */
 import type { Queryable } from '#db/pool.ts';
-import { erasedVersion, LOCK_MS } from '../publish/publish-sql.ts';
+import { erasedVersion } from '../publish/publish-sql.ts';
 
 /** Columns of loaded versions in lock order, each resource once. */
 export type LoadColumns = {
@@ -12,14 +12,14 @@ export type LoadColumns = {
   body: string[];
 };
 
-export type LoadedVersion = { type: string; id: string; version: number };
+export type LoadedVersion = { type: string; resourceId: string; version: number };
 
 /** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
 const NO_EVENT = 0;
 
 /**
- * Writes the versions that are newer than the stored ones, and returns them; those of a store that does not exist, and what is dated
- * before its erasure, are not written. A version replaces a stored one only if both have dates: without a date nothing shows that it
+ * Writes the versions that are newer than the stored ones, and returns them. Not written are those of a store that does not exist, and
+ * those that are undated, or dated before the erasure of their resource. A version replaces a stored one only if both have dates: without a date nothing shows that it
  * is newer. Fails with SQLSTATE HL001 if a resource is erased concurrently.
  */
 export async function loadVersions(
@@ -29,9 +29,7 @@ export async function loadVersions(
 ): Promise<LoadedVersion[]> {
   const erased = erasedVersion(sql);
   return sql<LoadedVersion[]>`
-  with lock_limit as materialized (
-    select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
-  ), input as materialized (
+  with input as materialized (
     select i.*, s.time_zone, coalesce(e.version, 0) as erased_version
     from unnest(
       ${columns.type}::text[], ${columns.resourceId}::text[], ${columns.modifiedAt}::timestamptz[], ${columns.isDated}::boolean[],
@@ -42,8 +40,7 @@ export async function loadVersions(
       select e.version, e.date_erased from erased_resource e
       where e.shard = ${shard} and e.store_id = ${storeId} and e.type = i.type and e.id = i.id limit 1
     ) as e on true
-    where (select is_set from lock_limit) is not null
-      and (e.date_erased is null or (i.is_dated and i.modified_at >= e.date_erased))
+    where e.date_erased is null or (i.is_dated and i.modified_at >= e.date_erased)
   ), latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, time_zone, base_url, body)
@@ -61,5 +58,5 @@ export async function loadVersions(
     select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_valid
     from latest
   )
-  select l.type, l.id, l.version from latest l where (select is_valid from checked)`;
+  select l.type, l.id as "resourceId", l.version from latest l where (select is_valid from checked)`;
 }

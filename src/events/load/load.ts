@@ -1,6 +1,6 @@
 /**
  * Loads versions of resources that a platform had before it used Halcyon: without events, deliveries and steps. Versions are written in
- * chunks of one transaction each, so that a large load delays no publish of its store, and what is written stays written.
+ * chunks of one transaction each: a publish of the store waits for one of them at most, and what is written stays written.
  */
 import { setImmediate as pause } from 'node:timers/promises';
 import { isInternal, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
@@ -23,26 +23,33 @@ import {
 import { lockPreviousVersions, LOCK_MS, upsertTerms } from '../publish/publish-sql.ts';
 import { lockedProblem } from '../publish/publish.ts';
 import { compare, decisiveDate } from '../publish/rows.ts';
-import { derivingStores, lastTerms } from '../publish/subscription-sql.ts';
+import { derivingStores, lastTerms, type Book } from '../publish/subscription-sql.ts';
 import { loadVersions, type LoadColumns, type LoadedVersion } from './load-sql.ts';
 
 /** A chunk takes the locks of its resources for some 20 ms. */
 const CHUNK_ROWS = 250;
 const CHUNK_BYTES = 1024 * 1024;
-/** Items that are read before other work of the process goes on: some 2 ms. */
+/** Items, and UTF-16 code units of lines, that are read before other work of the process goes on: some 5 ms. */
 const ITEMS_AT_ONCE = 50;
+const SIZE_AT_ONCE = 256 * 1024;
 
-/** One item of the request. `read` returns its value, or throws a `Problem`. `line`: its position, counted from 1. */
-export type LoadItem = { line: number; read: () => unknown };
+/**
+ * One item of the request. `read` returns its value, or throws a `Problem`. `line`: its position, counted from 1. `size`: the UTF-16 code
+ * units that `read` parses.
+ */
+export type LoadItem = { line: number; size: number; read: () => unknown };
 
-/** `result`: kept if the stored version is not older. `version`: null unless it was loaded. */
+/**
+ * `result`: kept if it was not stored, because it does not replace the stored version, or another version of the request is newer.
+ * `version`: null unless it was loaded.
+ */
 export type LoadResult = {
   line: number;
   result: 'loaded' | 'kept' | 'refused';
   resource: { type: ResourceType; id: string } | null;
   version: number | null;
   errors: readonly Fault[];
-  /** What is loaded, and may not be what the platform means. */
+  /** What was loaded, and may not be what the platform means. */
   warnings: readonly Fault[];
 };
 
@@ -71,7 +78,11 @@ function warningsOf(version: SentVersion, resource: JsonObject, timeZone: string
   if (version.modifiedAt === null)
     warn('date_modified', 'undated', 'is missing: the version is dated now, and no later load replaces it');
   else if (version.isAhead === true)
-    warn('date_modified', 'ahead', 'is more than an hour in the future: it is compared with no other date');
+    warn(
+      'date_modified',
+      'ahead',
+      'is more than an hour in the future: it is compared with no other date, and no later load replaces it',
+    );
   if (version.type !== 'subscription') return warnings;
   const { isActive, monthly, currency } = termOf(resource, timeZone);
   if (isActive && monthly === '0')
@@ -81,12 +92,14 @@ function warningsOf(version: SentVersion, resource: JsonObject, timeZone: string
   return warnings;
 }
 
-/** A version to write. `at`: the position of its result. */
-type Candidate = { at: number; version: SentVersion };
-
 type Read = { version: SentVersion; warnings: Fault[] } | { faults: readonly Fault[] };
 
-function readItem(item: LoadItem, limits: EventLimits, { timeZone, now }: LoadRequest): Read {
+function readItem(
+  item: LoadItem,
+  types: readonly ResourceType[],
+  limits: EventLimits,
+  { timeZone, now }: LoadRequest,
+): Read {
   const faults: Fault[] = [];
   const reported = faultsAt('', faults);
   try {
@@ -96,8 +109,8 @@ function readItem(item: LoadItem, limits: EventLimits, { timeZone, now }: LoadRe
       return { faults: [{ code: 'invalid_value', message }] };
     }
     refuseMembers(value, MEMBERS, 'an item', reported);
-    const type = loadableTypes().find((one) => one === value['type']);
-    if (type === undefined) reported.fail('type', 'invalid_value', `type must be one of ${loadableTypes().join(', ')}`);
+    const type = types.find((one) => one === value['type']);
+    if (type === undefined) reported.fail('type', 'invalid_value', `type must be one of ${types.join(', ')}`);
     const version = readVersion(type, value['resource'], { limits, timeZone, now }, reported);
     if (version === undefined || faults.length > 0) return { faults: new Problem(400, faults).faults };
     return { version, warnings: warningsOf(version, value['resource'] as JsonObject, timeZone) };
@@ -107,22 +120,9 @@ function readItem(item: LoadItem, limits: EventLimits, { timeZone, now }: LoadRe
   }
 }
 
-const keyOf = ({ type, resourceId }: Pick<SentVersion, 'type' | 'resourceId'>): string => `${type} ${resourceId}`;
+const keyOf = ({ type, resourceId }: { type: string; resourceId: string }): string => `${type} ${resourceId}`;
 
-/** Returns the version of each resource that is loaded, in lock order: of several ones the newest, as if each was loaded by itself. */
-function newestOf(chunk: readonly Candidate[]): Candidate[] {
-  const newest = new Map<string, Candidate>();
-  for (const candidate of chunk) {
-    const key = keyOf(candidate.version);
-    const before = newest.get(key);
-    const [date, known] = [decisiveDate(candidate.version), before && decisiveDate(before.version)];
-    if (before === undefined || (date !== null && known !== null && known !== undefined && date > known))
-      newest.set(key, candidate);
-  }
-  return [...newest.values()].toSorted(
-    ({ version: a }, { version: b }) => compare(a.type, b.type) || compare(a.resourceId, b.resourceId),
-  );
-}
+const isStep = ({ type }: SentVersion): boolean => type === 'subscription_event';
 
 const toColumns = (versions: readonly SentVersion[], now: Date): LoadColumns => ({
   type: versions.map(({ type }) => type),
@@ -133,24 +133,15 @@ const toColumns = (versions: readonly SentVersion[], now: Date): LoadColumns => 
 });
 
 /**
- * Writes the revenue of loaded subscriptions. That of a new one counts from the last day with a snapshot, so the next snapshot has it as
- * its opening balance, and not as new revenue.
+ * Writes the revenue of loaded subscriptions. The first term of a subscription is of the day before that of the next snapshot, so that the
+ * snapshot has it in its balance, and not as new revenue.
  */
-async function writeTerms(
-  tx: Tx,
-  storeId: number,
-  loaded: readonly SentVersion[],
-  books: Awaited<ReturnType<typeof booksOf>>,
-): Promise<void> {
-  const book = books.get(storeId);
+async function writeTerms(tx: Tx, loaded: readonly SentVersion[], book: Book | undefined): Promise<void> {
   if (book === undefined || loaded.length === 0) return;
+  const { storeId } = book;
   const ids = loaded.map(({ resourceId }) => resourceId);
-  const found = await lastTerms(tx, {
-    shard: ids.map(() => shardOf(storeId)),
-    storeId: ids.map(() => storeId),
-    id: ids,
-  });
-  const lasts = new Map(found.map((last) => [last.id, last]));
+  const keys = { shard: ids.map(() => shardOf(storeId)), storeId: ids.map(() => storeId), id: ids };
+  const lasts = new Map((await lastTerms(tx, keys)).map((last) => [last.id, last]));
   const terms = loaded.flatMap(({ resourceId: subscriptionId, body }): NewTerm[] => {
     const term = termOf(parseExact(body) as JsonObject, book.timeZone);
     const last = lasts.get(subscriptionId);
@@ -161,56 +152,57 @@ async function writeTerms(
   if (columns !== null) await upsertTerms(tx, columns);
 }
 
+/** `refusesSteps`: Halcyon derives the steps of this store, and those of the platform were not written. */
+type Written = { loaded: readonly LoadedVersion[]; refusesSteps: boolean };
+
 /** Rolls back a dry run, and carries its results out of the transaction. */
 class RolledBack extends Error {
-  readonly loaded: readonly LoadedVersion[];
-  constructor(loaded: readonly LoadedVersion[]) {
+  readonly written: Written;
+  constructor(written: Written) {
     super('A dry run writes nothing');
-    this.loaded = loaded;
+    this.written = written;
   }
 }
 
-/** Returns the versions that were written. */
 async function writeOnce(
   { sql, baseUrl }: Deps,
-  versions: readonly SentVersion[],
+  sent: readonly SentVersion[],
   { storeId, now, isDryRun }: LoadRequest,
-): Promise<readonly LoadedVersion[]> {
+): Promise<Written> {
   const shard = shardOf(storeId);
-  const subscriptions = versions.filter(({ type }) => type === 'subscription');
+  const store = { shard: [shard], storeId: [storeId] };
   const written = transaction(sql, async (tx) => {
     await limitWaits(tx, LOCK_MS);
-    await lockPreviousVersions(tx, {
-      shard: subscriptions.map(() => shard),
-      storeId: subscriptions.map(() => storeId),
-      type: subscriptions.map(({ type }) => type),
-      id: subscriptions.map(({ resourceId }) => resourceId),
-    });
-    const stores = { shard: [shard], storeId: [storeId] };
-    const books = subscriptions.length === 0 ? new Map<number, never>() : await booksOf(tx, stores, now);
+    const refusesSteps = sent.some(isStep) && (await derivingStores(tx, store)).has(storeId);
+    const versions = refusesSteps ? sent.filter((one) => !isStep(one)) : sent;
+    const subscriptions = versions.filter(({ type }) => type === 'subscription');
+    // In the order of a publish: versions, then the book.
+    if (subscriptions.length > 0)
+      await lockPreviousVersions(tx, {
+        shard: subscriptions.map(() => shard),
+        storeId: subscriptions.map(() => storeId),
+        type: subscriptions.map(({ type }) => type),
+        id: subscriptions.map(({ resourceId }) => resourceId),
+      });
+    const books = subscriptions.length > 0 ? await booksOf(tx, store, now) : undefined;
     const loaded = await loadVersions(tx, { shard, storeId }, { columns: toColumns(versions, now), baseUrl });
-    const keys = new Set(loaded.map(({ type, id }) => `${type} ${id}`));
+    const keys = new Set(loaded.map(keyOf));
     await writeTerms(
       tx,
-      storeId,
       subscriptions.filter((one) => keys.has(keyOf(one))),
-      books,
+      books?.get(storeId),
     );
-    if (isDryRun) throw new RolledBack(loaded);
-    return loaded;
+    if (isDryRun) throw new RolledBack({ loaded, refusesSteps });
+    return { loaded, refusesSteps };
   });
   return written.catch((error: unknown) => {
-    if (error instanceof RolledBack) return error.loaded;
+    if (error instanceof RolledBack) return error.written;
     throw error;
   });
 }
 
 /** Writes the versions again after conflicts with concurrent publishes and erasures. Throws a 503 if they do not end. */
-async function write(
-  deps: Deps,
-  versions: readonly SentVersion[],
-  request: LoadRequest,
-): Promise<readonly LoadedVersion[]> {
+async function write(deps: Deps, versions: readonly SentVersion[], request: LoadRequest): Promise<Written> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await writeOnce(deps, versions, request);
@@ -229,46 +221,89 @@ const DERIVED: Fault = {
   field: 'type',
 };
 
+/** A version to write. `at`: the position of its result. */
+type Candidate = { at: number; version: SentVersion; warnings: Fault[] };
+
+/** The versions of one transaction, each resource once. */
+class Chunk {
+  readonly #candidates = new Map<string, Candidate>();
+  #bytes = 0;
+
+  get isFull(): boolean {
+    return this.#candidates.size >= CHUNK_ROWS || this.#bytes >= CHUNK_BYTES;
+  }
+
+  /** Adds a version unless an earlier one of its resource is newer. Returns false if only the stored version decides which is. */
+  add(candidate: Candidate): boolean {
+    const key = keyOf(candidate.version);
+    const before = this.#candidates.get(key);
+    const date = decisiveDate(candidate.version);
+    const known = before && decisiveDate(before.version);
+    if (before !== undefined && known === null && date !== null) return false;
+    const isNewer = before === undefined || (date !== null && known !== null && known !== undefined && date > known);
+    if (isNewer) {
+      this.#candidates.set(key, candidate);
+      this.#bytes += Buffer.byteLength(candidate.version.body);
+    }
+    return true;
+  }
+
+  /** Removes all, and returns them in the order in which a publish locks them. */
+  take(): Candidate[] {
+    const all = [...this.#candidates.values()].toSorted(
+      ({ version: a }, { version: b }) => compare(a.type, b.type) || compare(a.resourceId, b.resourceId),
+    );
+    this.#candidates.clear();
+    this.#bytes = 0;
+    return all;
+  }
+}
+
 /**
- * Loads the items, and returns one result for each, in their order. A loaded version replaces the stored one only if both have a date
- * and its own is newer, so a load can be repeated. If it throws, the items before may be loaded.
+ * Loads the items as if each was loaded by itself, and returns one result for each, in their order. A loaded version replaces the stored
+ * one only if both have a date and its own is newer, so a load can be repeated. If it throws, the items before may be loaded.
  */
 export async function loadItems(deps: Deps, request: LoadRequest): Promise<LoadResult[]> {
-  const { storeId, items } = request;
+  const { items } = request;
+  const types = loadableTypes();
   const results: LoadResult[] = [];
-  const derives = (await derivingStores(deps.sql.reads, { shard: [shardOf(storeId)], storeId: [storeId] })).size > 0;
-  let chunk: Candidate[] = [];
-  let bytes = 0;
+  const chunk = new Chunk();
   const flush = async (): Promise<void> => {
-    const newest = newestOf(chunk);
-    const loaded = await write(
-      deps,
-      newest.map(({ version }) => version),
-      request,
-    );
-    const versions = new Map(loaded.map(({ type, id, version }) => [`${type} ${id}`, version]));
-    for (const { at, version } of newest) {
+    const candidates = chunk.take();
+    if (candidates.length === 0) return;
+    const versions = candidates.map(({ version }) => version);
+    const { loaded, refusesSteps } = await write(deps, versions, request);
+    const numbers = new Map(loaded.map((one) => [keyOf(one), one.version]));
+    for (const { at, version, warnings } of candidates) {
       const result = results[at];
-      const number = versions.get(keyOf(version));
-      if (result !== undefined && number !== undefined) results[at] = { ...result, result: 'loaded', version: number };
+      const number = numbers.get(keyOf(version));
+      if (result === undefined) continue;
+      if (number !== undefined) results[at] = { ...result, result: 'loaded', version: number, warnings };
+      else if (refusesSteps && isStep(version)) results[at] = { ...result, result: 'refused', errors: [DERIVED] };
     }
-    [chunk, bytes] = [[], 0];
   };
+  let size = 0;
   for (const [at, item] of items.entries()) {
-    if (at % ITEMS_AT_ONCE === ITEMS_AT_ONCE - 1) await pause();
-    const read = readItem(item, deps.limits, request);
-    const isDerived = 'version' in read && read.version.type === 'subscription_event' && derives;
+    size += item.size;
+    if (at % ITEMS_AT_ONCE === ITEMS_AT_ONCE - 1 || size >= SIZE_AT_ONCE) {
+      size = 0;
+      await pause();
+    }
+    const read = readItem(item, types, deps.limits, request);
     const none = { line: item.line, version: null, errors: [], warnings: [] };
-    if (!('version' in read) || isDerived) {
-      results.push({ ...none, result: 'refused', resource: null, errors: 'faults' in read ? read.faults : [DERIVED] });
+    if (!('version' in read)) {
+      results.push({ ...none, result: 'refused', resource: null, errors: read.faults });
       continue;
     }
-    const { version, warnings } = read;
-    results.push({ ...none, result: 'kept', resource: { type: version.type, id: version.resourceId }, warnings });
-    chunk.push({ at, version });
-    bytes += Buffer.byteLength(version.body);
-    if (chunk.length === CHUNK_ROWS || bytes >= CHUNK_BYTES) await flush();
+    const { version } = read;
+    results.push({ ...none, result: 'kept', resource: { type: version.type, id: version.resourceId } });
+    const candidate = { at, ...read };
+    if (!chunk.add(candidate)) {
+      await flush();
+      chunk.add(candidate);
+    }
+    if (chunk.isFull) await flush();
   }
-  if (chunk.length > 0) await flush();
+  await flush();
   return results;
 }

@@ -134,7 +134,7 @@ function readModifiedAt(value: unknown, timeZone: string): Date | null | undefin
 type EventContext = { limits: EventLimits; timeZone: string; now: Date };
 
 /** Where the faults of an item of a request are reported. */
-export type ItemFaults = {
+export type FaultReporter = {
   /** Each message begins with the member, so its position before it identifies the item. */
   fail: (field: string, code: string, message: string) => void;
   /** The position of the item in an array, with a dot: `3.`; empty without an array. */
@@ -143,14 +143,19 @@ export type ItemFaults = {
 };
 
 /** Returns the reporter of the faults of one item. */
-export function faultsAt(at: string, faults: Fault[]): ItemFaults {
+export function faultsAt(at: string, faults: Fault[]): FaultReporter {
   const fail = (field: string, code: string, message: string) =>
     void faults.push({ code, message: at + message, field: at + field });
   return { fail, at, faults };
 }
 
 /** Reports the members of an item that are not known. */
-export function refuseMembers(item: JsonObject, known: ReadonlySet<string>, what: string, { fail }: ItemFaults): void {
+export function refuseMembers(
+  item: JsonObject,
+  known: ReadonlySet<string>,
+  what: string,
+  { fail }: FaultReporter,
+): void {
   const unknown = Object.keys(item).filter((one) => !known.has(one));
   for (const one of unknown.slice(0, REPORTED_MAX)) fail(one, 'unknown_property', `${one} is not a member of ${what}`);
 }
@@ -166,7 +171,7 @@ export function readVersion(
   type: ResourceType | undefined,
   resource: unknown,
   { limits, timeZone, now }: EventContext,
-  { fail, at, faults }: ItemFaults,
+  { fail, at, faults }: FaultReporter,
 ): SentVersion | undefined {
   const before = faults.length;
   if (!isObject(resource)) {

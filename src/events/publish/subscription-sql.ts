@@ -25,7 +25,7 @@ export type Book = {
    * closed.
    */
   day: string;
-  /** The last day with a snapshot, or the day before the first one: a term from this day on is in no snapshot as a movement. */
+  /** The day before that of the next snapshot. A first term of this day is in the balance of that snapshot, and no movement of it. */
   openingDay: string;
 };
 

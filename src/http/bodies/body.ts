@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
-import { decode, linesOf, malformed } from './json-body.ts';
+import { decode, jsonLinesOf, malformed } from './json-body.ts';
 import { parseXml } from './xml-body.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;
@@ -114,8 +114,8 @@ export type BodyShape = {
   membersMax?: number;
   /** The body changes only the members that it has, so a merge patch (RFC 7396) is accepted. */
   isPatch?: boolean;
-  /** The body may be lines of JSON, which become an array of `JsonLine`. */
-  takesLines?: boolean;
+  /** How many lines of JSON the body may be, which become an array of `JsonLine`. */
+  linesMax?: number | undefined;
 };
 
 /** Parses a field that contains JSON. Faults are reported under the name of the field. */
@@ -161,8 +161,7 @@ function formToObject(form: URLSearchParams, { arrays, objects }: BodyShape): Re
   return object;
 }
 
-/** Media types of request bodies; the reference lists them, too. */
-export const bodyMediaTypes = [
+const bodyMediaTypes = [
   'application/json',
   'application/hal+json',
   'application/xml',
@@ -171,7 +170,12 @@ export const bodyMediaTypes = [
 ] as const;
 
 /** Newline-delimited JSON, for the operations that take it. */
-export const LINES_MEDIA_TYPE = 'application/x-ndjson';
+const LINES_MEDIA_TYPE = 'application/x-ndjson';
+
+/** Returns the media types of a request body; the reference lists them, too. */
+export function mediaTypesOf({ takesLines }: { takesLines: boolean }): readonly string[] {
+  return takesLines ? [...bodyMediaTypes, LINES_MEDIA_TYPE] : bodyMediaTypes;
+}
 
 /** Throws a 415 for a charset other than UTF-8 (RFC 8259 §8.1), because the body would be decoded wrongly. */
 function requireUtf8(parameters: readonly string[]): void {
@@ -199,7 +203,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     .split(';')
     .map((part) => part.trim());
   requireUtf8(parameters);
-  if (shape.takesLines === true && mediaType === LINES_MEDIA_TYPE) return linesOf(bytes);
+  if (shape.linesMax !== undefined && mediaType === LINES_MEDIA_TYPE) return jsonLinesOf(bytes, shape.linesMax);
   switch (shape.isPatch === true && mediaType === 'application/merge-patch+json' ? 'application/json' : mediaType) {
     case 'application/json':
     case 'application/hal+json':
@@ -216,7 +220,9 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',
-        message: `Send ${[...bodyMediaTypes, ...(shape.takesLines === true ? [LINES_MEDIA_TYPE] : [])].join(', ').replace(/, (?=[^,]*$)/, ' or ')}`,
+        message: `Send ${mediaTypesOf({ takesLines: shape.linesMax !== undefined })
+          .join(', ')
+          .replace(/, (?=[^,]*$)/, ' or ')}`,
         field: 'Content-Type',
       });
   }

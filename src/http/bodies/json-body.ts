@@ -268,10 +268,13 @@ export function parseJson(
 export class JsonLine {
   /** The number of the line, counted from 1; blank lines count. */
   readonly number: number;
+  /** The number of UTF-16 code units. */
+  readonly length: number;
   readonly #text: string;
 
   constructor(number: number, text: string) {
     this.number = number;
+    this.length = text.length;
     this.#text = text;
   }
 
@@ -281,8 +284,21 @@ export class JsonLine {
   }
 }
 
-/** Returns the lines of a body that are not blank. */
-export function linesOf(bytes: Uint8Array): JsonLine[] {
-  const texts = decode(bytes).split('\n');
-  return texts.flatMap((text, index) => (text.trim() === '' ? [] : [new JsonLine(index + 1, text)]));
+/** Blank lines, which are not counted as items, are skipped up to this number. */
+const BLANK_MAX = 10_000;
+
+/** Returns the lines of a body that are not blank, at most one more than `max`. Throws a 400 for too many blank lines. */
+export function jsonLinesOf(bytes: Uint8Array, max: number): JsonLine[] {
+  const text = decode(bytes);
+  const lines: JsonLine[] = [];
+  let number = 0;
+  for (let from = 0; from < text.length && lines.length <= max; number += 1) {
+    if (number - lines.length > BLANK_MAX) throw malformed(`The body has more than ${BLANK_MAX} blank lines`);
+    const at = text.indexOf('\n', from);
+    const end = at === -1 ? text.length : at;
+    const line = text.slice(from, end);
+    if (line.trim() !== '') lines.push(new JsonLine(number + 1, line));
+    from = end + 1;
+  }
+  return lines;
 }

@@ -3,7 +3,7 @@ import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { rootElement } from '#hypermedia/render.ts';
 import { API_VERSION } from '#http/caller.ts';
-import { bodyMediaTypes, LINES_MEDIA_TYPE } from '#http/bodies/body.ts';
+import { mediaTypesOf } from '#http/bodies/body.ts';
 import { isBodyOptional } from '#http/bodies/validate.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { selectionOf, type Naming, type Value } from '#hypermedia/document.ts';
@@ -152,7 +152,7 @@ function resourceItem(route: Resource, path: string, relations: readonly Relatio
           { $ref: `#/components/schemas/${operationId(method, path)}` },
           {
             required: !isBodyOptional(method, operation),
-            mediaTypes: [...bodyMediaTypes, ...(operation.documentedInput?.takesLines ? [LINES_MEDIA_TYPE] : [])],
+            mediaTypes: mediaTypesOf({ takesLines: operation.documentedInput?.takesLines === true }),
           },
         ),
       }),
