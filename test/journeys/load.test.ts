@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { shardOf } from '#core/ids.ts';
+import { loadItems } from '#events/load/load.ts';
 import { startTestApp } from '../setup/app.ts';
 import { createCaller, faultsOf, itemsOf, type Reply } from '../setup/caller.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -262,6 +263,7 @@ test('a dry run has the same results, and writes nothing', async () => {
   assert.equal(terms, undefined);
   assert.deepEqual(resultsOf(await load(items)), resultsOf(first));
   assert.deepEqual(faultsOf(await load(items, { path: 'load?dry_run=yes' })), ['dry_run invalid_value']);
+  assert.equal((await load(items, { path: 'load?dry_run=1&dry_run=0' })).status, 400);
 });
 
 test('a request has 1 to 10,000 items', async () => {
@@ -270,6 +272,23 @@ test('a request has 1 to 10,000 items', async () => {
   const lines = (count: number): string => `{}\n`.repeat(count);
   assert.deepEqual(faultsOf(await loadLines(lines(10_001))), ['body too_many']);
   assert.deepEqual(countsOf(await loadLines(lines(10_000))), { loaded: 0, kept: 0, refused: 10_000 });
+});
+
+test('the faults of a line are about the line, and a long one is not parsed', async () => {
+  const [broken, long] = resultsOf(await loadLines(`{"type":}\n{"type":"${'x'.repeat(2 * 1024 * 1024)}"}`));
+  assert.match(JSON.stringify(broken?.errors), /The line is not valid JSON \(column 9: /);
+  assert.match(JSON.stringify(long?.errors), /The line has more than 2097152 characters/);
+});
+
+test('a store that is erased during a load is a 404', async () => {
+  const store = { name: 'S', domain: 's.example', email: 'a@example.com', time_zone: 'UTC' };
+  const { body } = await call('POST', '/stores', { token: platformToken, body: store });
+  const erased = Number(body['id']);
+  const item = { line: 1, size: 0, read: () => order('x') };
+  assert.equal((await call('DELETE', `/stores/${erased}`, { token: platformToken })).status, 204);
+  const limits = { eventsPerRequest: 1_000, eventLimitBytes: 256 * 1024, eventDepth: 12 };
+  const request = { storeId: erased, items: [item], timeZone: 'UTC', now: clock.now(), isDryRun: false };
+  await assert.rejects(loadItems({ sql, baseUrl: app.baseUrl, limits }, request), { status: 404 });
 });
 
 test('many items are loaded in chunks', async () => {

@@ -198,3 +198,25 @@ test('a later version that is loaded is a movement of its day', async () => {
   await round(store, '2027-07-03T00:10:00Z');
   assert.deepEqual(await last(store), [currency('EUR', 1, 16, { expansion: 6 })]);
 });
+
+test('several versions of one subscription are loaded without a movement', async () => {
+  const store = await addStore('UTC');
+  const dated = (id: string, total: number, day: number, more = {}) =>
+    euros(id, total, { date_modified: `2027-06-0${day}T00:00:00Z`, ...more });
+  await revenue.load(store, '2027-07-01T10:00:00Z', dated('a', 10, 1), dated('b', 20, 1));
+  await revenue.load(store, '2027-07-01T10:00:00Z', dated('a', 15, 2), dated('b', 20, 2, { is_active: false }));
+  await round(store, '2027-07-02T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 1, 15)]);
+});
+
+test('a version that is loaded over a published one is a movement', async () => {
+  const store = await addStore('UTC');
+  await publish(store, '2027-07-01T10:00:00Z', euros('a', 10));
+  await round(store, '2027-07-02T00:10:00Z');
+  const [published] = await revenue.sql<{ dated: Date }[]>`
+    update resource set is_dated = true, dated_at = modified_at where store_id = ${store} and id = 'a' returning dated_at as dated`;
+  assert.ok(published);
+  await revenue.load(store, '2027-07-02T10:00:00Z', euros('a', 16, { date_modified: '2027-07-02T00:00:00Z' }));
+  await round(store, '2027-07-03T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 1, 16, { expansion: 6 })]);
+});

@@ -60,6 +60,7 @@ function watchRequests({ clock, random, retryForSeconds, warn, onGivenUp }: Opti
     }
   };
   const wait = async (ms: number, signal: AbortSignal): Promise<void> => {
+    if (signal.aborted) return;
     const { problem, requestedMs, startedMs, tries } = last;
     if (clock.monotonicMs() + ms - startedMs > retryForSeconds * 1000) {
       const requested = requestedMs > 0 ? ` and requests a wait of ${Math.ceil(requestedMs / 1000)} s` : '';

@@ -68,13 +68,24 @@ type PublishCounts = {
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 /** The words of a task. `sofar` says how much is done when it stops. */
-type Words = { one: string; done: string; sofar: (amount: string, verb: string) => string; runAgain: string };
+type Words = {
+  one: string;
+  done: string;
+  sofar: (amount: string, verb: string) => string;
+  /** What may be done as well after an interruption. */
+  inProgress: string;
+  runAgain: string;
+  /** The end of the summary. */
+  remark: string;
+};
 
 const LOAD: Words = {
   one: 'resource',
   done: 'loaded',
   // Items of the same request after a refused one are loaded, too.
   sofar: (amount, verb) => `At least ${amount} ${verb} loaded`,
+  inProgress: '',
+  remark: '',
   runAgain: 'run the same command again; what is loaded is kept',
 };
 
@@ -83,13 +94,16 @@ const WORDS = {
     one: 'event',
     done: 'published',
     sofar: (amount, verb) => `${amount} ${verb} published`,
+    inProgress: ', and possibly the array in progress',
+    remark: '',
     runAgain: 'run the same command again within 24 hours; published events are not published twice',
   },
   load: LOAD,
   dryRun: {
     ...LOAD,
-    done: 'would be loaded; nothing is written. Checked',
+    done: 'would be loaded',
     sofar: () => 'Nothing is written',
+    remark: '; nothing is written',
     runAgain: 'run the same command again',
   },
 } satisfies Record<string, Words>;
@@ -103,10 +117,7 @@ function failureOf(thrown: unknown, counts: PublishCounts, signal: string | unde
   const { runAgain } = words;
   const sofar = words.sofar(amountOf(counts.done, words), counts.done === 1 ? 'is' : 'are');
   if (signal !== undefined) {
-    return new UserError(
-      `${signal}: ${sofar}, and possibly the array in progress. To continue, ${runAgain}`,
-      EXIT.interrupted,
-    );
+    return new UserError(`${signal}: ${sofar}${words.inProgress}. To continue, ${runAgain}`, EXIT.interrupted);
   }
   if (thrown instanceof UserError && counts.done === 0) return thrown;
   if (thrown instanceof UserError)
@@ -120,11 +131,11 @@ function failureOf(thrown: unknown, counts: PublishCounts, signal: string | unde
   return new UserError(`${lines} and ${runAgain}`, EXIT.incomplete);
 }
 
-function summaryOf({ done, kept }: PublishCounts, seconds: number, task: Task): string {
-  const words = wordsOf(task);
+function summaryOf({ done, kept }: PublishCounts, seconds: number, words: Words): string {
   const rate = whole.format(Math.round(done / Math.max(seconds, 0.001)));
-  const known = kept > 0 ? `; the server had ${whole.format(kept)} of them already, or newer` : '';
-  return `${amountOf(done, words)} ${words.done} in ${seconds.toFixed(1)} s (${rate} a second)${known}`;
+  const known = kept > 0 ? `, ${whole.format(kept)} kept,` : '';
+  const time = `in ${seconds.toFixed(1)} s (${rate} a second)`;
+  return `${amountOf(done - kept, words)} ${words.done}${known} ${time}${words.remark}`;
 }
 
 /** Calls `next` with each line of the input until it returns false. */
@@ -179,7 +190,7 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
       const sent =
         task.command === 'publish' ? { published: done } : { loaded: done - kept, kept, dry_run: task.isDryRun };
       if (isJson) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
-      else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, task));
+      else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, words));
     },
   };
 }

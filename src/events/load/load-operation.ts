@@ -2,7 +2,8 @@
 import { Type, Unknown } from 'typebox';
 import { zoneOf } from '#catalog/resource-access.ts';
 import { storeOfAddress } from '#core/principal.ts';
-import { invalid, notFound } from '#core/problem.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { onlyValue } from '#hypermedia/paging.ts';
 import { JsonLine } from '#http/bodies/json-body.ts';
 import { accepting, type InputDescription, type Operation } from '#http/operation.ts';
 import { code, json, number, text, type Document } from '#hypermedia/document.ts';
@@ -78,9 +79,12 @@ export function loadDocument(results: readonly LoadResult[], storeId: number, ba
 }
 
 function isDryRun(query: URLSearchParams): boolean {
-  const value = query.get(DRY_RUN);
-  if (value === null || value === '1') return value === '1';
-  throw invalid({ code: 'invalid_value', message: `${DRY_RUN} must be 1, or absent`, field: DRY_RUN });
+  const faults: Fault[] = [];
+  const value = onlyValue(query, DRY_RUN, faults);
+  if (faults.length === 0 && value !== undefined && value !== '1')
+    faults.push({ code: 'invalid_value', message: `${DRY_RUN} must be 1, or absent`, field: DRY_RUN });
+  if (faults.length > 0) throw invalid(...faults);
+  return value === '1';
 }
 
 export function createLoad({ sql, config }: Pick<Runtime, 'sql' | 'config'>): Operation {

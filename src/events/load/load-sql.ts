@@ -1,6 +1,6 @@
 /** SQL that writes versions of resources without events. */
 import type { Queryable } from '#db/pool.ts';
-import { erasedVersion } from '../publish/publish-sql.ts';
+import { erasedVersion, NO_EVENT } from '../publish/publish-sql.ts';
 
 /** Columns of loaded versions in lock order, each resource once. */
 export type LoadColumns = {
@@ -13,9 +13,6 @@ export type LoadColumns = {
 };
 
 export type LoadedVersion = { type: string; resourceId: string; version: number };
-
-/** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
-const NO_EVENT = 0;
 
 /**
  * Writes the versions that are newer than the stored ones, and returns them. Not written are those of a store that does not exist, and

@@ -4,11 +4,12 @@
  */
 import { setImmediate as pause } from 'node:timers/promises';
 import { isInternal, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { termOf } from '#catalog/mrr.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { shardOf } from '#core/ids.ts';
-import { Problem, type Fault } from '#core/problem.ts';
+import { notFound, Problem, type Fault } from '#core/problem.ts';
 import { limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
 import { booksOf, dayOfTerm, toTermColumns, type NewTerm } from '../publish/derive.ts';
@@ -86,9 +87,17 @@ function warningsOf(version: SentVersion, resource: JsonObject, timeZone: string
   if (version.type !== 'subscription') return warnings;
   const { isActive, monthly, currency } = termOf(resource, timeZone);
   if (isActive && monthly === '0')
-    warn('frequency', 'no_revenue', 'or the amount of transaction_template cannot be read: no recurring revenue');
+    warn(
+      'frequency',
+      'no_revenue',
+      'and the amount of transaction_template give no recurring revenue: correct them if this subscription has some',
+    );
   else if (isActive && currency === 'XXX')
-    warn('currency_code', 'no_currency', 'is missing, also in transaction_template: the revenue has no currency');
+    warn(
+      'currency_code',
+      'no_currency',
+      'is no ISO 4217 code, also in transaction_template: the revenue has no currency',
+    );
   return warnings;
 }
 
@@ -134,9 +143,14 @@ const toColumns = (versions: readonly SentVersion[], now: Date): LoadColumns => 
 
 /**
  * Writes the revenue of loaded subscriptions. The first term of a subscription is of the day before that of the next snapshot, so that the
- * snapshot has it in its balance, and not as new revenue.
+ * snapshot has it in its balance, and not as new revenue; so is that of a version that replaces one of the same load. `wasLoaded`: the
+ * subscriptions whose stored versions were loaded.
  */
-async function writeTerms(tx: Tx, loaded: readonly SentVersion[], book: Book | undefined): Promise<void> {
+async function writeTerms(
+  tx: Tx,
+  loaded: readonly SentVersion[],
+  { book, wasLoaded }: { book: Book | undefined; wasLoaded: ReadonlySet<string> },
+): Promise<void> {
   if (book === undefined || loaded.length === 0) return;
   const { storeId } = book;
   const ids = loaded.map(({ resourceId }) => resourceId);
@@ -145,7 +159,8 @@ async function writeTerms(tx: Tx, loaded: readonly SentVersion[], book: Book | u
   const terms = loaded.flatMap(({ resourceId: subscriptionId, body }): NewTerm[] => {
     const term = termOf(parseExact(body) as JsonObject, book.timeZone);
     const last = lasts.get(subscriptionId);
-    const day = last === undefined ? book.openingDay : dayOfTerm(last, term, book);
+    const isOpening = last === undefined || (wasLoaded.has(subscriptionId) && last.day === book.openingDay);
+    const day = isOpening ? book.openingDay : dayOfTerm(last, term, book);
     return day === undefined ? [] : [{ storeId, subscriptionId, day, term }];
   });
   const columns = toTermColumns(terms);
@@ -177,20 +192,22 @@ async function writeOnce(
     const versions = refusesSteps ? sent.filter((one) => !isStep(one)) : sent;
     const subscriptions = versions.filter(({ type }) => type === 'subscription');
     // In the order of a publish: versions, then the book.
-    if (subscriptions.length > 0)
-      await lockPreviousVersions(tx, {
-        shard: subscriptions.map(() => shard),
-        storeId: subscriptions.map(() => storeId),
-        type: subscriptions.map(({ type }) => type),
-        id: subscriptions.map(({ resourceId }) => resourceId),
-      });
+    const before = await lockPreviousVersions(tx, {
+      shard: subscriptions.map(() => shard),
+      storeId: subscriptions.map(() => storeId),
+      type: subscriptions.map(({ type }) => type),
+      id: subscriptions.map(({ resourceId }) => resourceId),
+    });
     const books = subscriptions.length > 0 ? await booksOf(tx, store, now) : undefined;
     const loaded = await loadVersions(tx, { shard, storeId }, { columns: toColumns(versions, now), baseUrl });
     const keys = new Set(loaded.map(keyOf));
     await writeTerms(
       tx,
       subscriptions.filter((one) => keys.has(keyOf(one))),
-      books?.get(storeId),
+      {
+        book: books?.get(storeId),
+        wasLoaded: new Set(before.flatMap(({ id, isLoaded }) => (isLoaded === true ? [id] : []))),
+      },
     );
     if (isDryRun) throw new RolledBack({ loaded, refusesSteps });
     return { loaded, refusesSteps };
@@ -261,7 +278,8 @@ class Chunk {
 
 /**
  * Loads the items as if each was loaded by itself, and returns one result for each, in their order. A loaded version replaces the stored
- * one only if both have a date and its own is newer, so a load can be repeated. If it throws, the items before may be loaded.
+ * one only if both have a date and its own is newer, so a load can be repeated. Throws a 404 if the store is erased meanwhile. If it
+ * throws, the items before may be loaded.
  */
 export async function loadItems(deps: Deps, request: LoadRequest): Promise<LoadResult[]> {
   const { items } = request;
@@ -305,5 +323,7 @@ export async function loadItems(deps: Deps, request: LoadRequest): Promise<LoadR
     if (chunk.isFull) await flush();
   }
   await flush();
+  const isErased = !(await timeZonesOf(deps.sql.reads, [request.storeId])).has(request.storeId);
+  if (isErased) throw notFound('store');
   return results;
 }

@@ -6,6 +6,9 @@ import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import type { PublishColumns } from './rows.ts';
 import type { SampleEvent } from './test-event.ts';
 
+/** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
+export const NO_EVENT = 0;
+
 /** Idempotency keys created at this time or earlier have expired. */
 function staleAt(now: Date): Date {
   return new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
@@ -307,6 +310,8 @@ type PreviousVersion = {
   id: string;
   newestDate: Date | null;
   body: string | null;
+  /** Whether it was loaded, and has no event. Null if the resource does not exist. */
+  isLoaded: boolean | null;
 };
 
 /** Returns one row for each key, and locks the stored versions until the transaction ends. `keys` must be in lock order. */
@@ -315,7 +320,8 @@ export async function lockPreviousVersions(
   keys: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
 ): Promise<PreviousVersion[]> {
   return sql<PreviousVersion[]>`
-  select a.store_id as "storeId", a.type, a.id, greatest(r.dated_at, e.date_erased) as "newestDate", r.body
+  select a.store_id as "storeId", a.type, a.id, greatest(r.dated_at, e.date_erased) as "newestDate", r.body,
+    r.event_id = ${NO_EVENT} as "isLoaded"
   from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.type}::text[], ${keys.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)
   left join lateral (
