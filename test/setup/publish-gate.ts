@@ -68,7 +68,9 @@ export async function startGate(target: string, ends: Cleanups): Promise<Gate> {
     try {
       const body = await bodyOf(request);
       const key = request.headers['idempotency-key'] as string | undefined;
-      const events = (JSON.parse(body.toString()) as unknown[]).length;
+      const isArray = request.headers['content-type'] === 'application/json';
+      const text = body.toString();
+      const events = isArray ? (JSON.parse(text) as unknown[]).length : text.split('\n').length;
       const post = { storeId, key, events, atMs: performance.now(), body: body.toString() };
       gate.posts.push(post);
       await pass(request, response, body, gate.fate(gate.posts.length - 1, post));

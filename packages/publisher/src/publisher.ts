@@ -134,6 +134,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const { add, sender } = createSender(options, {
     path: 'events',
     sendsKey: true,
+    sendsLines: false,
     example: '{ "event": "transaction/created", "resource": { "id": … } }',
   });
   return Object.assign(sender, { publish: add as Publisher['publish'] });
@@ -148,6 +149,7 @@ export function createLoader({ dryRun = false, ...options }: PublisherOptions & 
   const { add, sender } = createSender(options, {
     path: dryRun ? 'load?dry_run=1' : 'load',
     sendsKey: false,
+    sendsLines: true,
     example: '{ "type": "transaction", "resource": { "id": … } }',
   });
   return Object.assign(sender, { load: add as Loader['load'] });

@@ -19,8 +19,14 @@ function backoffMs(tries: number, random: number): number {
   return mostMs / 2 + (mostMs / 2) * random;
 }
 
-/** Where items are sent. `path`: below the store. `sendsKey`: a request whose items have no keys has one. `example`: an item. */
-export type Target = { path: string; sendsKey: boolean; example: string };
+/**
+ * Where items are sent. `path`: below the store. `sendsKey`: a request whose items have no keys has one. `sendsLines`: the body is lines of
+ * JSON, which the server reads one by one, and no array. `example`: an item.
+ */
+export type Target = { path: string; sendsKey: boolean; sendsLines: boolean; example: string };
+
+/** JSON text may contain line breaks between its members only: within a string they are escaped. */
+const oneLine = (text: string): string => text.replaceAll(/[\r\n]+/g, ' ');
 
 type RequestOptions = { connection: Connection; credentials: Credentials; deadlineMs: number; target: Target };
 
@@ -32,7 +38,7 @@ export function createRequest({ connection, credentials, deadlineMs, target }: R
     const access = await tokens.current();
     if (access.kind !== 'token') return { answer: access, token: '' };
     const headers = {
-      'Content-Type': 'application/json',
+      'Content-Type': target.sendsLines ? 'application/x-ndjson' : 'application/json',
       Authorization: `Bearer ${access.token}`,
       ...(key === undefined ? {} : { 'Idempotency-Key': key }),
     };
@@ -46,7 +52,8 @@ export function createRequest({ connection, credentials, deadlineMs, target }: R
     const path = `/stores/${first.storeId}/${target.path}`;
     // Each event has a key, or the request has one.
     const key = target.sendsKey && first.key === undefined ? crypto.randomUUID() : undefined;
-    const body = `[${events.map(({ text }) => text).join(',')}]`;
+    const texts = events.map(({ text }) => text);
+    const body = target.sendsLines ? texts.map(oneLine).join('\n') : `[${texts.join(',')}]`;
     let [mayBePublished, isRenewed, tries] = [false, false, 0];
     let problem = 'the events before it took as long';
     for (;;) {

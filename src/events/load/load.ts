@@ -2,7 +2,7 @@
  * Loads versions of resources that a platform had before it used Halcyon: without events, deliveries and steps. Versions are written in
  * chunks of one transaction each: a publish of the store waits for one of them at most, and what is written stays written.
  */
-import { setImmediate as pause } from 'node:timers/promises';
+import { setImmediate as pause, setTimeout as wait } from 'node:timers/promises';
 import { isInternal, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { termOf } from '#catalog/mrr.ts';
@@ -27,12 +27,17 @@ import { compare, decisiveDate } from '../publish/rows.ts';
 import { derivingStores, lastTerms, type Book } from '../publish/subscription-sql.ts';
 import { loadVersions, type LoadColumns, type LoadedVersion } from './load-sql.ts';
 
-/** A chunk takes the locks of its resources for some 20 ms. */
-const CHUNK_ROWS = 250;
+/** A chunk takes the locks of its resources for some 10 ms. */
+const CHUNK_ROWS = 100;
 const CHUNK_BYTES = 1024 * 1024;
-/** Items, and UTF-16 code units of lines, that are read before other work of the process goes on: some 5 ms. */
-const ITEMS_AT_ONCE = 50;
-const SIZE_AT_ONCE = 256 * 1024;
+/**
+ * How many times as long as a chunk took the database then rests. On two cores 2,900 versions a second are loaded, and 95 % of live
+ * deliveries take 8 ms instead of 4.5; without rests 5,700 a second, and 10 ms.
+ */
+const RESTS = 2;
+/** Items, and UTF-16 code units of lines, that are read before other work of the process goes on: some 2 ms. */
+const ITEMS_AT_ONCE = 10;
+const SIZE_AT_ONCE = 32 * 1024;
 
 /**
  * One item of the request. `read` returns its value, or throws a `Problem`. `line`: its position, counted from 1. `size`: the UTF-16 code
@@ -290,7 +295,9 @@ export async function loadItems(deps: Deps, request: LoadRequest): Promise<LoadR
     const candidates = chunk.take();
     if (candidates.length === 0) return;
     const versions = candidates.map(({ version }) => version);
+    const startedMs = performance.now();
     const { loaded, refusesSteps } = await write(deps, versions, request);
+    await wait(RESTS * (performance.now() - startedMs));
     const numbers = new Map(loaded.map((one) => [keyOf(one), one.version]));
     for (const { at, version, warnings } of candidates) {
       const result = results[at];

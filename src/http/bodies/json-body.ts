@@ -264,6 +264,9 @@ export function parseJson(
   return keepsNumbers ? keepNumbers(text, value) : value;
 }
 
+/** Returns the message of a fault of a body that is about a line. */
+const ofLine = (message: string): string => message.replace('The body', 'The line').replace('(line 1, ', '(');
+
 /** No item is larger: a line of 15 MiB occupied the process for 0.4 s. */
 const LINE_LENGTH_MAX = 2 * 1024 * 1024;
 
@@ -289,12 +292,7 @@ export class JsonLine {
       return parseJson(Buffer.from(this.#text), { keepsNumbers: true });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      throw invalid(
-        ...error.faults.map((fault) => ({
-          ...fault,
-          message: fault.message.replace('The body', 'The line').replace('(line 1, ', '('),
-        })),
-      );
+      throw invalid(...error.faults.map((fault) => Object.assign({}, fault, { message: ofLine(fault.message) })));
     }
   }
 }
