@@ -8,7 +8,16 @@ import { listOf, startWalk, type Answer } from './every-resource.ts';
 const { ask, places, readable } = await startWalk();
 
 const OTHER_METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'TRACE', 'PROPFIND', 'LINK', 'QUERY', 'SEARCH'];
-const EXPOSED = ['Location', 'ETag', 'Link', 'Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
+const EXPOSED = [
+  'Location',
+  'ETag',
+  'Link',
+  'Retry-After',
+  'RateLimit',
+  'RateLimit-Policy',
+  'Preference-Applied',
+  'WWW-Authenticate',
+];
 
 /** Headers that differ in each answer, or that GET and HEAD do not share. */
 function shared({ headers }: Answer) {
@@ -69,7 +78,7 @@ for (const { path, at, allow } of places) {
     const preflight = await ask('OPTIONS', at, { ...origin, 'Access-Control-Request-Method': 'GET' });
     assert.deepEqual([preflight.status, preflight.body], [204, '']);
     assert.deepEqual(listOf(preflight.headers['access-control-allow-methods']), allow);
-    const wanted = ['Authorization', 'Content-Type', 'If-Match', 'If-None-Match', 'Idempotency-Key'];
+    const wanted = ['Authorization', 'Content-Type', 'If-Match', 'If-None-Match', 'Idempotency-Key', 'Prefer'];
     const allowed = listOf(preflight.headers['access-control-allow-headers']);
     for (const name of [...wanted, 'SERVICE-API-VERSION']) assert.ok(allowed.includes(name), name);
     assertReadableElsewhere(preflight);
