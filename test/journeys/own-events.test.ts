@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { isReserved } from '#catalog/own/events-file.ts';
+import { declareFile, isReserved } from '#catalog/own/events-file.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
@@ -81,6 +81,8 @@ const parcel: Json = {
 
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-events-'));
 after(() => rm(folder, { recursive: true }));
+// The types of a process are those of its file, and files of tests share processes.
+after(() => declareFile(undefined));
 const file = join(folder, 'events.json');
 const write = (declared: Json) => writeFile(file, JSON.stringify({ resources: declared }));
 /** Has more required members than faults are reported. */
