@@ -68,8 +68,6 @@ export type OperationResult =
       next?: string;
       done?: Done;
       isSecret?: true;
-      /** The document says what was refused, so `Prefer: return=minimal` has no effect. */
-      hasRefusals?: true;
     } & PageOptions)
   | ({ status: 201 } & CreatedResult)
   | EventStream
@@ -87,8 +85,11 @@ export type IdempotentExecution = {
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
-/** A body that is one `item` or an array of items; with `takesLines` also items as lines of JSON, which become a `JsonLine` each. */
-export type InputDescription = { item: TSchema; itemsMax: number; takesLines?: true };
+/**
+ * A body that is one `item` or an array of items, which succeed or fail together. With `areIndependent` each item succeeds or fails by
+ * itself: they may also be lines of JSON, which become a `JsonLine` each, and the response says which were refused.
+ */
+export type InputDescription = { item: TSchema; itemsMax: number; areIndependent?: true };
 
 export type Operation = {
   /** The label of a button: "Create a webhook". */
@@ -141,6 +142,11 @@ export type Operation = {
   review: Review | undefined;
   handle: (request: ApiRequest<unknown, Principal | null>, execution: IdempotentExecution) => Promise<OperationResult>;
 };
+
+/** Returns whether a response may have no body if the client prefers that (`Prefer: return=minimal`, RFC 7240 §4.2). */
+export function mayBeMinimal(method: string, { documentedInput }: Pick<Operation, 'documentedInput'>): boolean {
+  return ['POST', 'PUT', 'PATCH'].includes(method) && documentedInput?.areIndependent !== true;
+}
 
 export type OperationOptions = {
   summary: string;

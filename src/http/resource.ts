@@ -11,7 +11,7 @@ import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCal
 import { optionsDocument, preflightHeaders } from './cors.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { negotiate } from './negotiate.ts';
-import type { ApiRequest, Operation, OperationResult } from './operation.ts';
+import { mayBeMinimal, type ApiRequest, type Operation, type OperationResult } from './operation.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
@@ -80,7 +80,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     objects: documentedInput && objectsOf(documentedInput.item),
     membersMax,
     isPatch: method === 'PATCH',
-    linesMax: documentedInput?.takesLines === true ? documentedInput.itemsMax : undefined,
+    linesMax: documentedInput?.areIndependent === true ? documentedInput.itemsMax : undefined,
   };
   /** A key has no effect on operations that store no response. */
   const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
@@ -152,26 +152,31 @@ async function pageOf(
   return isDesigned ? designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() }) : undefined;
 }
 
-type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
+type Exchange = {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  caller: Caller;
+  target: Target;
+  operation?: Operation | undefined;
+};
 
 const MINIMAL = /(?:^|[,;\s])return\s*=\s*"?minimal"?(?=[,;\s]|$)/i;
 
-/** Returns whether the client asks for a response without a representation of what it has changed (RFC 7240 §4.2). */
-function prefersMinimal({ method, headers }: FastifyRequest): boolean {
-  return method !== 'GET' && method !== 'HEAD' && MINIMAL.test(String(headers['prefer'] ?? ''));
+/** Returns whether the client asks for a response without a representation of what it changes (RFC 7240 §4.2), and may get it. */
+function prefersMinimal({ request, caller, operation }: Exchange): boolean {
+  const { method, headers } = request;
+  if (operation === undefined || caller.isBrowser || !mayBeMinimal(method, operation)) return false;
+  return MINIMAL.test(String(headers['prefer'] ?? ''));
 }
 
-/** Returns whether the document of a result can be left out. */
-function isOptional(result: Exclude<OperationResult, { open: unknown } | { status: 204 }>): boolean {
-  return result.isSecret !== true && !('hasRefusals' in result && result.hasRefusals);
-}
-
-async function send(services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) {
+async function send(services: Services, exchange: Exchange, result: OperationResult) {
+  const { request, reply, caller, target } = exchange;
   const { representation } = caller;
   if ('open' in result) return sendStream(reply, request, representation, result);
   if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
   if (result.location !== undefined) reply.header('Location', result.location);
-  if (!caller.isBrowser && prefersMinimal(request) && isOptional(result)) {
+  // A secret that is shown once would be lost.
+  if (result.isSecret !== true && prefersMinimal(exchange)) {
     reply.headers({ ...privateHeaders, 'Preference-Applied': 'return=minimal' });
     return reply.code(result.status === 200 ? 204 : result.status).send();
   }
@@ -243,7 +248,7 @@ export function mountResource(
           const address = searched.size === 0 ? pathOf(request) : `${pathOf(request)}?${searched.toString()}`;
           return reply.headers({ 'Cache-Control': 'no-store' }).redirect(address, 303);
         }
-        return send(services, { request, reply, caller, target }, await run(request, caller));
+        return send(services, { request, reply, caller, target, operation }, await run(request, caller));
       },
     });
   for (const method of methods) mount(method, operations[method], runs[method]);

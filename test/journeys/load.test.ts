@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { shardOf } from '#core/ids.ts';
+import { pageOfResources, replaceResource } from '#events/erase/erasure-sql.ts';
 import { loadItems } from '#events/load/load.ts';
 import { startTestApp } from '../setup/app.ts';
 import { createCaller, faultsOf, itemsOf, type Reply } from '../setup/caller.ts';
@@ -175,6 +176,21 @@ test('the erasure of a loaded resource is finished, also with events before and 
   assert.equal(left?.count, 0);
 });
 
+test('the search for copies of an erased customer does not write an older body over a version that is loaded meanwhile', async () => {
+  await load([order('copy', { date_modified: EARLY, name: 'older' })]);
+  const shard = shardOf(storeId);
+  const search = { shard, storeId, id: '1', dateErased: clock.now(), beforeEventId: null };
+  const page = await pageOfResources(sql, { ...search, afterType: 'transaction', afterId: 'cop' }, ['older'], 1);
+  assert.deepEqual(
+    page.map(({ id, body }) => [id, body === null]),
+    [['copy', false]],
+  );
+  await load([order('copy', { date_modified: LATE, name: 'newer' })]);
+  const [found = assert.fail()] = page;
+  await replaceResource(sql, { ...search, afterType: '', afterId: '' }, found, '{"id":"copy"}');
+  assert.equal((await read('/transactions/copy')).body['name'], 'newer');
+});
+
 test('webhooks get a loaded version by a refeed', async () => {
   await load([order('r', { date_modified: EARLY, total: 7 })]);
   const reply = await call('POST', `${place}/transactions/r/send_webhooks`, { token, body: {} });
@@ -269,6 +285,7 @@ test('a dry run has the same results, and writes nothing', async () => {
 test('a request has 1 to 10,000 items', async () => {
   assert.deepEqual(faultsOf(await load([])), ['body required']);
   assert.deepEqual(faultsOf(await loadLines('\n\n')), ['body required']);
+  assert.match(JSON.stringify((await loadLines('\n'.repeat(10_002))).body), /more than 10000 blank lines/);
   const lines = (count: number): string => `{}\n`.repeat(count);
   assert.deepEqual(faultsOf(await loadLines(lines(10_001))), ['body too_many']);
   assert.deepEqual(countsOf(await loadLines(lines(10_000))), { loaded: 0, kept: 0, refused: 10_000 });

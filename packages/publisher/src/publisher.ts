@@ -133,7 +133,6 @@ function createSender(options: PublisherOptions, target: Target) {
 export function createPublisher(options: PublisherOptions): Publisher {
   const { add, sender } = createSender(options, {
     path: 'events',
-    sendsKey: true,
     sendsLines: false,
     example: '{ "event": "transaction/created", "resource": { "id": … } }',
   });
@@ -148,7 +147,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
 export function createLoader({ dryRun = false, ...options }: PublisherOptions & { dryRun?: boolean }): Loader {
   const { add, sender } = createSender(options, {
     path: dryRun ? 'load?dry_run=1' : 'load',
-    sendsKey: false,
     sendsLines: true,
     example: '{ "type": "transaction", "resource": { "id": … } }',
   });

@@ -20,10 +20,10 @@ function backoffMs(tries: number, random: number): number {
 }
 
 /**
- * Where items are sent. `path`: below the store. `sendsKey`: a request whose items have no keys has one. `sendsLines`: the body is lines of
- * JSON, which the server reads one by one, and no array. `example`: an item.
+ * Where items are sent. `path`: below the store. `sendsLines`: the body is lines of JSON and no array; each has a result of its own and can
+ * be repeated, so the request needs no idempotency key. `example`: an item.
  */
-export type Target = { path: string; sendsKey: boolean; sendsLines: boolean; example: string };
+export type Target = { path: string; sendsLines: boolean; example: string };
 
 /** JSON text may contain line breaks between its members only: within a string they are escaped. */
 const oneLine = (text: string): string => text.replaceAll(/[\r\n]+/g, ' ');
@@ -51,7 +51,7 @@ export function createRequest({ connection, credentials, deadlineMs, target }: R
     const untilMs = newest.queuedMs + deadlineMs;
     const path = `/stores/${first.storeId}/${target.path}`;
     // Each event has a key, or the request has one.
-    const key = target.sendsKey && first.key === undefined ? crypto.randomUUID() : undefined;
+    const key = !target.sendsLines && first.key === undefined ? crypto.randomUUID() : undefined;
     const texts = events.map(({ text }) => text);
     const body = target.sendsLines ? texts.map(oneLine).join('\n') : `[${texts.join(',')}]`;
     let [mayBePublished, isRenewed, tries] = [false, false, 0];

@@ -134,7 +134,7 @@ async function sendPart(events: readonly QueuedEvent[], request: Request, allows
 
 /**
  * Sends events of one store and settles each of them; does not throw. The server publishes an array as a whole or not at all, so
- * the events beside a refused one are sent again. With `onRejected`, which is called at the first event that is not published, those
+ * the events beside a refused one are sent again; versions that are loaded have a result each. With `onRejected`, which is called at the first event that is not published, those
  * after it are rejected.
  */
 export async function sendBatch(

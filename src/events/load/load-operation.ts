@@ -32,7 +32,7 @@ function itemsOf(body: unknown): LoadItem[] {
 
 const describeInput = (limits: EventLimits): InputDescription => ({
   itemsMax: ITEMS_MAX,
-  takesLines: true,
+  areIndependent: true,
   item: Type.Object(
     {
       type: Type.Unsafe<string>({ enum: loadableTypes(), description: 'The type of the resource.' }),
@@ -104,7 +104,7 @@ export function createLoad({ sql, config }: Pick<Runtime, 'sql' | 'config'>): Op
       if (timeZone === undefined) throw notFound('store');
       const load = { storeId, items, timeZone, now: request.now, isDryRun: isDryRun(request.query) };
       const results = await loadItems({ sql, baseUrl, limits }, load);
-      return { status: 200, document: loadDocument(results, storeId, baseUrl), hasRefusals: true };
+      return { status: 200, document: loadDocument(results, storeId, baseUrl) };
     },
   });
 }

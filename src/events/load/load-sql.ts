@@ -16,8 +16,8 @@ export type LoadedVersion = { type: string; resourceId: string; version: number 
 
 /**
  * Writes the versions that are newer than the stored ones, and returns them. Not written are those of a store that does not exist, and
- * those that are undated, or dated before the erasure of their resource. A version replaces a stored one only if both have dates: without a date nothing shows that it
- * is newer. Fails with SQLSTATE HL001 if a resource is erased concurrently.
+ * those that are undated, or dated before the erasure of their resource. A version replaces a stored one only if both have dates: without
+ * a date nothing shows that it is newer. Fails with SQLSTATE HL001 if a resource is erased concurrently.
  */
 export async function loadVersions(
   sql: Queryable,

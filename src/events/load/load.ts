@@ -191,24 +191,26 @@ async function writeOnce(
 ): Promise<Written> {
   const shard = shardOf(storeId);
   const store = { shard: [shard], storeId: [storeId] };
-  const written = transaction(sql, async (tx) => {
+  const result = transaction(sql, async (tx) => {
     await limitWaits(tx, LOCK_MS);
     const refusesSteps = sent.some(isStep) && (await derivingStores(tx, store)).has(storeId);
     const versions = refusesSteps ? sent.filter((one) => !isStep(one)) : sent;
     const subscriptions = versions.filter(({ type }) => type === 'subscription');
     // In the order of a publish: versions, then the book.
-    const before = await lockPreviousVersions(tx, {
+    const keys = {
       shard: subscriptions.map(() => shard),
       storeId: subscriptions.map(() => storeId),
       type: subscriptions.map(({ type }) => type),
       id: subscriptions.map(({ resourceId }) => resourceId),
-    });
-    const books = subscriptions.length > 0 ? await booksOf(tx, store, now) : undefined;
+    };
+    const hasTerms = subscriptions.length > 0;
+    const before = hasTerms ? await lockPreviousVersions(tx, keys) : [];
+    const books = hasTerms ? await booksOf(tx, store, now) : undefined;
     const loaded = await loadVersions(tx, { shard, storeId }, { columns: toColumns(versions, now), baseUrl });
-    const keys = new Set(loaded.map(keyOf));
+    const written = new Set(loaded.map(keyOf));
     await writeTerms(
       tx,
-      subscriptions.filter((one) => keys.has(keyOf(one))),
+      subscriptions.filter((one) => written.has(keyOf(one))),
       {
         book: books?.get(storeId),
         wasLoaded: new Set(before.flatMap(({ id, isLoaded }) => (isLoaded === true ? [id] : []))),
@@ -217,7 +219,7 @@ async function writeOnce(
     if (isDryRun) throw new RolledBack({ loaded, refusesSteps });
     return { loaded, refusesSteps };
   });
-  return written.catch((error: unknown) => {
+  return result.catch((error: unknown) => {
     if (error instanceof RolledBack) return error.written;
     throw error;
   });
@@ -255,7 +257,7 @@ class Chunk {
     return this.#candidates.size >= CHUNK_ROWS || this.#bytes >= CHUNK_BYTES;
   }
 
-  /** Adds a version unless an earlier one of its resource is newer. Returns false if only the stored version decides which is. */
+  /** Adds a version unless an earlier one of its resource is newer. Returns false if the stored version decides which of the two is loaded. */
   add(candidate: Candidate): boolean {
     const key = keyOf(candidate.version);
     const before = this.#candidates.get(key);

@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { operatorsOf } from '#hypermedia/filter.ts';
 import type { Comparison } from '#core/listing.ts';
 import { API_VERSION } from '#http/caller.ts';
-import type { Operation } from '#http/operation.ts';
+import { mayBeMinimal, type Operation } from '#http/operation.ts';
 import {
   isPaged,
   selectionOf,
@@ -147,12 +147,13 @@ const refer = (name: string): Json => ({ $ref: `#/components/parameters/${name}`
 
 export function headersFor(
   method: MethodDoc['method'],
-  { isConditional, takesKey }: Pick<Operation, 'isConditional' | 'takesKey'>,
+  operation: Pick<Operation, 'isConditional' | 'takesKey' | 'documentedInput'>,
 ): Json[] {
+  const { isConditional, takesKey } = operation;
   return [
     refer('version'),
     ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
-    ...(method === 'GET' || method === 'DELETE' ? [] : [refer('prefer')]),
+    ...(mayBeMinimal(method, operation) ? [refer('prefer')] : []),
     ...(isConditional ? [refer('ifMatch')] : []),
     ...(takesKey ? [refer('idempotencyKey')] : []),
   ];

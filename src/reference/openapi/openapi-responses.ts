@@ -1,7 +1,7 @@
 /**
  * Responses of an operation in OpenAPI: documents with the examples of their relations, and the common error format.
  */
-import type { Operation } from '#http/operation.ts';
+import { mayBeMinimal, type Operation } from '#http/operation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import { ERROR_MEANINGS, type MethodDoc, type RelationDoc } from '../relation-docs.ts';
@@ -147,11 +147,13 @@ export function responsesOf(methodDoc: MethodDoc, context: Context): Json {
     status,
     { ...refer('responses', 'errors'), description: ERROR_MEANINGS[status] ?? '' },
   ]);
-  const isChange = methodDoc.method !== 'GET' && methodDoc.method !== 'DELETE';
-  const minimal: [string, Json][] = isChange
+  const successes = successResponses(methodDoc, context);
+  const hasMinimal =
+    mayBeMinimal(methodDoc.method, context.operation) && successes.some(([status]) => status === '200');
+  const minimal: [string, Json][] = hasMinimal
     ? [['204', { description: 'Done, without a body because of Prefer: return=minimal', headers: limits }]]
     : [];
   const hasEtag = methodDoc.method === 'GET' && !context.operation.isStream;
   const unchanged: [string, Json][] = hasEtag ? [['304', { description: 'Not modified' }]] : [];
-  return Object.fromEntries([...successResponses(methodDoc, context), ...minimal, ...unchanged, ...errors]);
+  return Object.fromEntries([...successes, ...minimal, ...unchanged, ...errors]);
 }

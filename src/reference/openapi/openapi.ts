@@ -152,7 +152,7 @@ function resourceItem(route: Resource, path: string, relations: readonly Relatio
           { $ref: `#/components/schemas/${operationId(method, path)}` },
           {
             required: !isBodyOptional(method, operation),
-            mediaTypes: mediaTypesOf({ takesLines: operation.documentedInput?.takesLines === true }),
+            mediaTypes: mediaTypesOf({ takesLines: operation.documentedInput?.areIndependent === true }),
           },
         ),
       }),
