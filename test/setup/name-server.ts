@@ -128,9 +128,10 @@ function answering(asked: string[], say: (name: string, type: Type) => Said): An
 /** A message is preceded by its length (RFC 1035 §4.2.2). */
 const LENGTH_BYTES = 2;
 
-/** Starts the TCP server and returns its port; closed at the end of the file. */
-async function listenForTcp(answerTo: Answering): Promise<number> {
+/** Starts the TCP server and returns its port; closed at the end of the file. Without `answerTo` it resets all connections. */
+async function listenForTcp(answerTo: Answering | undefined): Promise<number> {
   const server = createServer((socket) => {
+    if (answerTo === undefined) return void socket.resetAndDestroy();
     let got = Buffer.alloc(0);
     socket.on('error', () => {});
     socket.on('data', (chunk: Buffer) => {
@@ -159,14 +160,17 @@ const bound = (socket: Socket, port: number): Promise<boolean> =>
     socket.bind(port, '127.0.0.1');
   });
 
-/** Starts a name server, closed at the end of the file. */
+/**
+ * Starts a name server, closed at the end of the file. Without `overTcp` it holds its TCP port all the same, and refuses: otherwise a
+ * name server of another process could listen there, and a connection to a free port of loopback can be one to itself.
+ */
 export async function startNameServer({ overTcp = false } = {}): Promise<NameServer> {
   const asked: string[] = [];
   let say: (name: string, type: Type) => Said = () => null;
   const answerTo = answering(asked, (name, type) => say(name, type));
   let socket: Socket;
   do socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
-  while (!(await bound(socket, overTcp ? await listenForTcp(answerTo) : 0)));
+  while (!(await bound(socket, await listenForTcp(overTcp ? answerTo : undefined))));
   const delayed = new Set<NodeJS.Timeout>();
   let isOpen = true;
   socket.on('message', (packet, { port, address }) => {
