@@ -644,10 +644,12 @@ CASE type
     WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
     ELSE NULL::text
 END, 64)) stored,
+  date_deleted timestamp with time zone,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
+CREATE INDEX resource_deleted ON resource USING btree (shard, store_id, type) WHERE (date_deleted IS NOT NULL);
 CREATE INDEX resource_listed ON resource USING btree (shard, store_id, type, length(id), id);
 CREATE INDEX resource_modified ON resource USING btree (shard, store_id, type, modified_day);
 CREATE INDEX resource_parent ON resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);

@@ -85,19 +85,23 @@ const pascal = (type: string): string => type.replaceAll(/(?:^|_)(.)/g, (_, lett
 export function payloadTypes(): string {
   const all = eventTypes({ baseUrl: 'http://localhost:8080', relationPrefix: 'svc' });
   const byType = Map.groupBy(all, ({ resource }) => resource.type);
-  const bodies = [...byType].map(([type, [first]]) => {
+  const bodies = [...byType].map(([type, ofType]) => {
+    const first = ofType.find(({ isBare }) => isBare !== true);
     const body = bodyOf(first?.schema ?? {});
     return `/** ${commented(first?.resource.about ?? '')} */\nexport type ${pascal(type)} = ${body};\n`;
   });
-  const events = all.map(
-    ({ event, resource, when }) => `  /** ${commented(when)} */\n  '${event}': ${pascal(resource.type)};\n`,
-  );
+  const events = all.map(({ event, resource, when, isBare }) => {
+    const body = isBare === true ? `Bare<${pascal(resource.type)}>` : pascal(resource.type);
+    return `  /** ${commented(when)} */\n  '${event}': ${body};\n`;
+  });
   return `/** Types of the bodies of webhooks with the format json, made from the event catalogue by scripts/payload-types.ts. */
 
 type Link = { readonly href: string; readonly title?: string };
 type Properties = { readonly [name: string]: unknown };
 /** The platform decides whether it embeds one resource or a list. */
 type Embedded<Copy> = Copy | readonly Copy[];
+/** The body of an event that has only the id of its resource. */
+type Bare<Body extends { readonly _links: unknown; readonly id: unknown }> = Pick<Body, '_links' | 'id'>;
 
 ${bodies.join('\n')}
 /** The body of each event, without \`fields\` in the query of the webhook. */

@@ -26,12 +26,24 @@ const inCollection = (sql: Queryable, { shard, storeId, type }: Collection) =>
 /** Excludes rows of erased stores, which are deleted in the background. */
 const ofStore = (sql: Queryable) => sql`join store s on s.shard = r.shard and s.id = r.store_id`;
 
-/** Returns the latest version of a resource; undefined if it or its store does not exist. */
+/** Returns the latest version of a resource; undefined if it or its store does not exist, or if it is deleted. */
 export async function findResource(sql: Queryable, key: ResourceKey): Promise<StoredResource | undefined> {
   const [row] = await sql<StoredResource[]>`
     select r.version, r.base_url as "baseUrl", r.body
     from resource r ${ofStore(sql)}
-    where ${inCollection(sql, key)} and r.id = ${key.id}`;
+    where ${inCollection(sql, key)} and r.id = ${key.id} and r.date_deleted is null`;
+  return row;
+}
+
+/** When a resource was deleted, and the time zone in which it is shown. */
+export type Deletion = { dateDeleted: Date; timeZone: string };
+
+/** Returns the deletion of a resource; undefined if it is not deleted, or if it or its store does not exist. */
+export async function findDeletion(sql: Queryable, key: ResourceKey): Promise<Deletion | undefined> {
+  const [row] = await sql<Deletion[]>`
+    select r.date_deleted as "dateDeleted", r.time_zone as "timeZone"
+    from resource r ${ofStore(sql)}
+    where ${inCollection(sql, key)} and r.id = ${key.id} and r.date_deleted is not null`;
   return row;
 }
 
@@ -98,18 +110,28 @@ const isIdRange = (filter: Filter): filter is Condition & { operator: Range } =>
  */
 const isDatedById = (type: ResourceType): boolean => internalProperties(type) !== undefined;
 
-function whereOf(sql: Queryable, collection: Collection, filters: readonly Filter[]) {
+/** `onlyDeleted`: the list has the deleted resources, and not those that exist. */
+type ListedCollection = Collection & { onlyDeleted?: true | undefined };
+
+function whereOf(sql: Queryable, collection: ListedCollection, filters: readonly Filter[]) {
   const dated = isDatedById(collection.type) ? { date_created: sql`r.modified_at` } : {};
   const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated };
   const ranges = filters
     .filter(isIdRange)
     .reduce((before, { operator, value }) => sql`${before}${idRange(sql, operator, String(value))}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
-  const chosen = sql`${inCollection(sql, collection)}${ranges}${ofParents(sql, collection.type, filters)}`;
+  const shown = sql` and r.date_deleted is ${collection.onlyDeleted === true ? sql`not null` : sql`null`}`;
+  const chosen = sql`${inCollection(sql, collection)}${shown}${ranges}${ofParents(sql, collection.type, filters)}`;
   return sql`${chosen}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
 }
 
-export type ListedResource = { id: string; baseUrl: string; body: string };
+export type ListedResource = {
+  id: string;
+  baseUrl: string;
+  body: string;
+  dateDeleted: Date | null;
+  timeZone: string;
+};
 
 /** Returns the order of a list; changelogs are listed newest first. */
 function orderOf(type: ResourceType, order: readonly Order[]): readonly Order[] {
@@ -139,17 +161,25 @@ function idsOfDates(sql: Queryable, type: ResourceType, filters: readonly Filter
 /** The total of a list and the ids of a page of it, in order. */
 type Found = { total: number; ids: readonly string[] };
 
-/** Finds a page of an unfiltered list in the order of ids, by the index `resource_listed`, from the end that is nearer. */
+/**
+ * Finds a page of an unfiltered list in the order of ids, by the index `resource_listed`, from the end that is nearer. The index has
+ * no dates of deletion: only if some resources are deleted, the rows before the page are read, too.
+ */
 async function findListed(sql: Queryable, collection: Collection, listing: Listing): Promise<Found | undefined> {
-  const [counted] = await sql<{ total: number }[]>`
-    select (select count(*) from resource r where ${inCollection(sql, collection)}) as total
-    from store s where s.shard = ${collection.shard} and s.id = ${collection.storeId}`;
+  const [counted] = await sql<{ total: number; deleted: number }[]>`
+    select (select count(*) from resource r where ${inCollection(sql, collection)}) - d.deleted as total, d.deleted
+    from store s
+    cross join lateral (
+      select count(*) as deleted from resource r where ${inCollection(sql, collection)} and r.date_deleted is not null
+    ) as d
+    where s.shard = ${collection.shard} and s.id = ${collection.storeId}`;
   if (counted === undefined) return undefined;
   const { total } = counted;
+  const existing = counted.deleted === 0 ? sql`` : sql`and r.date_deleted is null`;
   const rows = await readPage(listing, { property: 'id', descending: false }, total, ({ order, ...page }) => {
     const sorted = ordered(sql, order, { id: sql`r.id` }, [sql`length(r.id)`, sql`r.id`]);
     return sql<{ id: string }[]>`
-      select r.id from resource r where ${inCollection(sql, collection)} order by ${sorted} ${paged(sql, page)}`;
+      select r.id from resource r where ${inCollection(sql, collection)} ${existing} order by ${sorted} ${paged(sql, page)}`;
   });
   return { total, ids: rows.map(({ id }) => id) };
 }
@@ -162,7 +192,11 @@ async function findListed(sql: Queryable, collection: Collection, listing: Listi
  * by a text 0.55 s, by a number 0.7 s, by another date 1.0 s; ordered by date_modified 0.07 s, by a number or a text 0.6 s, by another
  * date 1.0 s.
  */
-async function findNarrowed(sql: Queryable, collection: Collection, listing: Listing): Promise<Found | undefined> {
+async function findNarrowed(
+  sql: Queryable,
+  collection: ListedCollection,
+  listing: Listing,
+): Promise<Found | undefined> {
   const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at` };
   const [found] = await sql<{ total: number; ids: string[] }[]>`
     with found as materialized (
@@ -186,20 +220,21 @@ async function findNarrowed(sql: Queryable, collection: Collection, listing: Lis
  */
 export async function listResources(
   sql: Queryable,
-  collection: Collection,
+  collection: ListedCollection,
   asked: Listing,
 ): Promise<{ rows: ListedResource[]; total: number } | { fitting: number } | undefined> {
   const listing = { ...asked, order: orderOf(collection.type, asked.order) };
-  const isInOrderOfIds = listing.filters.length === 0 && listing.order[0]?.property === 'id';
+  const isInOrderOfIds =
+    listing.filters.length === 0 && listing.order[0]?.property === 'id' && collection.onlyDeleted !== true;
   const found = await (isInOrderOfIds ? findListed : findNarrowed)(sql, collection, listing);
   if (found === undefined) return undefined;
   const rows = await sql<(ListedResource & { fits: boolean })[]>`
     with sized as (
-      select p.n, r.id, r.base_url, r.body, sum(octet_length(r.body)) over (order by p.n) as bytes
+      select p.n, r.id, r.base_url, r.body, r.date_deleted, r.time_zone, sum(octet_length(r.body)) over (order by p.n) as bytes
       from unnest(${found.ids}::text[]) with ordinality as p (id, n)
       join resource r on ${inCollection(sql, collection)} and r.id = p.id
     )
-    select w.id, w.base_url as "baseUrl", w.bytes <= ${PAGE_BYTES} as fits,
+    select w.id, w.base_url as "baseUrl", w.date_deleted as "dateDeleted", w.time_zone as "timeZone", w.bytes <= ${PAGE_BYTES} as fits,
       case when (select max(bytes) from sized) <= ${PAGE_BYTES} then w.body end as body
     from sized w order by w.n`;
   const fitting = rows.filter(({ fits }) => fits).length;
@@ -217,7 +252,7 @@ export type ListedEmbedded = {
 
 /**
  * Returns a page of the objects embedded under a relation, with or without a prefix in its name, in the publisher's order;
- * undefined if the resource does not exist. The publisher may embed one object or an array.
+ * undefined if the resource does not exist or is deleted. The publisher may embed one object or an array.
  */
 export async function listEmbedded(
   sql: Queryable,
@@ -227,7 +262,7 @@ export async function listEmbedded(
   const [row] = await sql<ListedEmbedded[]>`
     with owner as (
       select r.base_url, r.body::json as body from resource r ${ofStore(sql)}
-      where ${inCollection(sql, key)} and r.id = ${key.id}
+      where ${inCollection(sql, key)} and r.id = ${key.id} and r.date_deleted is null
     ), embedded as (
       select e.value, json_typeof(e.value) as form
       from owner

@@ -7,9 +7,17 @@ import type { Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import relations from './relations.json' with { type: 'json' };
 
+/**
+ * What an event that is no version of its resource is: `deletion` ends the resource, `notice` leaves it as it is, `erasure` is made by
+ * Halcyon when a resource is erased. The body of each has only the id.
+ */
+export type BareKind = 'deletion' | 'notice' | 'erasure';
+
 export type Occurrence = {
   /** When the event happens, in one sentence. */
   when: string;
+  /** Absent if the event is a version of its resource. */
+  kind?: BareKind;
   /** The first version of Halcyon with the event; of an event that the operator declares, what the file says. */
   since: string;
 };
@@ -25,6 +33,7 @@ const builtIn = {
     captured: { when: 'A payment of a transaction is captured.', since: '0.1.0' },
     refunded: { when: 'A transaction is refunded, wholly or in part.', since: '0.1.0' },
     voided: { when: 'A transaction is voided before its payment is captured.', since: '0.1.0' },
+    deleted: { when: 'The platform deletes a transaction.', since: '0.3.0', kind: 'deletion' },
   },
   subscription: {
     created: { when: 'A subscription is created.', since: '0.1.0' },
@@ -33,10 +42,22 @@ const builtIn = {
       since: '0.1.0',
     },
     cancelled: { when: 'A subscription is cancelled: it gets an end date, or ends.', since: '0.1.0' },
+    deleted: { when: 'The platform deletes a subscription.', since: '0.3.0', kind: 'deletion' },
   },
   customer: {
     created: { when: 'A customer is created.', since: '0.1.0' },
     modified: { when: 'A customer changes, such as a name, an address or an attribute.', since: '0.1.0' },
+    deleted: { when: 'The platform deletes a customer.', since: '0.3.0', kind: 'deletion' },
+    data_requested: {
+      when: 'A customer asks which data is stored about them (GDPR, article 15).',
+      since: '0.3.0',
+      kind: 'notice',
+    },
+    erased: {
+      when: 'The data of a customer is erased: erase your copies, too (GDPR, articles 17 and 19).',
+      since: '0.3.0',
+      kind: 'erasure',
+    },
   },
   transaction_log: {
     created: {
@@ -92,6 +113,8 @@ export type Declaration = {
   relations: Relations;
   /** Null if the file gives none. */
   version: number | null;
+  /** The name of the collection; absent for the type with an `s`. */
+  plural?: string;
   /** Absent for built-in types, which have their own. */
   description?: { title: string; about: string };
   example?: Json;
@@ -125,6 +148,7 @@ export function builtInEntryOf(name: string): Omit<Entry, 'declaration'> | undef
 let entries = builtInEntries;
 const isResourceType = (name: string): name is ResourceType => entries.has(name);
 let types: readonly ResourceType[] = [...entries.keys()].filter(isResourceType);
+let typesByCollection: ReadonlyMap<string, ResourceType> = new Map(types.map((type) => [collectionOf(type), type]));
 
 /** Replaces what the operator declares, for this process. */
 export function declareResources(declarations: readonly Declaration[]): void {
@@ -142,6 +166,31 @@ export function declareResources(declarations: readonly Declaration[]): void {
   }
   entries = all;
   types = [...entries.keys()].filter(isResourceType);
+  typesByCollection = new Map(types.map((type) => [collectionOf(type), type]));
+}
+
+/**
+ * A resource with what Halcyon must understand under the names that Halcyon knows. `isDeleted`: the resource has the platform's mark of a
+ * deletion. `warnings`: values that the mapping does not have.
+ */
+export type Mapped = { resource: Json; isDeleted: boolean; warnings: readonly Fault[] };
+export type Mapping = (resource: Json) => Mapped;
+
+let mappings: ReadonlyMap<string, Mapping> = new Map();
+
+/** Replaces the mappings of the operator by type, for this process. */
+export function mapResources(all: ReadonlyMap<string, Mapping>): void {
+  mappings = all;
+}
+
+/** Returns the types of resources that the operator maps. */
+export function mappedTypes(): readonly string[] {
+  return [...mappings.keys()];
+}
+
+/** Returns a published resource as it is to be understood; the resource itself if the operator maps none of its type. */
+export function mapped(type: ResourceType, resource: Json): Mapped {
+  return mappings.get(type)?.(resource) ?? { resource, isDeleted: false, warnings: [] };
 }
 
 /** Returns what the operator's file declares for a resource type, or for a name that is no type. */
@@ -195,9 +244,32 @@ export function isInternal(type: ResourceType): boolean {
   return type === 'changelog' || type === 'app' || type === 'subscription_mrr_snapshot';
 }
 
+/** The action of the events that delete a resource. */
+export const DELETED = 'deleted';
+
+/** The action of the events that Halcyon makes when it erases a resource. */
+export const ERASED = 'erased';
+
+/** Returns whether the platform can publish that resources of this type are deleted. */
+export function canBeDeleted(type: ResourceType): boolean {
+  return bareKindOf(type, DELETED) === 'deletion';
+}
+
+/** Returns what the event is if its body has only the id of the resource; undefined for a version of the resource. */
+export function bareKindOf(type: ResourceType, action: string): BareKind | undefined {
+  return entries.get(type)?.events.get(action)?.kind;
+}
+
+/** Returns whether only Halcyon publishes this event, which is one of the catalog. */
+export function isInternalEvent(type: ResourceType, action: string): boolean {
+  return isInternal(type) || bareKindOf(type, action) === 'erasure';
+}
+
 /** Returns the events that the platform may publish. */
 export function publishableEvents(): readonly string[] {
-  return types.filter((type) => !isInternal(type)).flatMap(eventsOf);
+  return types.flatMap((type) =>
+    eventsOf(type).filter((event) => !isInternalEvent(type, event.slice(type.length + 1))),
+  );
 }
 
 /** Returns the name of a resource type or relation in words: `subscription MRR snapshot`. */
@@ -217,7 +289,7 @@ export function readScopeOf<Type extends ResourceType>(type: Type): `${Type}:rea
 
 /** Returns the last path segment of a collection: the plural of the resource type. */
 export function collectionOf(type: ResourceType): string {
-  return `${type}s`;
+  return entries.get(type)?.declaration?.plural ?? `${type}s`;
 }
 
 /** Returns all collections, with their names in words. */
@@ -227,8 +299,7 @@ export function collections(): readonly { name: string; words: string }[] {
 
 /** Returns the resource type of the collection with this path segment. */
 export function typeOfCollection(name: string): ResourceType | undefined {
-  const type = name.slice(0, -1);
-  return name.endsWith('s') && isResourceType(type) ? type : undefined;
+  return typesByCollection.get(name);
 }
 
 /** Returns the relations that are declared for a resource type, as a tree; none for a type that is no longer declared. */

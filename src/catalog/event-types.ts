@@ -128,6 +128,19 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
   };
 }
 
+/** Returns the JSON Schema of an event that has only the id of its resource. */
+function bareSchemaOf(type: ResourceType, naming: Naming): JsonObject {
+  const { properties, required: _, ...whole } = schemaOf(type, naming);
+  const { _links, id, is_sample } = properties as JsonObject;
+  return { ...whole, required: ['_links', 'id'], properties: { _links, id, is_sample } as JsonObject };
+}
+
+function bareExampleOf(type: ResourceType, { baseUrl }: Naming): EventType['examples'][number] {
+  const { id } = sampleResource(type);
+  const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify({ id }) };
+  return { query: '', document: resourceDocument(frozen, FULL_SHAPE) };
+}
+
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
   const sample = sampleResource(type);
   const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(sample) };
@@ -154,6 +167,16 @@ export function eventTypes(naming: Naming): readonly EventType[] {
       schema: schemaOf(type, naming),
       examples: examplesOf(type, zooms, naming),
     };
-    return [...occurrencesOf(type)].map(([event, { when, since }]) => Object.assign({ event, when, since }, shared));
+    const bare = {
+      ...shared,
+      isBare: true,
+      zooms: [],
+      schema: bareSchemaOf(type, naming),
+      examples: [bareExampleOf(type, naming)],
+    };
+    return [...occurrencesOf(type)].map(([event, { when, since, kind }]) => {
+      const publishedBy: EventType['publishedBy'] = kind === 'erasure' ? ['halcyon'] : shared.publishedBy;
+      return Object.assign({}, kind === undefined ? shared : bare, { event, when, since, publishedBy });
+    });
   });
 }

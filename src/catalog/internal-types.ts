@@ -19,9 +19,24 @@ const properties = (description: string) =>
 
 const changelog = Type.Object({
   id,
-  resource: Type.Enum(['store', 'webhook', 'member', 'invitation', 'grant'], { description: 'What changed.' }),
-  resource_id: Type.Integer(),
-  action: Type.Enum(['created', 'changed', 'deleted', 'accepted', 'declined', 'deactivated', 'given', 'revoked']),
+  resource: Type.Enum(['store', 'webhook', 'member', 'invitation', 'grant', 'customer'], {
+    description: 'What changed.',
+  }),
+  resource_id: Type.Unsafe<number | string>({
+    type: ['integer', 'string'],
+    description: 'Of a customer the id that the platform uses.',
+  }),
+  action: Type.Enum([
+    'created',
+    'changed',
+    'deleted',
+    'accepted',
+    'declined',
+    'deactivated',
+    'given',
+    'revoked',
+    'erased',
+  ]),
   actor: Type.Enum(['user', 'app', 'platform', 'operator', 'halcyon'], { description: 'Who made the change.' }),
   user: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'The id of the user, if any.' }),
   client: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The client_id of the app, if any.' }),

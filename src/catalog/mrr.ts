@@ -85,7 +85,7 @@ export type Term = {
 };
 
 /** ISO 4217: no currency. */
-const NO_CURRENCY = 'XXX';
+export const NO_CURRENCY = 'XXX';
 /** 10^15 a month. A larger amount is not plausible and would hide all others in a sum. */
 const MONTHLY_LIMIT_MILLIONTHS = 10n ** 21n;
 

@@ -27,7 +27,7 @@ await sql`
   values (${SHARD}, ${STORE}, 'S', 's.example.com', 's@example.com', 'UTC', now(), now())`;
 
 const passes = (filter: string, body: string, { id = '1', publishedAt = new Date(0) } = {}): boolean =>
-  compileFilter(filter)(payloadOfEvent({ resourceId: id, publishedAt, timeZone: 'UTC', body }));
+  compileFilter(filter)(payloadOfEvent({ type: 'transaction', resourceId: id, publishedAt, timeZone: 'UTC', body }));
 
 type Stored = { id: string; publishedAt: Date; modifiedAt: Date; body: string };
 

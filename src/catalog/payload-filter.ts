@@ -21,7 +21,7 @@ import { codePoints } from '#core/text.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { OPERATORS, readFilters } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
-import type { ResourceType } from './catalog.ts';
+import { mapped, type ResourceType } from './catalog.ts';
 import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
 import { isEncoded } from './shape.ts';
@@ -50,12 +50,18 @@ export function payloadOf({ resourceId, modifiedAt, body }: PublishedVersion): P
 }
 
 /** `timeZone`: of the store at the time of publishing. */
-export type FilteredEvent = { resourceId: string; publishedAt: Date; timeZone: string; body: string };
+export type FilteredEvent = {
+  type: ResourceType;
+  resourceId: string;
+  publishedAt: Date;
+  timeZone: string;
+  body: string;
+};
 
 /** Does the same for an event, of which the date of modification is stored only in the body. */
-export function payloadOfEvent({ resourceId, publishedAt, timeZone, body }: FilteredEvent): Payload {
+export function payloadOfEvent({ type, resourceId, publishedAt, timeZone, body }: FilteredEvent): Payload {
   const payload = payloadOf({ resourceId, modifiedAt: publishedAt, body });
-  const written = payload.resource['date_modified'];
+  const written = mapped(type, payload.resource).resource['date_modified'];
   const modifiedAt = typeof written === 'string' ? parseDate(written, timeZone) : undefined;
   return { ...payload, modifiedAt: modifiedAt ?? publishedAt };
 }

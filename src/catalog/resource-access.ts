@@ -1,13 +1,22 @@
 /** Reads the collection and the resource from the address of a request. */
-import type { Sql } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import { formatDate } from '#hypermedia/date.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
-import { notFound } from '#core/problem.ts';
+import { notFound, Problem } from '#core/problem.ts';
 import { callingApp, reachesStore, storeOfAddress, type Permission, type Principal } from '#core/principal.ts';
 import type { Params } from '#http/route.ts';
-import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, type ResourceType } from './catalog.ts';
+import {
+  canBeDeleted,
+  isResourceId,
+  resourceTypes,
+  typeOfCollection,
+  labelOf,
+  readScopeOf,
+  type ResourceType,
+} from './catalog.ts';
 import type { AppChange } from './internal-types.ts';
-import { timeZonesOf, type ResourceKey } from './catalog-sql.ts';
+import { findDeletion, timeZonesOf, type ResourceKey } from './catalog-sql.ts';
 
 /** Returns the limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
 export function resourceScopes() {
@@ -49,6 +58,14 @@ export function isVisible(principal: Principal, { type, body }: { type: Resource
 
 export function resourceNotFound(type: ResourceType) {
   return notFound(labelOf(type));
+}
+
+/** Returns the 410 for a resource that the platform has deleted, or else the 404 for one that does not exist. */
+export async function resourceMissing(sql: Queryable, key: ResourceKey): Promise<Problem> {
+  const deletion = canBeDeleted(key.type) ? await findDeletion(sql, key) : undefined;
+  if (deletion === undefined) return resourceNotFound(key.type);
+  const date = formatDate(deletion.dateDeleted, deletion.timeZone);
+  return new Problem(410, { code: 'deleted', message: `This ${labelOf(key.type)} was deleted at ${date}` });
 }
 
 /** Returns the key of the resource of the address, which may not exist. Throws a 404 if the id is invalid. */

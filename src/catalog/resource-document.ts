@@ -4,7 +4,7 @@
  */
 import { viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { collectionOf, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
+import { collectionOf, mapped, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
 import { isNumber, parseExact } from '#core/exact-number.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
@@ -112,7 +112,7 @@ export const resourceView = viewType<JsonObject>('resource');
 /** Returns the Document of a version in the given shape. */
 export function resourceDocument(frozen: Frozen, { zoom, fields, links }: Shape): Document {
   const resource = parseExact(frozen.body) as JsonObject;
-  const currency = currencyOf(resource);
+  const currency = currencyOf(mapped(frozen.type, resource).resource);
   const head = resourceHead(frozen);
   return {
     ...head,

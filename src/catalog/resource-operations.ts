@@ -1,7 +1,8 @@
 /** API operations that read published resources: a type, one resource, and the resources embedded in it. */
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
-import type { Document, Link } from '#hypermedia/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { date as dateProperty, type Document, type Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { notFound, invalid } from '#core/problem.ts';
@@ -9,6 +10,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Search } from '#db/search.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import {
+  resourceMissing,
   resourceNotFound,
   resourceKeyOf,
   resourceScopes,
@@ -18,6 +20,7 @@ import {
   zoneOf,
 } from './resource-access.ts';
 import {
+  canBeDeleted,
   isMany,
   relationsOf,
   titleOf,
@@ -32,6 +35,7 @@ import { currencyOf } from './kinds.ts';
 import {
   listEmbedded,
   type ListedEmbedded,
+  type ListedResource,
   type ResourceKey,
   findResource,
   findUpTo,
@@ -63,9 +67,34 @@ function visibleListing(
   return { ...query, filters: [...query.filters, { property: 'client_id', operator: 'is', value: clientId }] };
 }
 
+const isDeletedFlag = ({ property }: { property: string }): boolean => property === 'deleted';
+
+/**
+ * Returns the listing without the filter `deleted`, and whether it asks for the deleted resources, which not every type has. Throws a 400
+ * for a value that is no flag.
+ */
+function withoutDeleted(asked: Listing, type: ResourceType): { query: Listing; onlyDeleted?: true } {
+  if (!canBeDeleted(type)) return { query: asked };
+  const [flags, others] = [asked.filters.filter(isDeletedFlag), asked.filters.filter((one) => !isDeletedFlag(one))];
+  const texts = flags.map(({ operator, value }) => (operator === 'is' ? String(value) : ''));
+  if (texts.length > 1 || texts.some((text) => !['0', '1', 'false', 'true'].includes(text)))
+    throw invalid({ code: 'invalid_value', message: 'deleted must be 1 or 0', field: 'deleted' });
+  const isDeleted = texts[0] === '1' || texts[0] === 'true';
+  return { query: { ...asked, filters: others }, ...(isDeleted && { onlyDeleted: true }) };
+}
+
+/** Returns the Document of a listed resource: of a deleted one its id and links, and when it was deleted. */
+function listedDocument(row: ListedResource, key: Omit<ResourceKey, 'id'>, zoom: Relations): Document {
+  const document = resourceDocument({ ...row, ...key }, { ...FULL_SHAPE, zoom });
+  if (row.dateDeleted === null) return document;
+  const deleted = dateProperty('date_deleted', formatDate(row.dateDeleted, row.timeZone));
+  return { ...document, properties: [...document.properties, deleted] };
+}
+
 function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operation {
   return listing({
-    summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
+    summary:
+      'The resources of one type, in their latest versions, in pages; filters accept any property, and deleted=1 lists the deleted ones',
     ...resourceScopes(),
     title: 'Resources of one type',
     rel: 'resources',
@@ -85,8 +114,8 @@ function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operati
     handle: async (request) => {
       const key = collectionKeyOf(request);
       const { storeId, type } = key;
-      const visible = visibleListing(request, type);
-      const found = await search(storeId, visible, (tx) => listResources(tx, key, visible));
+      const { query, onlyDeleted } = withoutDeleted(visibleListing(request, type), type);
+      const found = await search(storeId, query, (tx) => listResources(tx, { ...key, onlyDeleted }, query));
       if (found === undefined) throw notFound('store');
       if ('fitting' in found) throw tooLarge(found.fitting);
       const rel = collectionOf(type);
@@ -95,9 +124,7 @@ function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operati
         rel,
         title: `The ${labelOf(rel)} of this store`,
         path: `${store}/${rel}`,
-        items: found.rows.map((row) =>
-          resourceDocument({ ...row, storeId, type }, { ...FULL_SHAPE, zoom: request.zoom }),
-        ),
+        items: found.rows.map((row) => listedDocument(row, key, request.zoom)),
         total: found.total,
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
@@ -142,7 +169,7 @@ const resourceLink = (key: ResourceKey, baseUrl: string): Link => ({
 const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
   `${titleOf(rel)} of ${labelOf(type)} ${id}`;
 
-const createMany = ({ search, config: { baseUrl, naming } }: Deps): Operation =>
+const createMany = ({ sql, search, config: { baseUrl, naming } }: Deps): Operation =>
   listing({
     summary:
       'The targets of one relation of this resource, in pages, filtered by any property; a relation with a single target accepts only fields and zoom',
@@ -155,7 +182,7 @@ const createMany = ({ search, config: { baseUrl, naming } }: Deps): Operation =>
     handle: async (request) => {
       const key = keyOf(request);
       const found = await search(key.storeId, request.listing, (tx) => listEmbedded(tx, key, request.listing));
-      if (found === undefined) throw resourceNotFound(key.type);
+      if (found === undefined) throw await resourceMissing(sql, key);
       const back = resourceLink(key, found.baseUrl);
       return {
         rel: key.rel,
@@ -185,7 +212,7 @@ const createOne = ({ sql, config: { naming } }: Deps): Operation =>
       const key = keyOf(request);
       const { zoom, fields } = shapeOf(request.query, relationsBelow(request));
       const found = await listEmbedded(sql, key, FIRST);
-      if (found === undefined) throw resourceNotFound(key.type);
+      if (found === undefined) throw await resourceMissing(sql, key);
       const back = resourceLink(key, found.baseUrl);
       const [only] = documentsOf(found, key.rel, zoom);
       const properties = only?.properties.filter(({ name }) => fields === null || fields.has(name)) ?? [];
@@ -226,8 +253,8 @@ export function createCommerceOperations(deps: Deps): Record<'list' | 'read' | '
       handle: async (request) => {
         const key = resourceKeyOf(request);
         const stored = await findResource(deps.sql.reads, key);
-        if (stored === undefined || !isVisible(request.principal, { ...stored, type: key.type }))
-          throw resourceNotFound(key.type);
+        if (stored === undefined) throw await resourceMissing(deps.sql.reads, key);
+        if (!isVisible(request.principal, { ...stored, type: key.type })) throw resourceNotFound(key.type);
         const { version, baseUrl, body } = stored;
         const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, zoomableOf(key.type)));
         const naming = { baseUrl, relationPrefix: deps.config.naming.relationPrefix };

@@ -2,13 +2,18 @@
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#core/problem.ts';
-import { resourceTypes, zoomableOf, type ResourceType } from './catalog.ts';
+import { bareKindOf, resourceTypes, sentAction, zoomableOf, type ResourceType } from './catalog.ts';
 
 /** `links`: the relations whose links are shown; null for all. */
 export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null; links: ReadonlySet<string> | null };
 
 /** All properties and links, nothing embedded. */
 export const FULL_SHAPE: Shape = { zoom: {}, fields: null, links: null };
+
+/** Returns the shape of an event: one that has only an id keeps it, whatever `fields` names. */
+export function shapeOfEvent(shape: Shape, { type, action }: { type: ResourceType; action: string }): Shape {
+  return bareKindOf(type, sentAction(action)) === undefined ? shape : { ...shape, fields: null };
+}
 
 const MODIFIERS = ['zoom', 'fields', 'links'] as const;
 

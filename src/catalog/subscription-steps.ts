@@ -253,6 +253,12 @@ export function stepsBetween(
   return { steps, differing };
 }
 
+/** Returns the steps of the deletion of a subscription: it is cancelled, unless it has ended before. */
+export function stepsOfDeletion(before: Subscription | undefined, timeZone: string): LifecycleChanges {
+  const steps: Step[] = before !== undefined && isOngoing(factsOf(before, timeZone)) ? ['cancelled'] : [];
+  return { steps, differing: [] };
+}
+
 // Finds the properties in which two versions of a subscription differ.
 
 /** Properties without a meaning for the lifecycle: id, modification date, links, and copies of other resources. */

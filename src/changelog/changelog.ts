@@ -4,6 +4,7 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
+import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
@@ -36,9 +37,9 @@ export type Facts = { readonly [name: string]: Value };
 export type Change = {
   storeId: number;
   actor: Actor;
-  resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant';
-  resourceId: number;
-  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked';
+  resource: ChangelogEntry['resource'];
+  resourceId: number | string;
+  action: ChangelogEntry['action'];
   /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;
@@ -81,6 +82,27 @@ const eventOf = (change: Change, now: Date): InternalEvent => ({
     date_created: formatDate(now, timeZone),
   }),
 });
+
+/** Returns the id of a resource of the platform as a number, if that is its only spelling. */
+function publishedIdOf(id: string): number | string {
+  const number = Number(id);
+  return Number.isSafeInteger(number) && String(number) === id ? number : id;
+}
+
+/** Returns the entry of the erasure of a customer, whose id is all that stays. */
+export function customerErased(principal: Principal, { storeId, id }: { storeId: number; id: string }): Change {
+  const resourceId = publishedIdOf(id);
+  const before = { id: resourceId };
+  return {
+    storeId,
+    actor: actorOf(principal),
+    resource: 'customer',
+    resourceId,
+    action: 'erased',
+    before,
+    after: null,
+  };
+}
 
 export type Changelog = {
   /**

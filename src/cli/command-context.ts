@@ -1,5 +1,6 @@
 /** Opens the installation for the duration of a command. */
 import { declareFile } from '#catalog/own/events-file.ts';
+import { declareMappings } from '#catalog/own/mapping-file.ts';
 import { readConfig } from '#config/config.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
@@ -20,6 +21,7 @@ export type CommandContext = Installation &
 export async function withContext(terminal: Terminal, run: (context: CommandContext) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   declareFile(config.events.file);
+  declareMappings(config.events.mapping);
   const [{ openInternalEvents }, { withOutbox }] = await Promise.all([
     import('#server/publishing.ts'),
     import('#server/publishing.ts'),

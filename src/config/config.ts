@@ -8,9 +8,10 @@ import { readLogo } from './brand.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 import { randomBytes } from 'node:crypto';
 
-// The file in which the operator declares resources and events of their own. `catalog/own/` checks what is in it.
+// The files in which the operator declares resources and events of their own, and maps the shapes of the platform. `catalog/own/` checks
+// what is in them.
 
-type EventsFile = {
+type DeclarationFile = {
   /** As in the setting. */
   path: string;
   text: string;
@@ -18,11 +19,11 @@ type EventsFile = {
 
 const FILE_BYTES_MAX = 1024 * 1024;
 
-/** Reads the file; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
-function readEventsFile(path: string | undefined, cwd: string): EventsFile | undefined {
+/** Reads the file of a setting; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
+function readDeclarationFile(setting: string, path: string | undefined, cwd: string): DeclarationFile | undefined {
   if (path === undefined) return undefined;
   const refuse = (why: string): never => {
-    throw new ConfigError(`EVENTS_FILE is "${path}": ${why}`);
+    throw new ConfigError(`${setting} is "${path}": ${why}`);
   };
   let body: Buffer;
   try {
@@ -149,7 +150,9 @@ const webhookSettings = (set: Settings, baseUrl: string) =>
 const eventSettings = (set: Settings, cwd: string) =>
   Object.freeze({
     /** Declares resources and events of the operator; undefined if there are only the built-in ones. */
-    file: readEventsFile(set.EVENTS_FILE, cwd),
+    file: readDeclarationFile('EVENTS_FILE', set.EVENTS_FILE, cwd),
+    /** Maps the shapes of the platform's resources; undefined if they have the members that Halcyon knows. */
+    mapping: readDeclarationFile('MAPPING_FILE', set.MAPPING_FILE, cwd),
     eventsPerRequest: 1_000,
     eventLimitBytes: 256 * 1024,
     eventDepth: 8,

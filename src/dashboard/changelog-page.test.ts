@@ -167,3 +167,11 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
   ],
 ];
 for (const [sentence, entry] of cases) test(sentence, () => assert.equal(read(entry), sentence));
+
+test('an erased customer is named by the id of the platform', () => {
+  const entry = { resource: 'customer', resource_id: 'c-9', action: 'erased', actor: 'platform', user: null } as const;
+  assert.equal(
+    read(byAda({ ...entry, before: { id: 'c-9' }, after: null })),
+    'The platform erased the data of customer c-9',
+  );
+});

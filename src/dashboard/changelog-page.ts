@@ -87,7 +87,7 @@ function changeOfWebhook(entry: Entry): { verb: string; end?: string } {
 function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
   const { before, after, action, resource_id: resourceId } = entry;
   const then = textOf(after, 'name') ?? textOf(before, 'name');
-  const object = then ?? webhooks.get(resourceId) ?? `Webhook ${resourceId}`;
+  const object = then ?? webhooks.get(Number(resourceId)) ?? `Webhook ${resourceId}`;
   if (action === 'created') return { verb: 'created the webhook', object, end: '' };
   if (action === 'deleted') return { verb: 'deleted the webhook', object, end: '' };
   if (action === 'deactivated')
@@ -104,7 +104,7 @@ function memberPredicate(
   { before, after, action, resource_id: resourceId, user }: Entry,
   { members }: Names,
 ): Predicate {
-  const object = members.get(resourceId) ?? `user ${resourceId}`;
+  const object = members.get(Number(resourceId)) ?? `user ${resourceId}`;
   const [from, to] = [textOf(before, 'role') ?? '', textOf(after, 'role') ?? ''];
   // The person has accepted an invitation.
   if (action === 'created' && user === resourceId) return { verb: 'joined the store', object: null, end: `as ${to}` };
@@ -143,6 +143,8 @@ function predicateOf(entry: Entry, names: Names): Predicate {
       return invitationPredicate(entry);
     case 'grant':
       return grantPredicate(entry, names);
+    case 'customer':
+      return { verb: 'erased the data of', object: `customer ${entry.resource_id}`, end: '' };
     case 'store':
       return entry.action === 'created'
         ? { verb: 'created the store', object: null, end: '' }
@@ -162,6 +164,7 @@ const KINDS: Choices = [
   ['grant', 'Apps'],
   ['member', 'Members'],
   ['invitation', 'Invitations'],
+  ['customer', 'Customers'],
   ['store', 'Store'],
 ];
 
@@ -171,7 +174,7 @@ const isFacts = (value: Value | undefined): boolean =>
 /** Returns whether the page can describe the resource: another release may have written it. */
 const isEntry = (resource: JsonObject): resource is Entry =>
   KINDS.some(([kind]) => kind === resource['resource']) &&
-  typeof resource['resource_id'] === 'number' &&
+  ['number', 'string'].includes(typeof resource['resource_id']) &&
   ['action', 'actor', 'date_created'].every((name) => typeof resource[name] === 'string') &&
   (isFacts(resource['before']) || isFacts(resource['after']));
 
@@ -227,7 +230,7 @@ type RowContext = { names: Names; naming: Naming; storeId: number };
 
 function row(entry: Entry, time: string, { names, naming, storeId }: RowContext): Markup {
   const { subject, verb, object, end } = sentenceOf(entry, names);
-  const hasPage = entry.resource === 'webhook' && names.webhooks.has(entry.resource_id);
+  const hasPage = entry.resource === 'webhook' && names.webhooks.has(Number(entry.resource_id));
   const shownObject =
     object !== null &&
     (hasPage

@@ -66,7 +66,7 @@ export function createDashboard({
         const store = storeOf(shown.document);
         if (entries === undefined || store === undefined) return undefined;
         const names = await findNames({ sql: sqlOf(store.shard), accounts }, store, {
-          webhookIds: entries.flatMap((entry) => (entry.resource === 'webhook' ? [entry.resource_id] : [])),
+          webhookIds: entries.flatMap((entry) => (entry.resource === 'webhook' ? [Number(entry.resource_id)] : [])),
           // The platform's client is not an app of the store.
           clientIds: entries.flatMap(({ actor, client }) => (actor === 'app' ? (client ?? []) : [])),
         });

@@ -44,6 +44,8 @@ export type PublishMetrics = {
   batch: (batch: { events: number; seconds: number; isWritten: boolean }) => void;
   /** Counts committed events and deliveries, without repetitions of an idempotency key. */
   written: (written: { events: number; deliveries: number }) => void;
+  /** Counts warnings of published events, by their codes. */
+  warned: (codes: readonly string[]) => void;
   /** `read` returns the number of bytes that are queued. */
   watchWaiting: (read: () => number) => void;
 };
@@ -64,6 +66,12 @@ export function createPublishMetrics(registry: Registry): PublishMetrics {
     name: 'halcyon_publish_batches_total',
     help: 'Batches of events, by whether they were written',
     labelNames: ['result'],
+    registers,
+  });
+  const warnings = new Counter({
+    name: 'halcyon_publish_warnings_total',
+    help: 'Warnings in the results of published events, by code',
+    labelNames: ['code'],
     registers,
   });
   const written = batches.labels('written');
@@ -103,6 +111,7 @@ export function createPublishMetrics(registry: Registry): PublishMetrics {
       events.inc(count.events);
       deliveries.inc(count.deliveries);
     },
+    warned: (codes) => codes.forEach((code) => warnings.inc({ code })),
     watchWaiting: (read) => void readers.push(read),
   };
 }

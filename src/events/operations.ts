@@ -3,21 +3,27 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
 import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
-import { shapeOf } from '#catalog/shape.ts';
+import { shapeOf, shapeOfEvent } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#core/ids.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { notFound, Problem, type Fault } from '#core/problem.ts';
+import { json, type Document } from '#hypermedia/document.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './event-document.ts';
+import type { PublishMetrics } from './event-metrics.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
 import { needsTimeZone, readPublish, describePublishInput } from './publish/publish-request.ts';
 
-type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; search: Search };
+type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & {
+  publish: Publisher;
+  search: Search;
+  metrics: Pick<PublishMetrics, 'warned'>;
+};
 
 /** Returns the event in the path. Throws a 404 if the store has none with this id, or none that the caller sees. */
 export async function eventOf(
@@ -38,7 +44,13 @@ const erased = (): Problem =>
 /** A webhook receives the events that it subscribes to, so `webhooks` suffices for each, but not for their list. */
 const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks'];
 
-function createPublish({ sql, publish, config, derive }: Deps): Operation {
+/** Adds the warnings of a published event, if there are any. */
+function withWarnings(document: Document, warnings: readonly Fault[] = []): Document {
+  if (warnings.length === 0) return document;
+  return { ...document, properties: [...document.properties, json('warnings', warnings)] };
+}
+
+function createPublish({ sql, publish, config, derive, metrics }: Deps): Operation {
   const { baseUrl, events: limits } = config;
   // Keys of the HMAC that is stored as the fingerprint of a body under its idempotency key.
   const fingerprintKeys = derive('publish fingerprint');
@@ -58,7 +70,10 @@ function createPublish({ sql, publish, config, derive }: Deps): Operation {
       if (timeZone === undefined) throw notFound('store');
       const { events, keys, isArray } = readPublish(body, { limits, header, fingerprintKeys, timeZone, now });
       const published = await publish({ storeId, events, keys, isArray, now });
-      const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
+      metrics.warned(events.flatMap(({ warnings = [] }) => warnings.map(({ code }) => code)));
+      const documents = published.map((event, index) =>
+        withWarnings(eventDocument(event, storeId, baseUrl), events[index]?.warnings),
+      );
       const [document] = documents;
       const [event] = published;
       if (!isArray && document !== undefined && event !== undefined) {
@@ -108,10 +123,11 @@ const createPayload = ({ sql, config: { naming } }: Deps): Operation =>
     modifiers: ['zoom', 'fields', 'links'],
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
-      const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
+      const event = await eventOf(sql, request, storeId);
+      const { type, resourceId, version, baseUrl, body } = event;
       if (body === '') throw erased();
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
-      const document = resourceDocument(frozen, shapeOf(request.query, zoomableOf(type)));
+      const document = resourceDocument(frozen, shapeOfEvent(shapeOf(request.query, zoomableOf(type)), event));
       return {
         status: 200,
         document: { ...document, version },

@@ -40,6 +40,8 @@ export type EventType = {
   publishedBy: readonly ('platform' | 'halcyon')[];
   /** The relations that `zoom` embeds, outer ones first. */
   zooms: readonly string[];
+  /** Whether its body has only the id of the resource, and links. */
+  isBare?: boolean;
   /** The JSON Schema of a delivered representation. */
   schema: { readonly [name: string]: Value };
   /** What a webhook with this `query` receives. */

@@ -194,6 +194,7 @@ export const ERROR_MEANINGS: Readonly<Record<string, string>> = {
   '401': 'The token is missing, expired or revoked',
   '403': 'The scope of the token does not permit this',
   '404': 'The resource does not exist, or you have no access to it',
+  '410': 'The platform has deleted the resource (code `deleted`); the message has the date',
   '406': 'No format that Accept allows is available',
   '409': 'A limit or the current state does not permit it',
   '412': 'The resource has changed since you read it',

@@ -6,6 +6,7 @@ import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
+import { declareMappings } from '#catalog/own/mapping-file.ts';
 import { createRateLimit, type TakenChannel } from '#http/caller.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
@@ -226,6 +227,7 @@ export type App = Running & { retire: () => Promise<void> };
 export async function startApp(deps: AppDeps): Promise<App> {
   const running: Running[] = [];
   declareFile(deps.config.events.file);
+  declareMappings(deps.config.events.mapping);
   try {
     const { health, metrics } = await startParts(deps, running);
     health.started();

@@ -61,7 +61,7 @@ import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { openReference } from './compose-reference.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
-import { announceChanges, type Publishing } from './publishing.ts';
+import { announceChanges, announceSent, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
@@ -69,6 +69,7 @@ import { createLive } from '#dashboard/live.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
+import { customerErased } from '#changelog/changelog.ts';
 import { createErasure } from '#events/erase/erasure.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
@@ -306,7 +307,7 @@ function createHandlers(
       onKeyReplaced: (webhook) => notices?.notify({ ...webhook, about: 'key' }),
       onResent: resent,
     }),
-    events: createEventOperations({ ...searching, publish }),
+    events: createEventOperations({ ...searching, publish, metrics: refeeding.metrics }),
     load: createLoad(runtime),
     sampleEvents: createSampleEvents({ ...runtime, publish, throttle }),
     recoveries: createRecoveries(runtime),
@@ -314,7 +315,13 @@ function createHandlers(
     storeStatuses: createStoreStatuses(searching),
     live: createLive(liveStreams, { visitorOf: pages.visitorOf, clock: runtime.clock }),
     refeed: createRefeed(refeeding),
-    erasure: createErasure({ ...runtime, caches }),
+    erasure: createErasure({
+      ...runtime,
+      ...refeeding,
+      caches,
+      announce: announceSent,
+      recordErasure: (tx, key, by, now) => changelog.record(tx, [customerErased(by, key)], now),
+    }),
     commerce: createCommerceOperations(searching),
     chartsOf: createStoreCharts(runtime),
   };

@@ -31,7 +31,8 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 /** Workers do not send deliveries of pull webhooks; a listener fetches them. */
 const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 
-const announceSent: InternalEventDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
+export const announceSent: InternalEventDeps['announce'] = (tx, deliveries) =>
+  announceWork(tx, deliveries.filter(isSent));
 
 /** Notifies all workers of changed webhooks when the transaction commits. */
 export const announceChanges: WebhookChanges['announce'] = (tx, shard, ids) =>

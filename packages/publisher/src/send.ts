@@ -13,6 +13,8 @@ export type PublishedEvent = {
   /** 0 if the server has a version with a later `date_modified`. */
   resource_version: number;
   date_created: string;
+  /** What was published, and may not be what you mean; absent if there is nothing. */
+  warnings?: readonly Fault[];
 };
 
 /** What became of a version that was loaded. */

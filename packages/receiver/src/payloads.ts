@@ -4,6 +4,8 @@ type Link = { readonly href: string; readonly title?: string };
 type Properties = { readonly [name: string]: unknown };
 /** The platform decides whether it embeds one resource or a list. */
 type Embedded<Copy> = Copy | readonly Copy[];
+/** The body of an event that has only the id of its resource. */
+type Bare<Body extends { readonly _links: unknown; readonly id: unknown }> = Pick<Body, '_links' | 'id'>;
 
 /** A purchase: its items, its amounts and the state of its payment. */
 export type Transaction = {
@@ -455,9 +457,10 @@ export type Changelog = {
   /** Allocated by Halcyon. */
   readonly id: number;
   /** What changed. */
-  readonly resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant';
-  readonly resource_id: number;
-  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked';
+  readonly resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant' | 'customer';
+  /** Of a customer the id that the platform uses. */
+  readonly resource_id: number | string;
+  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased';
   /** Who made the change. */
   readonly actor: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   /** The id of the user, if any. */
@@ -607,16 +610,26 @@ export type Payloads = {
   'transaction/refunded': Transaction;
   /** A transaction is voided before its payment is captured. */
   'transaction/voided': Transaction;
+  /** The platform deletes a transaction. */
+  'transaction/deleted': Bare<Transaction>;
   /** A subscription is created. */
   'subscription/created': Subscription;
   /** A subscription changes, such as its frequency, its next date or an amount past due. */
   'subscription/modified': Subscription;
   /** A subscription is cancelled: it gets an end date, or ends. */
   'subscription/cancelled': Subscription;
+  /** The platform deletes a subscription. */
+  'subscription/deleted': Bare<Subscription>;
   /** A customer is created. */
   'customer/created': Customer;
   /** A customer changes, such as a name, an address or an attribute. */
   'customer/modified': Customer;
+  /** The platform deletes a customer. */
+  'customer/deleted': Bare<Customer>;
+  /** A customer asks which data is stored about them (GDPR, article 15). */
+  'customer/data_requested': Bare<Customer>;
+  /** The data of a customer is erased: erase your copies, too (GDPR, articles 17 and 19). */
+  'customer/erased': Bare<Customer>;
   /** An operation on a transaction is logged, such as an authorization or a capture. */
   'transaction_log/created': TransactionLog;
   /** The configuration of the store changes: a webhook, a member, an app or the store itself. */

@@ -20,8 +20,11 @@ export type ReceiveOptions = Pick<Arrival, 'keys' | 'headerPrefix' | 'toleranceS
 /** Refeeds and test deliveries of a resource, which have the bodies of its events. */
 type Repeated = {
   [
-    Event in keyof Payloads as Event extends `${infer Resource}/${string}`
-      ? `${Resource}/refeed` | `${Resource}/test`
+    // Bodies with an id alone have no further members.
+    Event in keyof Payloads as string extends keyof Payloads[Event]
+      ? Event extends `${infer Resource}/${string}`
+        ? `${Resource}/refeed` | `${Resource}/test`
+        : never
       : never
   ]: Payloads[Event];
 };

@@ -3,7 +3,7 @@
  * docs/events-of-your-own.md.
  */
 import { visit } from 'jsonc-parser';
-import { Type, type Static } from 'typebox';
+import { Type, type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Relations } from '#hypermedia/zoom.ts';
 import {
@@ -72,6 +72,7 @@ const Resource = Type.Object(
     title: Type.Optional(Type.String({ minLength: 1, maxLength: TITLE_LENGTH_MAX })),
     description: Type.Optional(sentences),
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: VERSION_MAX })),
+    plural: Type.Optional(Type.String()),
     events: Type.Optional(
       Type.Record(
         Type.String(),
@@ -111,13 +112,18 @@ const builtInNames: ReadonlySet<string> = new Set(
   builtInTypes.flatMap((type) => [type, collectionOf(type), ...namesIn(builtInEntryOf(type)?.relations ?? {})]),
 );
 
-function typeNameFaults(type: string, all: Resources, at: string): string[] {
+const pluralOf = (type: string, { plural = `${type}s` }: Resource): string => plural;
+
+function typeNameFaults(type: string, resource: Resource, all: Resources, at: string): string[] {
+  const plural = pluralOf(type, resource);
   if (!NAME.test(type)) return [`${at}: ${NAME_RULE}`];
-  const names = [type, `${type}s`];
-  const taken = names.find((name) => builtInNames.has(name) || isReserved(name));
+  if (!NAME.test(plural)) return [`${at}/plural: ${NAME_RULE}`];
+  const taken = [type, plural].find((name) => builtInNames.has(name) || isReserved(name));
   if (taken !== undefined) return [`${at}: choose another name, because ${taken} is a name of the API`];
-  // The collection of another type; JSON has each type once.
-  return Object.hasOwn(all, `${type}s`) ? [`${at}: choose another name, because ${type}s is a resource, too`] : [];
+  // JSON has each type once.
+  const others = Object.entries(all).filter(([other]) => other !== type);
+  const isTaken = plural === type || others.some(([other, one]) => other === plural || pluralOf(other, one) === plural);
+  return isTaken ? [`${at}: choose another name, because ${plural} is a resource, too`] : [];
 }
 
 function relationFaults(relations: JsonObject, at: string, depth = 1): string[] {
@@ -163,7 +169,7 @@ function memberFaults(type: string, resource: Resource, at: string): string[] {
   }
   if (isInternal(builtIn) || builtIn === 'subscription_event')
     return [`${at}: remove it, because Halcyon makes these resources itself`];
-  const named = (['title', 'description'] as const).filter((name) => resource[name] !== undefined);
+  const named = (['title', 'description', 'plural'] as const).filter((name) => resource[name] !== undefined);
   return named.map((name) => `${at}/${name}: remove it, because Halcyon has one`);
 }
 
@@ -203,7 +209,7 @@ function faultsOf(type: string, resource: Resource, all: Resources): string[] {
   const at = `/resources/${type}`;
   const isOwn = builtInEntryOf(type) === undefined;
   const faults = [
-    ...(isOwn ? typeNameFaults(type, all, at) : []),
+    ...(isOwn ? typeNameFaults(type, resource, all, at) : []),
     ...memberFaults(type, resource, at),
     ...namesFaults(type, resource, at),
     ...sizeFaults(resource, at),
@@ -213,12 +219,13 @@ function faultsOf(type: string, resource: Resource, all: Resources): string[] {
 }
 
 function declarationIn([type, resource]: [string, Resource]): Declaration {
-  const { title, description, version, events = {}, relations = {}, schema, example } = resource;
+  const { title, description, version, plural, events = {}, relations = {}, schema, example } = resource;
   return {
     type,
     events: new Map(Object.entries<Occurrence>(events)),
     relations: relations as Relations,
     version: version ?? null,
+    ...(plural !== undefined && { plural }),
     ...(title !== undefined && description !== undefined && { description: { title, about: description } }),
     ...(example !== undefined && { example }),
     ...(schema !== undefined && { check: { schema, faultsOf: compileCheck(schema) } }),
@@ -244,25 +251,37 @@ function repeatedMembers(text: string): string[] {
   return faults;
 }
 
-/** Returns what the file declares. Throws a `DeclarationError` with its faults, at most ten. */
-export function readDeclarations({ path, text }: DeclarationFile): readonly Declaration[] {
-  const refuse = (faults: readonly string[]): never => {
-    throw new DeclarationError(`EVENTS_FILE is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
-  };
-  let file: unknown;
+/** Throws a `DeclarationError` with the faults of the file of a setting, at most ten. */
+export function refuseFile({ path }: DeclarationFile, setting: string, faults: readonly string[]): never {
+  throw new DeclarationError(`${setting} is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
+}
+
+/** Returns the value of a file that matches the schema. Throws a `DeclarationError` for another one, and for repeated members. */
+export function readFileOf<Schema extends TSchema>(
+  file: DeclarationFile,
+  setting: string,
+  schema: Schema,
+): Static<Schema> {
+  let value: unknown;
   try {
-    file = JSON.parse(text);
+    value = JSON.parse(file.text);
   } catch (error) {
-    return refuse([`it is not JSON (${(error as Error).message}): correct it there`]);
+    return refuseFile(file, setting, [`it is not JSON (${(error as Error).message}): correct it there`]);
   }
-  if (!isObject(file)) return refuse(['write an object with the member resources']);
-  const repeated = repeatedMembers(text);
-  if (repeated.length > 0) return refuse(repeated);
-  const compiled = Compile(File);
-  if (!compiled.Check(file)) return refuse(faultsAgainst(compiled, file));
-  const { resources } = file;
+  if (!isObject(value)) return refuseFile(file, setting, ['write an object with the member resources']);
+  const repeated = repeatedMembers(file.text);
+  if (repeated.length > 0) return refuseFile(file, setting, repeated);
+  const compiled = Compile(schema);
+  return compiled.Check(value) ? value : refuseFile(file, setting, faultsAgainst(compiled, value));
+}
+
+const SETTING = 'EVENTS_FILE';
+
+/** Returns what the file declares. Throws a `DeclarationError` with its faults. */
+export function readDeclarations(file: DeclarationFile): readonly Declaration[] {
+  const { resources } = readFileOf(file, SETTING, File);
   const faults = Object.entries(resources).flatMap(([type, resource]) => faultsOf(type, resource, resources));
-  return faults.length > 0 ? refuse(faults) : Object.entries(resources).map(declarationIn);
+  return faults.length > 0 ? refuseFile(file, SETTING, faults) : Object.entries(resources).map(declarationIn);
 }
 
 /** Adds what the file declares to the catalog of this process; without a file, the catalog has the built-in types only. */

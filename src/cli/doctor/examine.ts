@@ -3,6 +3,7 @@ import { findRunning } from '#db/embedded.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { HOME } from '#shards/map.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
+import { declareMappings } from '#catalog/own/mapping-file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
@@ -138,6 +139,7 @@ export async function examine(deps: {
   report(findings);
   if (config === undefined) return all;
   declareFile(config.events.file);
+  declareMappings(config.events.mapping);
   const { url } = config.database;
   if (url === undefined) await runChecks([DISK], config, report);
   const address = url === undefined ? await findEmbedded(config.dataDir, report) : ({ kind: 'url', url } as const);

@@ -1,7 +1,7 @@
 /** The checks of one database that has tables: its schema and key, and the work of the processes that use it. */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { allEvents } from '#catalog/catalog.ts';
+import { allEvents, mappedTypes } from '#catalog/catalog.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Config } from '#config/config.ts';
@@ -343,7 +343,11 @@ const EVENTS = described({
   name: 'events',
   read: (tx) => countSubscribers(tx, allEvents()),
   verdicts: (removed) => {
-    if (removed.length === 0) return [ok(`${countOf(allEvents().length, 'event')} can be subscribed to`)];
+    if (removed.length === 0) {
+      const types = mappedTypes();
+      const shapes = types.length === 0 ? '' : `; MAPPING_FILE maps ${types.join(', ')}`;
+      return [ok(`${countOf(allEvents().length, 'event')} can be subscribed to${shapes}`)];
+    }
     const named = removed
       .slice(0, NAMED_EVENTS_MAX)
       .map(({ event, webhooks }) => `${event} (${countOf(webhooks, 'webhook')})`);

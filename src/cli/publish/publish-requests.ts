@@ -127,6 +127,8 @@ export function openPublisher(
   }
   const publisher = createPublisher(settings);
   const publish = (text: string): Promise<Outcome> =>
-    publisher.publish(storeId, text).then(() => ({ isKept: false, warnings: [] }), failed);
+    publisher
+      .publish(storeId, text)
+      .then(({ warnings = [] }) => ({ isKept: false, warnings: warnings.map(textOfFault) }), failed);
   return { publisher, send: publish };
 }

@@ -275,6 +275,11 @@ const API = {
     'a path',
     'a JSON file of at most 1 MiB that declares [resources and events of your own](events-of-your-own.md). Every process needs the same file, and reads it when it starts',
   ),
+  MAPPING_FILE: unvalidatedText(
+    '–',
+    'a path',
+    "a JSON file of at most 1 MiB that says where [the platform's own shapes](platforms.md) have what Halcyon must understand. Every process needs the same file, and reads it when it starts",
+  ),
   WEBHOOK_VERSIONS: words("values of a webhook's `version` that are accepted in addition to `2`"),
 };
 

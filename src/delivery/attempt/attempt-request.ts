@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { isInternal, type ResourceType, isTest, sentAction } from '#catalog/catalog.ts';
 import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
-import type { Shape } from '#catalog/shape.ts';
+import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/keys.ts';
 import { renderHal } from '#hypermedia/hal.ts';
@@ -84,7 +84,8 @@ export class Representations {
   }
 
   /** Renders the requested part of the resource. */
-  rendered(event: EventRow, shape: Shape, format: FormatName): Uint8Array {
+  rendered(event: EventRow, asked: Shape, format: FormatName): Uint8Array {
+    const shape = shapeOfEvent(asked, event);
     const { storeId, type, resourceId: id, baseUrl, body } = event;
     const { needs, write } = formats[format];
     const { fields } = shape;

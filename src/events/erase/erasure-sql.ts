@@ -12,6 +12,8 @@ export type Latest = {
   headId: number;
   /** Id of the newest step that was derived from it, if it is a subscription. */
   stepId: number | null;
+  /** The id as JSON text: as a number or a text, as published; a text if the body has it under another name. */
+  publishedId: string;
 };
 
 /** Locks the resource until the transaction ends, so that no publish changes it. Returns undefined if it does not exist. */
@@ -21,26 +23,27 @@ export async function lockResource(
 ): Promise<Latest | undefined> {
   const [row] = await sql<Latest[]>`
     select r.version, coalesce(r.head_event_id, r.event_id) as "headId",
-      case when r.type = 'subscription' then r.step_id end as "stepId"
+      case when r.type = 'subscription' then r.step_id end as "stepId", coalesce((r.body::json -> 'id')::text, to_json(r.id)::text) as "publishedId"
     from resource r join store s on s.shard = r.shard and s.id = r.store_id
     where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
     for update of r`;
   return row;
 }
 
-/** Deletes the resource and keeps its version number and the time of the erasure in case it is published again. */
+/** Deletes the resource and keeps a version number and the time of the erasure in case it is published again. */
 export async function deleteResource(
   sql: Queryable,
   { shard, storeId, type, id }: ResourceKey,
+  version: number,
   now: Date,
 ): Promise<void> {
   await sql`
     with gone as (
       delete from resource where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id}
-      returning version, case when type = 'subscription_event' then step_id end as step_id
+      returning case when type = 'subscription_event' then step_id end as step_id
     )
     insert into erased_resource as e (shard, store_id, type, id, version, step_id, date_erased)
-    select ${shard}, ${storeId}, ${type}, ${id}, version, step_id, ${now}::timestamptz from gone
+    select ${shard}, ${storeId}, ${type}, ${id}, ${version}, step_id, ${now}::timestamptz from gone
     on conflict (shard, store_id, type, id) do update set
       version = greatest(e.version, excluded.version), step_id = coalesce(excluded.step_id, e.step_id),
       date_erased = greatest(e.date_erased, excluded.date_erased)`;

@@ -27,7 +27,9 @@ import { notFound } from '#core/problem.ts';
 import { labelOf, collectionOf } from '#catalog/catalog.ts';
 import { resourceKeyOf } from '#catalog/resource-access.ts';
 import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
-import type { Runtime } from '#runtime/runtime.ts';
+import type { Principal } from '#core/principal.ts';
+import type { InternalEventDeps } from '../publish/internal-event.ts';
+import { sendErasure } from './erased-customer.ts';
 
 type EventNames = { shard: number; ids: readonly number[] };
 
@@ -41,6 +43,12 @@ export type EventCaches = {
 };
 
 export type ChainDeps = { sql: Sql; caches: EventCaches };
+
+type ErasureDeps = ChainDeps &
+  InternalEventDeps & {
+    /** Writes the erasure of a customer to the changelog of the store. */
+    recordErasure: (tx: Queryable, key: ResourceKey, by: Principal, now: Date) => Promise<void>;
+  };
 
 type Batch = { limit: number; now: Date };
 
@@ -165,13 +173,14 @@ const EVENTS_AT_ONCE = 2_000;
  * than `EVENTS_AT_ONCE` events: then the resource and its newest events are erased first, and the others follow in batches,
  * which a purge continues if this process ends.
  *
- * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. Throws
- * a 404 if the resource does not exist.
+ * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. `onErased` is
+ * called in the transaction, to write an event of the erasure with this version. Throws a 404 if the resource does not exist.
  */
 export async function eraseResource(
   deps: ChainDeps,
   key: ResourceKey,
   { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
+  onErased?: (tx: Queryable, last: { publishedId: string; version: number }) => Promise<void>,
 ): Promise<void> {
   const { sql, caches } = deps;
   const { shard, storeId } = key;
@@ -184,13 +193,16 @@ export async function eraseResource(
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(labelOf(key.type));
     unmodified(latest.version);
-    await deleteResource(tx, key, now);
+    // The event of the erasure, if there is one, is the last version.
+    const version = latest.version + (onErased === undefined ? 0 : 1);
+    await deleteResource(tx, key, version, now);
     if (book !== undefined) await endTerm(tx, key, book.day);
     if (key.type === 'customer') await insertErasedCustomer(tx, key, now);
     const all = { shard, storeId, eventId: latest.headId, stepId: latest.stepId };
     const erased = await eraseBatch(tx, all, { caches, ...batch });
     const stored = { ...erased.remaining, id: latest.headId };
     if (!isDone(stored)) await saveRemaining(tx, stored, now);
+    await onErased?.(tx, { publishedId: latest.publishedId, version });
     return { ids: erased.ids, remaining: stored };
   });
   caches.forget({ shard, ids });
@@ -199,7 +211,7 @@ export async function eraseResource(
 
 // The API operation that erases a resource; needs the scope `platform`.
 
-export function createErasure(deps: ChainDeps & Pick<Runtime, 'config'>): Operation {
+export function createErasure(deps: ErasureDeps): Operation {
   return guarded({
     title: 'Erase',
     isConditional: true,
@@ -208,8 +220,13 @@ export function createErasure(deps: ChainDeps & Pick<Runtime, 'config'>): Operat
     access: 'platform',
     handle: async (request) => {
       const key = resourceKeyOf(request);
-      await eraseResource(deps, key, request);
-      return { status: 204, next: `${deps.config.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+      const { now, principal } = request;
+      const onErased: Parameters<typeof eraseResource>[3] = async (tx, last) => {
+        await sendErasure(tx, key, { ...last, now }, deps);
+        await deps.recordErasure(tx, key, principal, now);
+      };
+      await eraseResource(deps, key, request, key.type === 'customer' ? onErased : undefined);
+      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
     },
   });
 }

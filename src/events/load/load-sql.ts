@@ -48,7 +48,7 @@ export async function loadVersions(
     on conflict (shard, store_id, type, id) do update set
       version = r.version + 1, modified_at = excluded.modified_at, dated_at = excluded.dated_at, event_id = excluded.event_id,
       head_event_id = coalesce(r.head_event_id, r.event_id), time_zone = excluded.time_zone, base_url = excluded.base_url,
-      body = excluded.body
+      body = excluded.body, date_deleted = null
     where r.is_dated and excluded.is_dated and excluded.modified_at > r.dated_at
     returning r.shard, r.store_id, r.type, r.id, r.version, ${erased} as floor
   ), checked as materialized (

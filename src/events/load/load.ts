@@ -3,7 +3,7 @@
  * chunks of one transaction each: a publish of the store waits for one of them at most, and what is written stays written.
  */
 import { setImmediate as pause, setTimeout as wait } from 'node:timers/promises';
-import { isInternal, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { isInternal, mapped, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { termOf } from '#catalog/mrr.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
@@ -18,6 +18,7 @@ import {
   faultsAt,
   readVersion,
   refuseMembers,
+  warningsOf,
   type EventLimits,
   type SentVersion,
 } from '../publish/publish-request.ts';
@@ -77,34 +78,17 @@ export function loadableTypes(): readonly ResourceType[] {
   return resourceTypes().filter((type) => !isInternal(type));
 }
 
-function warningsOf(version: SentVersion, resource: JsonObject, timeZone: string): Fault[] {
-  const warnings: Fault[] = [];
-  const warn = (field: string, code: string, message: string): void =>
-    void warnings.push({ code, message: `resource.${field} ${message}`, field: `resource.${field}` });
-  if (version.modifiedAt === null)
-    warn('date_modified', 'undated', 'is missing: the version is dated now, and no later load replaces it');
-  else if (version.isAhead === true)
-    warn(
-      'date_modified',
-      'ahead',
-      'is more than an hour in the future: it is compared with no other date, and no later load replaces it',
-    );
-  if (version.type !== 'subscription') return warnings;
-  const { isActive, monthly, currency } = termOf(resource, timeZone);
-  if (isActive && monthly === '0')
-    warn(
-      'frequency',
-      'no_revenue',
-      'and the amount of transaction_template give no recurring revenue: correct them if this subscription has some',
-    );
-  else if (isActive && currency === 'XXX')
-    warn(
-      'currency_code',
-      'no_currency',
-      'is no ISO 4217 code, also in transaction_template: the revenue has no currency',
-    );
-  return warnings;
-}
+const DELETED_BEFORE: Fault = {
+  code: 'deleted',
+  message: 'resource is marked as deleted: only resources that exist are loaded',
+  field: 'resource',
+};
+
+const UNDATED: Fault = {
+  code: 'undated',
+  message: 'resource.date_modified is missing: the version is dated now, and no later load replaces it',
+  field: 'resource.date_modified',
+};
 
 type Read = { version: SentVersion; warnings: Fault[] } | { faults: readonly Fault[] };
 
@@ -125,9 +109,12 @@ function readItem(
     refuseMembers(value, MEMBERS, 'an item', reported);
     const type = types.find((one) => one === value['type']);
     if (type === undefined) reported.fail('type', 'invalid_value', `type must be one of ${types.join(', ')}`);
-    const version = readVersion(type, value['resource'], { limits, timeZone, now }, reported);
-    if (version === undefined || faults.length > 0) return { faults: new Problem(400, faults).faults };
-    return { version, warnings: warningsOf(version, value['resource'] as JsonObject, timeZone) };
+    const read = readVersion(type, value['resource'], { limits, timeZone, now }, reported);
+    if (read === undefined || faults.length > 0) return { faults: new Problem(400, faults).faults };
+    const { version, seen } = read;
+    if (seen.isDeleted) return { faults: [DELETED_BEFORE] };
+    const warnings = warningsOf(read);
+    return { version, warnings: version.modifiedAt === null ? [UNDATED, ...warnings] : warnings };
   } catch (error) {
     if (error instanceof Problem) return { faults: error.faults };
     throw error;
@@ -162,7 +149,8 @@ async function writeTerms(
   const keys = { shard: ids.map(() => shardOf(storeId)), storeId: ids.map(() => storeId), id: ids };
   const lasts = new Map((await lastTerms(tx, keys)).map((last) => [last.id, last]));
   const terms = loaded.flatMap(({ resourceId: subscriptionId, body }): NewTerm[] => {
-    const term = termOf(parseExact(body) as JsonObject, book.timeZone);
+    const { resource } = mapped('subscription', parseExact(body) as JsonObject);
+    const term = termOf(resource, book.timeZone);
     const last = lasts.get(subscriptionId);
     const isOpening = last === undefined || (wasLoaded.has(subscriptionId) && last.day === book.openingDay);
     const day = isOpening ? book.openingDay : dayOfTerm(last, term, book);

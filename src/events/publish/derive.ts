@@ -2,9 +2,11 @@
  * Derives lifecycle events and revenue terms from published subscriptions. Both compare a version with the previous one, which
  * is locked first.
  */
+import { mapped } from '#catalog/catalog.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import {
   stepsBetween,
+  stepsOfDeletion,
   type Subscription,
   type Step,
   isShort,
@@ -31,6 +33,8 @@ type About = {
   subscriptionId: string;
   before: Subscription | undefined;
   after: Subscription;
+  /** The later version as published, as JSON text. */
+  published: string;
   /** Names of the properties that differ between the two versions. */
   differing: readonly string[];
   now: Date;
@@ -98,7 +102,7 @@ function stepEvent(id: number, step: Step, about: About): NewEvent {
     currency_code: findValue(after, 'currency_code', [...RELATIONS].toReversed()),
     ...changesOf(about),
     date_created: formatDate(now, timeZone),
-    _embedded: { subscription: copyOf(after) },
+    _embedded: { subscription: copyOf(parseExact(about.published) as Subscription) },
   };
   return {
     type: 'subscription_event',
@@ -191,6 +195,14 @@ export function dayOfTerm(last: LastTerm | undefined, term: Term, book: Book): s
   return last.day > book.day ? last.day : book.day;
 }
 
+/** Returns the term of a subscription that is deleted: no revenue, in the currency that it had. */
+function endedTerm({ currency }: Term): Term {
+  return { currency, monthly: '0', isActive: false, startDay: null, endDay: null };
+}
+
+/** Returns a published version with the members that Halcyon understands. */
+const understood = (body: string): Subscription => mapped('subscription', parseExact(body) as Subscription).resource;
+
 /** Derives the steps and the new term of one subscription. */
 function deriveSubscription(
   group: readonly Row[],
@@ -198,27 +210,36 @@ function deriveSubscription(
   now: Date,
 ) {
   const steps: DerivedStep[] = [];
-  const first = previous === undefined ? undefined : (parseExact(previous) as Subscription);
+  const first = previous === undefined ? undefined : understood(previous);
   let latest = first;
+  /** The latest version in the group that is not its deletion. */
+  let existing: Subscription | undefined;
+  let isDeleted = false;
   for (const { row, isStale } of markStale(group, newestDate)) {
     if (isStale) continue;
-    const next = parseExact(row.event.body) as Subscription;
+    const next = understood(row.event.body);
     if (derives) {
       const { timeZone } = book;
-      const { resourceId: subscriptionId, action } = row.event;
-      const derived = stepsBetween(latest, next, { action, timeZone });
+      const { resourceId: subscriptionId, action, kind } = row.event;
+      const derived =
+        kind === 'deletion' ? stepsOfDeletion(latest, timeZone) : stepsBetween(latest, next, { action, timeZone });
       const { differing } = derived;
-      const about = { subscriptionId, before: latest, after: next, differing, now, timeZone };
+      const { body: published } = row.event;
+      const about = { subscriptionId, before: latest, after: next, published, differing, now, timeZone };
       for (const step of derived.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
-    latest = next;
+    isDeleted = row.event.kind === 'deletion';
+    latest = isDeleted ? undefined : next;
+    if (!isDeleted) existing = next;
   }
   const [row] = group;
-  if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
-  const term = termOf(latest, book.timeZone);
-  const day = dayOfTerm(last, term, book);
+  if (row === undefined || (existing === undefined && !isDeleted)) return { steps, terms: [] };
+  const before = existing === undefined ? last : termOf(existing, book.timeZone);
+  const term = isDeleted ? before && endedTerm(before) : before;
+  const day = term && dayOfTerm(last, term, book);
   const { storeId, event } = row;
-  return { steps, terms: day === undefined ? [] : [{ storeId, subscriptionId: event.resourceId, day, term }] };
+  if (term === undefined || day === undefined) return { steps, terms: [] };
+  return { steps, terms: [{ storeId, subscriptionId: event.resourceId, day, term }] };
 }
 
 /** Returns the columns of new terms; null if there are none. */

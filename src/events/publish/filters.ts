@@ -80,8 +80,10 @@ export async function evaluateFilters(columns: PublishColumns, filtersOf: Filter
     while (passed.length < at) passed.push(null);
     known.push(literalOf(filters.map(({ id }) => id)));
     const ids: string[] = [];
+    // What has only an id passes every filter: a receiver of the resource must not miss that it is deleted.
+    const isBare = columns.isDeletion[at] === true || columns.isNotice[at] === true;
     for (const { id, passes } of filters) {
-      if (passes(payload)) ids.push(id);
+      if (isBare || passes(payload)) ids.push(id);
       if (performance.now() - since < PAUSED_AFTER_MS) continue;
       await pause();
       since = performance.now();

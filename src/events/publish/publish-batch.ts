@@ -113,7 +113,7 @@ class ConcurrentPublish extends Error {
 }
 
 export type PreviousVersions = {
-  /** Returns the body of the stored version; undefined if the resource does not exist. */
+  /** Returns the body of the stored version; undefined if the resource does not exist or is deleted. */
   bodyOf: (row: Row) => string | undefined;
   newestDateOf: NewestDateOf;
   /** Throws `ConcurrentPublish` if a resource had a version, or an erasure, that was not read before the write. */
@@ -148,9 +148,9 @@ async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promis
     found.map((previous) => [keyOf(previous.storeId, previous.type, previous.id), previous]),
   );
   const of = ({ storeId, event }: Row) => previousVersions.get(keyOf(storeId, event.type, event.resourceId));
-  const bodyOf = (row: Row) => of(row)?.body ?? undefined;
+  const bodyOf = (row: Row) => (of(row)?.isDeleted === true ? undefined : (of(row)?.body ?? undefined));
   const newestDateOf = (row: Row) => of(row)?.newestDate ?? undefined;
-  const unseen = new Set(firsts.filter((row) => bodyOf(row) === undefined).map(({ eventId }) => eventId));
+  const unseen = new Set(firsts.filter((row) => (of(row)?.body ?? null) === null).map(({ eventId }) => eventId));
   const marked = groups.flatMap((group) => markStale(group, group[0] && newestDateOf(group[0])));
   const current = new Set(marked.filter(({ isStale }) => !isStale).map(({ row }) => row.eventId));
   return {

@@ -3,15 +3,23 @@ import { isNumber } from '#core/exact-number.ts';
 import { isScalar, type Value } from '#hypermedia/document.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import {
+  bareKindOf,
+  canBeDeleted,
+  DELETED,
+  mapped,
+  mappedTypes,
   declarationOf,
   eventsOf,
-  isInternal,
+  isInternalEvent,
   isResourceId,
   resourceOfEvent,
   resourceTypes,
+  type BareKind,
+  type Mapped,
   type ResourceType,
   publishableEvents,
 } from '#catalog/catalog.ts';
+import { NO_CURRENCY, termOf } from '#catalog/mrr.ts';
 import { isObject, withoutPrefix, type JsonObject } from '#catalog/resource-document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
@@ -51,7 +59,13 @@ function validateEmbedded(copy: JsonObject, at: string, report: Report): void {
   }
 }
 
-export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
+/** `file`: EVENTS_FILE, if there is one. */
+export type EventLimits = {
+  eventsPerRequest: number;
+  eventLimitBytes: number;
+  eventDepth: number;
+  file?: { path: string } | undefined;
+};
 
 /** One event to publish. `body` is the resource's JSON text, which is stored and rendered as it is. */
 export type NewEvent = {
@@ -62,6 +76,12 @@ export type NewEvent = {
   /** True if `modifiedAt` is in the future, and therefore compared with no other date. */
   isAhead?: true;
   body: string;
+  /** Set if the event is no version of its resource, and its body has only the id. */
+  kind?: BareKind;
+  /** Of a deletion without a date: versions that are dated earlier do not bring the resource back. */
+  endedAt?: Date;
+  /** What may not be what the platform means. */
+  warnings?: readonly Fault[];
   /** Id of the subscription that the event was derived from; both are erased together. */
   about?: string;
 };
@@ -98,9 +118,14 @@ const members = new Set(['event', 'resource', 'idempotency_key']);
 const REPORTED_MAX = 10;
 
 /** Returns the events of the resource type that the name begins with, or where to find all. */
-function choicesOf(name: string): string {
+function choicesOf(name: string, eventsFilePath: string | undefined): string {
   const type = resourceTypes().find((one) => name.startsWith(`${one}/`));
-  return type === undefined ? 'the catalogue, such as transaction/created' : eventsOf(type).join(', ');
+  if (type !== undefined) return eventsOf(type).join(', ');
+  const file =
+    eventsFilePath === undefined
+      ? 'the operator can declare more in EVENTS_FILE'
+      : `the operator declares more in EVENTS_FILE, which is "${eventsFilePath}"`;
+  return `the catalogue, such as transaction/created; ${file}`;
 }
 
 const INTERNAL = 'native_event';
@@ -163,22 +188,27 @@ export function refuseMembers(
 /** A version of a resource as the platform sends it. */
 export type SentVersion = Omit<NewEvent, 'action' | 'about'>;
 
+/** A version without faults, and how the resource is to be understood. */
+type ReadVersion = { version: SentVersion; seen: Mapped };
+
 /**
  * Reads the member `resource` of an item; undefined if it has faults, or the type is undefined because the item has. A local
- * `date_modified` is in the time zone of the store.
+ * `date_modified` is in the time zone of the store. With `isBare` the body has only the id.
  */
 export function readVersion(
   type: ResourceType | undefined,
   resource: unknown,
-  { limits, timeZone, now }: EventContext,
+  { limits, timeZone, now, isBare }: EventContext & { isBare?: boolean },
   { fail, at, faults }: FaultReporter,
-): SentVersion | undefined {
+): ReadVersion | undefined {
   const before = faults.length;
   if (!isObject(resource)) {
     fail('resource', 'required', 'resource must be an object: the complete resource');
     return undefined;
   }
-  const resourceId = readId(resource['id']);
+  const seen = type === undefined ? { resource, isDeleted: false, warnings: [] } : mapped(type, resource);
+  const { id: ownId, date_modified: ownDate } = seen.resource;
+  const resourceId = readId(ownId);
   if (resourceId === undefined) {
     fail(
       'resource.id',
@@ -186,7 +216,7 @@ export function readVersion(
       'resource.id must be an integer of 1 to 64 digits, or a string of 1 to 64 characters that is not "." or ".."',
     );
   }
-  const modifiedAt = readModifiedAt(resource['date_modified'], timeZone);
+  const modifiedAt = readModifiedAt(ownDate, timeZone);
   if (modifiedAt === undefined) {
     fail(
       'resource.date_modified',
@@ -203,7 +233,8 @@ export function readVersion(
     return undefined;
   }
   validateRelations(resource, at, faults);
-  const body = JSON.stringify(resource);
+  const isWithoutData = isBare === true || (seen.isDeleted && type !== undefined && canBeDeleted(type));
+  const body = JSON.stringify(isWithoutData ? { id: ownId } : resource);
   if (Buffer.byteLength(body) > limits.eventLimitBytes) {
     fail('resource', 'too_large', `resource must be at most ${limits.eventLimitBytes} bytes of JSON`);
   }
@@ -212,10 +243,37 @@ export function readVersion(
   }
   if (faults.length > before || type === undefined || resourceId === undefined || modifiedAt === undefined)
     return undefined;
-  validateSchema(type, body, at, faults);
+  if (!isWithoutData) validateSchema(type, body, at, faults);
   if (faults.length > before) return undefined;
   const isAhead = modifiedAt !== null && modifiedAt.getTime() > now.getTime() + AHEAD_MAX_MS;
-  return { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), body };
+  return { version: { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), body }, seen };
+}
+
+/** Returns what may not be what the platform means, in a version without faults. */
+export function warningsOf({ version: { type, isAhead }, seen }: ReadVersion): Fault[] {
+  const warnings = [...seen.warnings];
+  const warn = (name: string, code: string, message: string): void => {
+    const field = `resource.${name}`;
+    warnings.push({ code, message: `${field} ${message}`, field });
+  };
+  if (isAhead === true)
+    warn('date_modified', 'ahead', 'is more than an hour in the future: it is compared with no other date');
+  if (type !== 'subscription') return warnings;
+  // Neither the activity nor the amount depends on the time zone.
+  const { isActive, monthly, currency } = termOf(seen.resource, 'UTC');
+  if (isActive && monthly === '0')
+    warn(
+      'frequency',
+      'no_revenue',
+      'and the amount of transaction_template give no recurring revenue: correct them if this subscription has some',
+    );
+  else if (isActive && currency === NO_CURRENCY)
+    warn(
+      'currency_code',
+      'no_currency',
+      'is no ISO 4217 code, also in transaction_template: the revenue has no currency',
+    );
+  return warnings;
 }
 
 function readEvent(value: unknown, at: string, context: EventContext, faults: Fault[]): NewEvent | undefined {
@@ -230,12 +288,22 @@ function readEvent(value: unknown, at: string, context: EventContext, faults: Fa
   const { event, resource } = value;
   const name = typeof event === 'string' ? event : '';
   const type = resourceOfEvent(name);
-  if (type === undefined) item.fail('event', 'unknown_event', `event must be one of ${choicesOf(name)}`);
-  else if (isInternal(type))
+  if (type === undefined)
+    item.fail('event', 'unknown_event', `event must be one of ${choicesOf(name, context.limits.file?.path)}`);
+  const action = type === undefined ? '' : name.slice(type.length + 1);
+  if (type !== undefined && isInternalEvent(type, action))
     item.fail('event', INTERNAL, `event: ${name} is written by Halcyon itself and cannot be published`);
-  const version = readVersion(type, resource, context, item);
-  if (version === undefined || type === undefined || faults.length > before) return undefined;
-  return { ...version, action: name.slice(type.length + 1) };
+  const kind = type && bareKindOf(type, action);
+  const read = readVersion(type, resource, { ...context, isBare: kind !== undefined }, item);
+  if (read === undefined || type === undefined || faults.length > before) return undefined;
+  const { version, seen } = read;
+  if (kind === 'notice') return { ...version, action, kind, modifiedAt: null };
+  if (kind === 'deletion' || (seen.isDeleted && canBeDeleted(type))) {
+    const endedAt = version.modifiedAt === null ? { endedAt: context.now } : {};
+    return { ...version, action: DELETED, kind: 'deletion', ...endedAt };
+  }
+  const warnings = warningsOf(read);
+  return warnings.length === 0 ? { ...version, action } : { ...version, action, warnings };
 }
 
 /** `header`: the idempotency key of the whole request. */
@@ -243,8 +311,10 @@ type ReadPublishOptions = EventContext & { header: string | undefined; fingerpri
 
 export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
 
-/** Returns whether the body has a `date_modified` without an offset. */
+/** Returns whether the body may have a date of modification without an offset. */
 export function needsTimeZone(body: unknown): boolean {
+  // A mapped date may be in any member.
+  if (mappedTypes().length > 0) return true;
   const list: readonly unknown[] = Array.isArray(body) ? body : [body];
   return list.some((one) => {
     const resource = isObject(one) ? one['resource'] : undefined;

@@ -141,11 +141,12 @@ const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
       ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
       ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
       ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
-      ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
+      ${columns.isStale}::boolean[], ${columns.isNotice}::boolean[], ${columns.isDeletion}::boolean[],
+      ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
       ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[],
       ${columns.at}::int[], ${filters.known}::text[], ${filters.passed}::text[]
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
-      is_dated, dated_at, previous_id, head_id, step_id, about_id, at, known, passed)
+      is_notice, is_deletion, is_dated, dated_at, previous_id, head_id, step_id, about_id, at, known, passed)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
     left join lateral (
       select e.version, e.date_erased from erased_resource e
@@ -209,9 +210,9 @@ const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
 export async function publishBatch(sql: Queryable, batch: Batch): Promise<Published[]> {
   const { claims, terms, now, baseUrl } = batch;
   const erasedBase = erasedVersion(sql);
-  // An erased event is older than every version, also than one without a date.
-  const isNewer = sql`(not excluded.is_dated or (excluded.dated_at is distinct from '-infinity'
-    and (r.dated_at is null or excluded.modified_at >= r.dated_at)))`;
+  // A notice and an erased event are older than every version, also than one without a date.
+  const isNewer = sql`(excluded.dated_at is distinct from '-infinity'
+    and (not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at))`;
   return sql<Published[]>`
   with lock_limit as materialized (
     select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
@@ -219,13 +220,13 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
   ${readInput(sql, batch)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
-        base_url, body)
+        base_url, date_deleted, body)
     select shard, store_id, type, resource_id, total + erased_version,
-      modified_at, is_dated, case when is_erased then '-infinity' else dated_at end, event_id, head_id,
+      modified_at, is_dated, case when is_erased or is_notice then '-infinity' else dated_at end, event_id, head_id,
       case when about_id is null then step_id else ${newestStep(sql)} end,
-      time_zone, ${baseUrl}, body
+      time_zone, ${baseUrl}, case when is_deletion then modified_at end, body
     from input i
-    where total > 0 and (not is_erased or ${storedVersion(sql)} is not null)
+    where total > 0 and (not (is_erased or is_notice) or ${storedVersion(sql)} is not null)
     order by shard, store_id, type, resource_id
     on conflict (shard, store_id, type, id) do update set
       version             = case when ${isNewer} then excluded.version + greatest(r.version - ${erasedBase}, 0)
@@ -236,6 +237,7 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
       event_id            = case when ${isNewer} then excluded.event_id else r.event_id end,
       time_zone           = case when ${isNewer} then excluded.time_zone else r.time_zone end,
       base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
+      date_deleted        = case when ${isNewer} then excluded.date_deleted else r.date_deleted end,
       body                = case when ${isNewer} then excluded.body else r.body end,
       head_event_id       = excluded.head_event_id,
       step_id             = coalesce(excluded.step_id, r.step_id),
@@ -312,6 +314,7 @@ type PreviousVersion = {
   body: string | null;
   /** Whether it was loaded, and has no event. Null if the resource does not exist. */
   isLoaded: boolean | null;
+  isDeleted: boolean;
 };
 
 /** Returns one row for each key, and locks the stored versions until the transaction ends. `keys` must be in lock order. */
@@ -321,7 +324,7 @@ export async function lockPreviousVersions(
 ): Promise<PreviousVersion[]> {
   return sql<PreviousVersion[]>`
   select a.store_id as "storeId", a.type, a.id, greatest(r.dated_at, e.date_erased) as "newestDate", r.body,
-    r.event_id = ${NO_EVENT} as "isLoaded"
+    r.event_id = ${NO_EVENT} as "isLoaded", r.date_deleted is not null as "isDeleted"
   from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.type}::text[], ${keys.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)
   left join lateral (

@@ -169,8 +169,12 @@ export type PublishColumns = {
   after: number[];
   /** Number of events of this resource that are not stale; 0 except at the newest of them. */
   total: number[];
-  /** Whether an earlier event of the batch has a newer date. */
+  /** Whether an earlier event of the batch has a newer date, or the event is no version of its resource. */
   isStale: boolean[];
+  /** Whether the event leaves its resource as it is, or absent. */
+  isNotice: boolean[];
+  /** Whether the event deletes its resource. */
+  isDeletion: boolean[];
   /** Whether `modifiedAt` decides which version is the latest. */
   isDated: boolean[];
   /** At the newest event: the newest date of its resource in the batch. */
@@ -217,7 +221,7 @@ export function byResource<T extends Row>(rows: readonly T[]): T[][] {
   return groups;
 }
 
-/** An event; `isStale` if an earlier event of its resource has a newer date. */
+/** An event; `isStale` if an earlier event of its resource has a newer date, or the event is a notice. */
 export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
 
 /**
@@ -228,17 +232,23 @@ export function decisiveDate({ modifiedAt, isAhead }: Pick<NewEvent, 'modifiedAt
   return isAhead === true ? null : modifiedAt;
 }
 
+/** Returns the date that later versions are compared with; null for none. */
+function newestDateOfEvent(event: NewEvent): Date | null {
+  return decisiveDate(event) ?? event.endedAt ?? null;
+}
+
 /**
  * Marks the stale events of one resource, beginning with the newest stored date (`newestDate`). An event is stale if its
- * date_modified is older; of two equal dates the later event wins, and an event without a date is never stale. The time of
+ * date_modified is older; of two equal dates the later event wins, an event without a date is never stale, and a notice always. The time of
  * publishing is not compared, because it has another clock and precision than the dates of publishers.
  */
 export function markStale<T extends Row>(rows: readonly T[], newestDate?: Date): MarkedRow<T>[] {
   let newestMs = newestDate?.getTime() ?? Number.NEGATIVE_INFINITY;
   return rows.map((row) => {
+    if (row.event.kind === 'notice') return { row, isStale: true };
     const atMs = decisiveDate(row.event)?.getTime();
     const isStale = atMs !== undefined && atMs < newestMs;
-    if (atMs !== undefined && !isStale) newestMs = atMs;
+    if (!isStale) newestMs = Math.max(newestMs, newestDateOfEvent(row.event)?.getTime() ?? newestMs);
     return { row, isStale };
   });
 }
@@ -288,6 +298,8 @@ export function toColumns(
     after: [],
     total: [],
     isStale: [],
+    isNotice: [],
+    isDeletion: [],
     isDated: [],
     datedAt: [],
     previousId: [],
@@ -303,8 +315,10 @@ export function toColumns(
     const allStale = marked.every(({ isStale }) => isStale);
     const newest = allStale ? marked.length - 1 : marked.findLastIndex(({ isStale }) => !isStale);
     const total = allStale ? 1 : marked.filter(({ isStale }) => !isStale).length;
-    // The dates of events that are not stale increase, so the last one is the newest.
-    const dated = marked.findLast(({ row, isStale }) => !isStale && decisiveDate(row.event) !== null);
+    const dates = marked.flatMap(({ row, isStale }) =>
+      isStale ? [] : (newestDateOfEvent(row.event)?.getTime() ?? []),
+    );
+    const newestDate = dates.length === 0 ? null : new Date(Math.max(...dates));
     let after = total;
     for (const [index, { row, isStale }] of marked.entries()) {
       if (!isStale) after -= 1;
@@ -321,8 +335,10 @@ export function toColumns(
       columns.after.push(after);
       columns.total.push(index === newest ? total : 0);
       columns.isStale.push(isStale);
+      columns.isNotice.push(row.event.kind === 'notice');
+      columns.isDeletion.push(row.event.kind === 'deletion');
       columns.isDated.push(decisiveDate(row.event) !== null);
-      columns.datedAt.push(index === newest ? (dated === undefined ? null : decisiveDate(dated.row.event)) : null);
+      columns.datedAt.push(index === newest ? newestDate : null);
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
       const { about } = row.event;

@@ -1,5 +1,5 @@
 /** Makes sample events for test deliveries: `<resource>/test`, with generated data that is marked as a sample. */
-import { declarationOf, isInternal, type ResourceType, testAction } from '#catalog/catalog.ts';
+import { bareKindOf, declarationOf, isInternal, type ResourceType, testAction } from '#catalog/catalog.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { sampleResource } from '#catalog/sample.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -58,7 +58,9 @@ export function createSamples({
     make: async ({ storeId, clientId, type, action, timeZone, now }) => {
       const [day, shard] = [dayOf(now), shardOf(storeId)];
       const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
-      const { id: shownId, _embedded, ...properties } = sampleResource(type);
+      const { id: shownId, ...sample } = sampleResource(type);
+      const isBare = action !== null && bareKindOf(type, action) !== undefined;
+      const { _embedded, ...properties } = isBare ? {} : sample;
       const id = idOf(type, eventId);
       // The schema of the operator may allow texts only as ids, and another format of dates.
       const isOfOperator = declarationOf(type)?.example !== undefined;

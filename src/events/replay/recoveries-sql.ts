@@ -7,6 +7,7 @@ import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';
 import { narrowed } from '#db/list-conditions.ts';
 import { textFilter } from '#hypermedia/filter.ts';
 import { resourceKey } from '../publish/publish-sql.ts';
+import { ERASED } from '#catalog/catalog.ts';
 import { REFEED } from './refeed.ts';
 
 type MissedQuery = {
@@ -200,11 +201,12 @@ export type OpenRecovery = RecoveryKey &
 const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
 
 /**
- * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds, but may receive those of their
- * resource. A recovery of one event ends without deliveries if the webhook does not subscribe to it any more.
+ * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds and need not subscribe to erasures, but
+ * receive those of their resource. A recovery of one event ends without deliveries if the webhook does not subscribe to it any more.
  */
 const deliverableEvents = (sql: Queryable) => sql`
-  case when r.event is null then array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null)
+  case when r.event is null
+    then array_remove(w.events || (w.event_resource || '/' || ${REFEED}) || (w.event_resource || '/' || ${ERASED}), null)
     else array(select r.event where r.event = any(w.events)) end as events`;
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
@@ -276,14 +278,16 @@ export async function pendingOf(
   return row ?? { total: 0, due: 0 };
 }
 
+type PublishedVersion = FilteredEvent & { eventId: number; action: string };
+
 /** Returns the published versions of events that are not erased. */
 export async function versionsOf(
   sql: Queryable,
   { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
   eventIds: readonly number[],
-): Promise<(FilteredEvent & { eventId: number })[]> {
-  return sql<(FilteredEvent & { eventId: number })[]>`
-    select id as "eventId", resource_id as "resourceId", date_created as "publishedAt", time_zone as "timeZone", body from event
+): Promise<PublishedVersion[]> {
+  return sql<PublishedVersion[]>`
+    select id as "eventId", resource_type as type, action, resource_id as "resourceId", date_created as "publishedAt", time_zone as "timeZone", body from event
     where shard = ${shard} and id = any (${eventIds}::bigint[]) and store_id = ${storeId} and octet_length(body) > 0
     order by id`;
 }

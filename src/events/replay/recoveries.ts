@@ -10,6 +10,7 @@ import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
 import type { RecoveryMetrics } from '../event-metrics.ts';
 import {
@@ -58,7 +59,10 @@ async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Promise<Pa
   const eventIds: number[] = [];
   for (let at = 0; at < page.eventIds.length; at += BODIES_MAX) {
     const versions = await versionsOf(sql, recovery, page.eventIds.slice(at, at + BODIES_MAX));
-    eventIds.push(...versions.filter((version) => passes(payloadOfEvent(version))).map(({ eventId }) => eventId));
+    const passed = versions.filter(
+      (version) => bareKindOf(version.type, version.action) !== undefined || passes(payloadOfEvent(version)),
+    );
+    eventIds.push(...passed.map(({ eventId }) => eventId));
   }
   return { ...page, eventIds };
 }

@@ -1,6 +1,6 @@
 /** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
 import { Type, type Static } from 'typebox';
-import { isVisible, resourceNotFound, resourceKeyOf } from '#catalog/resource-access.ts';
+import { isVisible, resourceMissing, resourceNotFound, resourceKeyOf } from '#catalog/resource-access.ts';
 import { eventsOf, labelOf, type ResourceType } from '#catalog/catalog.ts';
 import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';
@@ -158,7 +158,7 @@ async function refeed(
   const row = { ...key, ...input, filters, sender, eventId, nonce, action: REFEED, day, now };
   const rows = await insertRefeed(tx, row).catch(busyIfUnknownFilter);
   const [first] = rows;
-  if (first === undefined) throw resourceNotFound(type);
+  if (first === undefined) throw await resourceMissing(tx, key);
   const faults = webhookFaults(rows, input, type);
   if (faults.length > 0) throw invalid(...faults);
   const deliveries = committedOf(made, rows);

@@ -120,7 +120,7 @@ type RefeedWebhook = {
 };
 
 /**
- * Inserts a refeed event and its deliveries; returns no rows if the resource does not exist. The event becomes the head of the
+ * Inserts a refeed event and its deliveries; returns no rows if the resource does not exist or is deleted. The event becomes the head of the
  * resource's event chain, so that an erasure of the resource finds it; version, time zone and base URL stay those of the
  * version. Epochs are read in the statement that writes the deliveries: a webhook that is disabled concurrently gets a delivery
  * of an older epoch, or none.
@@ -138,7 +138,7 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       update resource r set head_event_id = ${eventId}, superseded_event_id = coalesce(r.head_event_id, r.event_id)
       from store s
       where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
-        and s.shard = r.shard and s.id = r.store_id
+        and s.shard = r.shard and s.id = r.store_id and r.date_deleted is null
       returning r.version, r.superseded_event_id, r.time_zone, r.base_url, r.body
     ), selected as materialized (
       select w.id, w.is_active, w.url is not null as has_url, w.is_held, w.event_resource, w.epoch, w.filter_id,

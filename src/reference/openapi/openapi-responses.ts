@@ -104,6 +104,7 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   ...(path.includes(':') ? ['404'] : []),
   '406',
   ...(method === 'POST' || operation.isStream ? ['409'] : []),
+  ...(path.includes(':collection/:id') && method !== 'DELETE' ? ['410'] : []),
   ...(operation.isConditional ? ['412'] : []),
   ...(operation.input !== undefined || fields.length > 0 ? ['413', '415'] : []),
   ...(operation.takesKey ? ['422'] : []),
