@@ -24,7 +24,7 @@ const changelog = Type.Object({
   }),
   resource_id: Type.Unsafe<number | string>({
     type: ['integer', 'string'],
-    description: 'Of a customer the id that the platform uses.',
+    description: 'The id of what changed: of a customer the one that the platform uses.',
   }),
   action: Type.Enum([
     'created',

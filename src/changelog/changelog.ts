@@ -4,7 +4,6 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
-import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
@@ -37,9 +36,9 @@ export type Facts = { readonly [name: string]: Value };
 export type Change = {
   storeId: number;
   actor: Actor;
-  resource: ChangelogEntry['resource'];
+  resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant' | 'customer';
   resourceId: number | string;
-  action: ChangelogEntry['action'];
+  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased';
   /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;

@@ -127,7 +127,7 @@ test('a deleted subscription is cancelled, and has no revenue', async () => {
 });
 
 test('a request for data is sent with the id only, and changes nothing', async () => {
-  await addWebhook('/requests', { events: ['customer/data_requested'], filter: 'email=nobody@example.com' });
+  await addWebhook('/requests', { events: ['customer/data_requested'], filter: 'email=eve@example.org' });
   const created = await one('customer/created', { id: 31, email: 'ada@example.com' });
   const before = (await get('/customers/31')).json;
   const asked = await one('customer/data_requested', { id: 31, email: 'eve@example.com' });

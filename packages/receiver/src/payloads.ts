@@ -458,7 +458,7 @@ export type Changelog = {
   readonly id: number;
   /** What changed. */
   readonly resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant' | 'customer';
-  /** Of a customer the id that the platform uses. */
+  /** The id of what changed: of a customer the one that the platform uses. */
   readonly resource_id: number | string;
   readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased';
   /** Who made the change. */

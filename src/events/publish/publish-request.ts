@@ -76,9 +76,9 @@ export type NewEvent = {
   /** True if `modifiedAt` is in the future, and therefore compared with no other date. */
   isAhead?: true;
   body: string;
-  /** Set if the event is no version of its resource, and its body has only the id. */
+  /** Absent if the event is a version of its resource; otherwise its body has only the id. */
   kind?: BareKind;
-  /** Of a deletion without a date: versions that are dated earlier do not bring the resource back. */
+  /** The date of a deletion that has none itself: versions that are dated earlier do not bring the resource back. */
   endedAt?: Date;
   /** What may not be what the platform means. */
   warnings?: readonly Fault[];
@@ -259,7 +259,7 @@ export function warningsOf({ version: { type, isAhead }, seen }: ReadVersion): F
   if (isAhead === true)
     warn('date_modified', 'ahead', 'is more than an hour in the future: it is compared with no other date');
   if (type !== 'subscription') return warnings;
-  // Neither the activity nor the amount depends on the time zone.
+  // The activity and the amount do not depend on the time zone.
   const { isActive, monthly, currency } = termOf(seen.resource, 'UTC');
   if (isActive && monthly === '0')
     warn(
