@@ -84,6 +84,20 @@ test('a deleted resource is a 410 with the date, at every address below it, and 
   assert.equal((await list('/transaction_logs?deleted=1')).total, '1');
 });
 
+test('a load brings a deleted resource back only with a later date', async () => {
+  await one('transaction/created', { id: 41, total: 9 });
+  await one('transaction/deleted', { id: 41, date_modified: '2026-06-01T10:00:00Z' });
+  for (const [date, result, status] of [
+    ['2026-05-01T10:00:00Z', 'kept', 410],
+    ['2026-07-01T10:00:00Z', 'loaded', 200],
+  ] as const) {
+    const body = { type: 'transaction', resource: { id: 41, total: 8, date_modified: date } };
+    const answer = (await (await api('POST', `${at}/load`, { token, body })).json()) as Json;
+    assert.equal(Object.values(answer['_embedded'] as Record<string, Json[]>).flat()[0]?.['result'], result);
+    assert.equal((await get('/transactions/41')).status, status);
+  }
+});
+
 test('subscribers get a body of id and links, whatever their filter and fields', async () => {
   await addWebhook('/plain', { event_resource: 'transaction' });
   await addWebhook('/narrow', { event_resource: 'transaction', query: 'fields=total&links=self', filter: 'total=9' });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Document, Value } from '#hypermedia/document.ts';
 import { anyDocument } from '../../../test/setup/any-document.ts';
-import { Flat, membersOf, type Separator } from './formats.ts';
+import { Flat, formats, membersOf, type Separator } from './formats.ts';
 
 function flattened(document: Document, separator: Separator = '_'): string {
   const flat = new Flat(separator);
@@ -72,4 +72,23 @@ test('a long name around thousands of members is not written thousands of times'
   const text = flattened(withProperties({ ['n'.repeat(10_000)]: members }));
   assert.ok(text.length < 1_000_000, `${text.length} characters`);
   assert.equal(Object.keys(JSON.parse(text) as object).length, 5_000);
+});
+
+test('the item of a resource that is deleted or erased is archived, and no other', () => {
+  const row = {
+    storeId: 1,
+    type: 'customer',
+    resourceId: '7',
+    version: 1,
+    nonce: 1,
+    baseUrl: '',
+    body: '{"id":7}',
+  } as const;
+  const naming = { baseUrl: 'http://localhost', relationPrefix: 'svc' };
+  const archived = ['created', 'modified', 'deleted', 'data_requested', 'erased'].filter((action) => {
+    const event = { ...row, id: 1, action, dateCreated: new Date(0) };
+    const text = formats.partner_sitebuilder.write?.(withProperties({ id: 7 }), event, naming) ?? '{}';
+    return (JSON.parse(text) as { isArchived: boolean }).isArchived;
+  });
+  assert.deepEqual(archived, ['deleted', 'erased']);
 });

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Document, Naming, Value, Property } from '#hypermedia/document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { isObject, nameOf } from '#catalog/resource-document.ts';
-import { collectionOf } from '#catalog/catalog.ts';
+import { bareKindOf, collectionOf } from '#catalog/catalog.ts';
 import type { EventRow } from '../delivery-sql.ts';
 
 // CloudEvents 1.0.2: the attributes of an event beside its data (JSON Event Format §2), or as headers (HTTP Protocol
@@ -232,5 +232,7 @@ function siteItemText(document: Document, event: EventRow): string {
   fields.add('slug', JSON.stringify(slug));
   const others = properties.filter((property) => !isName(property) && !isSlug(property));
   fields.addAll(membersOf({ ...document, properties: others }));
-  return `{"fieldData":${fields.text()},"isArchived":false,"isDraft":false}`;
+  const kind = bareKindOf(event.type, event.action);
+  const isArchived = kind === 'deletion' || kind === 'erasure';
+  return `{"fieldData":${fields.text()},"isArchived":${isArchived},"isDraft":false}`;
 }
