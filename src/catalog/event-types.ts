@@ -19,7 +19,7 @@ import { isObject, resourceDocument, resourceHead, type JsonObject } from './res
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
-import { FULL_SHAPE } from './shape.ts';
+import { BARE_LINKS, FULL_SHAPE } from './shape.ts';
 
 /** The store of the examples. */
 const STORE_ID = 1001;
@@ -131,14 +131,18 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
 /** Returns the JSON Schema of an event that has only the id of its resource. */
 function bareSchemaOf(type: ResourceType, naming: Naming): JsonObject {
   const { properties, required: _, ...whole } = schemaOf(type, naming);
-  const { _links, id, is_sample } = properties as JsonObject;
+  const { id, is_sample } = properties as JsonObject;
+  const _links = {
+    ...linksSchema(type, naming),
+    required: ['curies', ...[...BARE_LINKS].map((rel) => nameOf(rel, naming))],
+  };
   return { ...whole, required: ['_links', 'id'], properties: { _links, id, is_sample } as JsonObject };
 }
 
 function bareExampleOf(type: ResourceType, { baseUrl }: Naming): EventType['examples'][number] {
   const { id } = sampleResource(type);
   const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify({ id }) };
-  return { query: '', document: resourceDocument(frozen, FULL_SHAPE) };
+  return { query: '', document: resourceDocument(frozen, { ...FULL_SHAPE, links: BARE_LINKS }) };
 }
 
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {

@@ -41,7 +41,7 @@ import {
   findUpTo,
   listResources,
 } from './catalog-sql.ts';
-import { FULL_SHAPE, shapeOf } from './shape.ts';
+import { BARE_LINKS, FULL_SHAPE, shapeOf } from './shape.ts';
 import { internalProperties } from './internal-types.ts';
 import type { Charts, Curve } from '#hypermedia/view.ts';
 
@@ -85,7 +85,8 @@ function withoutDeleted(asked: Listing, type: ResourceType): { query: Listing; o
 
 /** Returns the Document of a listed resource: of a deleted one its id and links, and when it was deleted. */
 function listedDocument(row: ListedResource, key: Omit<ResourceKey, 'id'>, zoom: Relations): Document {
-  const document = resourceDocument({ ...row, ...key }, { ...FULL_SHAPE, zoom });
+  const isDeleted = row.dateDeleted !== null;
+  const document = resourceDocument({ ...row, ...key }, { ...FULL_SHAPE, zoom, links: isDeleted ? BARE_LINKS : null });
   if (row.dateDeleted === null) return document;
   const deleted = dateProperty('date_deleted', formatDate(row.dateDeleted, row.timeZone));
   return { ...document, properties: [...document.properties, deleted] };

@@ -10,9 +10,13 @@ export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null; links
 /** All properties and links, nothing embedded. */
 export const FULL_SHAPE: Shape = { zoom: {}, fields: null, links: null };
 
+/** The links of an event that has only an id: those of its relations would lead to nothing. */
+export const BARE_LINKS: ReadonlySet<string> = new Set(['self', 'store']);
+
 /** Returns the shape of an event: one that has only an id keeps it, whatever `fields` names. */
 export function shapeOfEvent(shape: Shape, { type, action }: { type: ResourceType; action: string }): Shape {
-  return bareKindOf(type, sentAction(action)) === undefined ? shape : { ...shape, fields: null };
+  if (bareKindOf(type, sentAction(action)) === undefined) return shape;
+  return { ...shape, fields: null, links: shape.links ?? BARE_LINKS };
 }
 
 const MODIFIERS = ['zoom', 'fields', 'links'] as const;

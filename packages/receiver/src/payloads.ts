@@ -4,8 +4,9 @@ type Link = { readonly href: string; readonly title?: string };
 type Properties = { readonly [name: string]: unknown };
 /** The platform decides whether it embeds one resource or a list. */
 type Embedded<Copy> = Copy | readonly Copy[];
+type Links = { readonly curies: readonly unknown[]; readonly self: Link; readonly 'svc:store': Link };
 /** The body of an event that has only the id of its resource. */
-type Bare<Body extends { readonly _links: unknown; readonly id: unknown }> = Pick<Body, '_links' | 'id'>;
+type Bare<Body extends { readonly _links: Links; readonly id: unknown }> = Pick<Body, 'id'> & { readonly _links: Pick<Body['_links'], keyof Links> };
 
 /** A purchase: its items, its amounts and the state of its payment. */
 export type Transaction = {

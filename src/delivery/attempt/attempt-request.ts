@@ -3,7 +3,7 @@
  * that are sent, and headers.
  */
 import { createHmac } from 'node:crypto';
-import { isInternal, type ResourceType, isTest, sentAction } from '#catalog/catalog.ts';
+import { bareKindOf, isInternal, type ResourceType, isTest, sentAction } from '#catalog/catalog.ts';
 import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
 import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
@@ -63,8 +63,8 @@ export class Representations {
    */
   of(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
     const { event, rendered } = body;
-    const isSpliced = query === '' && formats[format].write === undefined;
-    const spliced = isSpliced ? this.spliced(event) : undefined;
+    const isWhole = query === '' && bareKindOf(event.type, event.action) === undefined;
+    const spliced = isWhole && formats[format].write === undefined ? this.spliced(event) : undefined;
     if (spliced !== undefined) return spliced;
     if (rendered?.query === query && rendered.format === format) return rendered.bytes;
     const bytes = this.rendered(event, shape, format);

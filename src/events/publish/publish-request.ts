@@ -9,7 +9,6 @@ import {
   mapped,
   mappedTypes,
   declarationOf,
-  eventsOf,
   isInternalEvent,
   isResourceId,
   resourceOfEvent,
@@ -120,7 +119,10 @@ const REPORTED_MAX = 10;
 /** Returns the events of the resource type that the name begins with, or where to find all. */
 function choicesOf(name: string, eventsFilePath: string | undefined): string {
   const type = resourceTypes().find((one) => name.startsWith(`${one}/`));
-  if (type !== undefined) return eventsOf(type).join(', ');
+  if (type !== undefined)
+    return publishableEvents()
+      .filter((event) => event.startsWith(`${type}/`))
+      .join(', ');
   const file =
     eventsFilePath === undefined
       ? 'the operator can declare more in EVENTS_FILE'
