@@ -22,7 +22,7 @@ import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { OPERATORS, readFilters } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { mapped, type ResourceType } from './catalog.ts';
-import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
+import { memberAt, type JsonObject } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
 import { isEncoded } from './shape.ts';
 
@@ -231,18 +231,10 @@ function numberTest(wanted: number): (value: Value | undefined) => boolean {
 
 type Member = (payload: Payload) => Value | undefined;
 
-function memberAt(property: string): Member {
+function readerOf(property: string): Member {
   if (property === 'id') return ({ id }) => id;
   const steps = stepsOf(property);
-  return ({ resource }) => {
-    let value: Value | undefined = resource;
-    for (const { name, index, isRelation } of steps) {
-      if (Array.isArray(value)) value = (value as Value[])[index];
-      else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, name);
-      else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-    }
-    return value;
-  };
+  return ({ resource }) => memberAt(resource, steps);
 }
 
 /** The signs of a comparison with the value, for which NaN stands if there is none. */
@@ -272,7 +264,7 @@ function textTest(
 
 function testOf(condition: Condition): Test {
   const { property, operator, value } = condition;
-  const member = memberAt(property);
+  const member = readerOf(property);
   if (value instanceof Date) {
     const passes = momentTest(condition, value);
     return property === 'date_modified'

@@ -2,6 +2,7 @@
  * Makes the Documents of resources, for GET and for webhook bodies alike. Its inputs are frozen with the version: the published
  * JSON, the base URL and the relation prefix.
  */
+import type { Step } from '#core/listing.ts';
 import { viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, mapped, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
@@ -43,6 +44,17 @@ export function embeddedUnder(resource: JsonObject, relation: string): Value | u
   if (!isObject(all)) return undefined;
   const name = Object.keys(all).find((key) => key === relation || key.endsWith(`:${relation}`));
   return name === undefined ? undefined : all[name];
+}
+
+/** Returns the member to which the steps lead; undefined if there is none. */
+export function memberAt(resource: JsonObject, steps: readonly Step[]): Value | undefined {
+  let value: Value | undefined = resource;
+  for (const { name, index, isRelation } of steps) {
+    if (Array.isArray(value)) value = (value as Value[])[index];
+    else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, name);
+    else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+  }
+  return value;
 }
 
 type Path = { currency: string | undefined; zoom: Relations };

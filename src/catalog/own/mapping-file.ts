@@ -4,12 +4,12 @@
  */
 import { Type, type Static } from 'typebox';
 import { isNumber, readDecimal, type Decimal } from '#core/exact-number.ts';
-import { stepsOf, type Step } from '#core/listing.ts';
+import { stepsOf } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { isScalar, type Value } from '#hypermedia/document.ts';
 import { builtInTypes, isInternal, mapResources, type Mapped, type Mapping } from '../catalog.ts';
-import { embeddedUnder, isObject, type JsonObject } from '../resource-document.ts';
+import { isObject, memberAt, type JsonObject } from '../resource-document.ts';
 import { readFileOf, refuseFile, type DeclarationFile } from './events-file.ts';
 
 const POINTER_LENGTH_MAX = 200;
@@ -99,20 +99,10 @@ type Reading = { resource: JsonObject; warnings: Fault[] };
 
 const isSet = (value: Value | undefined): value is Value => value !== undefined && value !== null && value !== '';
 
-function follow(resource: JsonObject, steps: readonly Step[]): Value | undefined {
-  let value: Value | undefined = resource;
-  for (const { name, index, isRelation } of steps) {
-    if (Array.isArray(value)) value = (value as Value[])[index];
-    else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, name);
-    else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-  }
-  return value;
-}
-
 const valueAt = (resource: JsonObject, at: string | readonly string[]): Value | undefined =>
   [at]
     .flat()
-    .map((one) => follow(resource, stepsOf(one)))
+    .map((one) => memberAt(resource, stepsOf(one)))
     .find(isSet);
 
 const textOf = (value: Value | undefined): string =>
@@ -237,7 +227,7 @@ function mappingOf(description: Description): Mapping {
     const { amount: source, deleted } = description;
     const embedded = resource['_embedded'];
     if (source !== undefined) {
-      const template = templateOf(source, reading, members['currency_code']);
+      const template = templateOf(source, reading, members['currency_code'] ?? resource['currency_code']);
       members['_embedded'] = { ...(isObject(embedded) && embedded), transaction_template: template };
     }
     return {
