@@ -15,6 +15,7 @@ import {
 } from '../../packages/publisher/src/publisher.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
+import { freePort } from '../setup/free-port.ts';
 import { startGate, type Fate } from '../setup/publish-gate.ts';
 import { until } from '../setup/until.ts';
 
@@ -379,6 +380,47 @@ test('after the deadline an event is rejected, with whether it may be published'
   gate.fate = () => 'held';
   const [held, late] = await Promise.all([publishAll(hanging, [order(1)]), publishAll(hanging, [order(2)])]);
   assert.deepEqual([codesOf(held), codesOf(late)], [['unavailable'], ['unavailable']]);
+});
+
+const isToken: (input: string | URL | Request) => boolean = (input) =>
+  typeof input === 'string' && input.endsWith('/token');
+
+test('an event is not published if the connection was refused', async () => {
+  const { clock } = createClock();
+  const closed = createPublisher({
+    baseUrl: `http://127.0.0.1:${await freePort()}`,
+    clientId: 'id',
+    clientSecret: 'secret',
+    deadlineMs: 1_000,
+    clock,
+    // The server ends after it has issued a token.
+    fetch: async (input, init) =>
+      isToken(input) ? Response.json({ access_token: 't', expires_in: 3600 }) : fetch(input, init),
+  });
+  const [settled] = await publishAll(closed, [order(1)]);
+  assert.deepEqual([settled?.error?.code, settled?.error?.mayBePublished], ['unavailable', false]);
+});
+
+test('no part of a divided request overtakes one for which the server is not available', async () => {
+  const { clock } = createClock();
+  const sent: number[] = [];
+  const publisher = open({
+    clock,
+    deadlineMs: 1_000,
+    fetch: async (input, init) => {
+      if (isToken(input)) return fetch(input, init);
+      const events = JSON.parse(init?.body as string) as { resource: { id: number } }[];
+      sent.push(...events.map(({ resource }) => resource.id));
+      // A proxy limits the size; then the server is down.
+      return new Response(null, { status: events.length > 1 ? 413 : 503 });
+    },
+  });
+  const settled = await publishAll(publisher, [order(1), order(2)]);
+  assert.deepEqual(codesOf(settled), ['unavailable', 'unavailable']);
+  assert.deepEqual(
+    sent.filter((id) => id === 2),
+    [2],
+  );
 });
 
 test('events with keys of their own are published once, also by another publisher and in one array', async () => {

@@ -31,6 +31,15 @@ function reasonOf(error: unknown): string {
   return error.message || (typeof code === 'string' ? code : error.name);
 }
 
+/** Codes of a connection that was not opened. */
+const NOT_SENT: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+
+/** Returns whether the server may have got the request. */
+function maybeSent(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
+  return !NOT_SENT.has(code) && (cause === undefined || maybeSent(cause));
+}
+
 /** No response of Halcyon has more. */
 const RESPONSE_BYTES_MAX = 8 * 1024 * 1024;
 
@@ -75,7 +84,7 @@ export async function exchange(
     // A 429 is sent before the body is read.
     return { kind: 'temporary', problem: `the server responds with ${status}`, waitMs, isUnknown: status !== 429 };
   } catch (error) {
-    return { kind: 'temporary', problem: `no response: ${reasonOf(error)}`, waitMs: 0, isUnknown: true };
+    return { kind: 'temporary', problem: `no response: ${reasonOf(error)}`, waitMs: 0, isUnknown: maybeSent(error) };
   } finally {
     clearTimeout(timer);
     stop.removeEventListener('abort', onStop);

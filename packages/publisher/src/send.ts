@@ -150,9 +150,14 @@ export async function sendBatch(
       parts.unshift(...(await sendPart(part, request, onRejected === undefined)));
     } catch (error) {
       for (const event of part) event.reject(error);
-      if (onRejected === undefined || (error instanceof PublishError && error.code === 'closed')) continue;
-      onRejected();
-      for (const event of parts.splice(0).flat()) event.reject(closedError());
+      if (error instanceof PublishError && error.code === 'closed') continue;
+      if (onRejected !== undefined) {
+        onRejected();
+        for (const event of parts.splice(0).flat()) event.reject(closedError());
+      } else if (!(error instanceof PublishError && error.code === 'refused')) {
+        // An outage may end before the parts after this one are sent: they must not overtake it.
+        for (const event of parts.splice(0).flat()) event.reject(error);
+      }
     }
   }
 }
