@@ -9,6 +9,7 @@ import type { Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { checkSettings } from '../src/cli/doctor/settings-check.ts';
 import { resolveTarget } from '../src/cli/publish/publish-target.ts';
+import { readAddress } from '../src/cli/relay/relay-command.ts';
 import { serverOf } from '../src/cli/session/api-endpoints.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
 
@@ -42,6 +43,7 @@ test('each setting that is read is described, once, and no other', async () => {
   const names = await Promise.all([
     ...[EMBEDDED, WITH_DATABASE, WITH_MAIL].map((each) => namesReadFrom(each, (env) => readConfig(env, '/'))),
     namesReadFrom({}, (env) => serverOf({}, { env }, [])),
+    namesReadFrom({}, (env) => readAddress({}, { env, cwd: '/', warn: () => {} })),
     namesReadFrom(PLATFORM, (env) => resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
   ]);
   const isRead = new Set([...names.flat(), 'NODE_EXTRA_CA_CERTS']);

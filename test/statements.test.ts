@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { test } from 'node:test';
+import { postgresTables } from '../src/cli/relay/relay-postgres-sql.ts';
+import { readTable } from '../src/cli/relay/relay-source.ts';
 import { compare } from './statements/compare.ts';
 import { describeStatements } from './statements/describe.ts';
 import { openSource, ROOT } from './statements/program.ts';
 import { recordTexts } from './statements/record.ts';
-import { TABLE } from './statements/values.ts';
+import { OUTBOX, TABLE } from './statements/values.ts';
 import { singleDatabase } from './setup/database.ts';
 
 /** SQL is only in these files (`test/architecture.test.ts`). */
@@ -39,6 +41,7 @@ test('row types have the columns that the database describes', async (t) => {
   const { sql } = await singleDatabase(t);
   // Some statements are of a table whose name is a parameter.
   await sql`create table ${sql(TABLE)} (like event)`;
+  await sql.unsafe(postgresTables(readTable(OUTBOX)));
   const described = await describeStatements(sql, new Set(texts.values().flatMap((of) => of)));
 
   const faults = new Set<string>();

@@ -11,6 +11,7 @@ import { migrateOnly } from './migrate-command.ts';
 import { createBackupCommand } from './backup/backup-command.ts';
 import { createDoctorCommand } from './doctor/doctor-command.ts';
 import { createLoadCommand, createPublishCommand } from './publish/publish-command.ts';
+import { createRelayCommand } from './relay/relay-command.ts';
 import { createRekeyCommand } from './rekey.ts';
 import { createShardsCommand } from './shards/shards-command.ts';
 import { createStoreCommand } from './store-command.ts';
@@ -65,6 +66,7 @@ export function createProgram(terminal: Terminal): Command {
   program.commandsGroup('For the publishing platform:');
   program.addCommand(createPublishCommand(terminal));
   program.addCommand(createLoadCommand(terminal));
+  program.addCommand(createRelayCommand(terminal));
   program.commandsGroup('For app developers:');
   for (const command of createLoginCommands(terminal)) program.addCommand(command);
   program.addCommand(createListenCommand(terminal));

@@ -41,6 +41,7 @@ export const READS_ITS_CLOCK: Readonly<Record<string, string>> = {
   'src/cli/doctor/doctor-command.ts': 'compares it with those of the databases',
   'src/cli/listen/listen-command.ts': CLIENT,
   'src/cli/publish/publish-command.ts': CLIENT,
+  'src/cli/relay/relay-command.ts': CLIENT,
   'src/cli/session/api-session.ts': CLIENT,
   'src/cli/session/authorize-terminal.ts': CLIENT,
   'src/cli/session/credentials.ts': CLIENT,

@@ -29,6 +29,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   deliver: 'test/journeys/deliver.test.ts',
   doctor: 'test/journeys/doctor.test.ts',
   backup: 'test/faults/operating-manual.test.ts',
+  relay: 'test/journeys/relay.test.ts',
   'shards move': 'test/faults/shards-command.test.ts',
 };
 

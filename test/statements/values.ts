@@ -13,6 +13,8 @@ export type Make = (choose: Choose, depth?: number) => unknown;
 const MAX_DEPTH = 7;
 /** The table of statements whose table is a parameter; its name is that of a partition. */
 export const TABLE = 'event_d1';
+/** The table of a shop. */
+export const OUTBOX = 'halcyon_outbox';
 const AT = new Date('2026-11-28T12:00:00Z');
 const POOLS: ReadonlySet<string | undefined> = new Set(['Queryable', 'Sql', 'Tx', 'Reserved']);
 /** Filters of properties that the lists have. */
@@ -28,6 +30,9 @@ const NAMED: Readonly<Record<string, readonly unknown[]>> = {
   total: [100],
   name: [TABLE],
   table: [TABLE],
+  outbox: [OUTBOX],
+  dead: [`${OUTBOX}_dead`],
+  schema: ['public'],
   timeZone: ['Europe/Berlin'],
   migrations: [join(ROOT, 'migrations')],
   folder: [join(ROOT, 'migrations')],

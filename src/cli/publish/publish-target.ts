@@ -7,18 +7,20 @@ import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
-export type TargetOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
+export type ServerOptions = { url?: string; clientId?: string; clientSecretFile?: string };
+export type TargetOptions = ServerOptions & { store?: string };
 
 type Environment = Pick<Terminal, 'env' | 'cwd'>;
 
-export type PublishTarget = {
+type PublishServer = {
   /** The address of the API without a trailing slash. */
   url: string;
-  storeId: string;
   clientId: string;
   clientSecret: string;
   versionHeader: string;
 };
+
+export type PublishTarget = PublishServer & { storeId: string };
 
 async function readDemo(path: string): Promise<DemoFile | undefined> {
   try {
@@ -56,30 +58,44 @@ function requireValue(value: string | undefined, missing: string): string {
   throw new UserError(`${missing}; there is no default without a running demo (HALCYON_DATA/demo.json)`);
 }
 
-/** Returns the target; throws a `UserError` that names a missing value. The demo's secret is only sent to the demo. */
-export async function resolveTarget(
-  options: TargetOptions,
+/**
+ * Returns the server and the client; throws a `UserError` that names a missing value. The demo's secret is only sent to the demo, whose
+ * store is `demoStoreId`.
+ */
+export async function resolveServer(
+  options: ServerOptions,
   terminal: Environment,
   config: Config,
-): Promise<PublishTarget> {
+): Promise<PublishServer & { demoStoreId: string | undefined }> {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const given = publicAddress({ '--url': options.url ?? env['HALCYON_URL'] }, '--url');
   const url = given ?? demo?.base_url ?? config.baseUrl;
   const credentials = await credentialsOf(options, terminal);
   const clientId = options.clientId ?? credentials.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
-  const demoClient = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;
-  const storeId = options.store ?? (url === demo?.base_url ? String(demo.store_id) : undefined);
-  if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
-    throw new UsageError('--store must be an id, a positive whole number');
+  const ofDemo = url === demo?.base_url ? demo : undefined;
+  const demoClient = clientId === undefined ? ofDemo?.platform : undefined;
   return {
     url,
-    storeId: requireValue(storeId, 'Set the store: --store <id>'),
     clientId: requireValue(clientId ?? demoClient?.client_id, 'Set the client: --client-id, or HALCYON_CLIENT_ID'),
     clientSecret: requireValue(
       demoClient?.client_secret ?? credentials.client_secret,
       'Set the client secret: --client-secret-file, or HALCYON_CLIENT_SECRET',
     ),
     versionHeader: config.naming.versionHeader,
+    demoStoreId: ofDemo === undefined ? undefined : String(ofDemo.store_id),
   };
+}
+
+/** Returns the server, the client and the store. */
+export async function resolveTarget(
+  options: TargetOptions,
+  terminal: Environment,
+  config: Config,
+): Promise<PublishTarget> {
+  const { demoStoreId, ...server } = await resolveServer(options, terminal, config);
+  const storeId = options.store ?? demoStoreId;
+  if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
+    throw new UsageError('--store must be an id, a positive whole number');
+  return { ...server, storeId: requireValue(storeId, 'Set the store: --store <id>') };
 }

@@ -206,17 +206,22 @@ const COMMANDS = {
   HALCYON_URL: unvalidatedText(
     "the demo's",
     'a URL',
-    'API that `publish` and `load` use; default without a demo: `BASE_URL`',
+    'API that `publish`, `load` and `relay` use; default without a demo: `BASE_URL`',
   ),
   HALCYON_CLIENT_ID: unvalidatedText(
     "the demo's",
     'the id of a trusted client',
-    'client that `publish` and `load` authenticate as',
+    'client that `publish`, `load` and `relay` authenticate as',
   ),
   HALCYON_CLIENT_SECRET: unvalidatedText(
     "the demo's",
     'its secret',
-    'secret that `publish` and `load` authenticate with',
+    'secret that `publish`, `load` and `relay` authenticate with',
+  ),
+  HALCYON_RELAY_FROM: unvalidatedText(
+    NONE,
+    'a URL: `postgres://…`, `mysql://…`',
+    'database of the outbox table that [`relay`](platform.md#relaying-an-outbox-table) publishes',
   ),
   NODE_EXTRA_CA_CERTS: unvalidatedText(
     NONE,

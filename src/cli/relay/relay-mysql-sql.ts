@@ -1,0 +1,173 @@
+/** An outbox table in MySQL 8 or MariaDB, with its statements. Values are in texts, because prepared statements have no lists. */
+import { createHash } from 'node:crypto';
+import { createConnection, type Connection, type RowDataPacket } from 'mysql2/promise';
+import { UsageError, UserError } from '../explain.ts';
+import {
+  checkTables,
+  KEY_HOURS,
+  RESOURCE_BYTES,
+  SILENCE_MS,
+  type Lag,
+  type OutboxRow,
+  type Settled,
+  type Source,
+  type Table,
+} from './relay-source.ts';
+
+const CONNECT_MS = 10_000;
+const CLOSE_MS = 1_000;
+
+const quoted = (name: string): string => `\`${name}\``;
+
+/** Returns the definition of both tables. MySQL's type `json` would write `12.50` as `12.5`. */
+export function mysqlTables({ schema, outbox, dead }: Table): string {
+  const prefix = schema === undefined ? '' : `${quoted(schema)}.`;
+  return `create table ${prefix}${quoted(outbox)} (
+  id bigint auto_increment primary key,
+  store_id bigint not null,
+  event varchar(255) not null,
+  resource longtext not null,
+  date_created timestamp(6) not null default current_timestamp(6),
+  date_attempted timestamp(6) null
+) engine = InnoDB default charset = utf8mb4;
+create table ${prefix}${quoted(dead)} (
+  dead_id bigint auto_increment primary key,
+  id bigint not null,
+  store_id bigint,
+  event varchar(255),
+  resource longtext,
+  reason text not null,
+  date_refused timestamp(6) not null default current_timestamp(6)
+) engine = InnoDB default charset = utf8mb4;`;
+}
+
+type Value = string | number | readonly string[];
+/** Executes a statement; `?` stands for a value, and for the values of an array. */
+type Run = <Row = object>(statement: string, values?: readonly Value[]) => Promise<Row[]>;
+
+/**
+ * Settings on which the statements depend: the mode decides how values are written, the zone what a timestamp is. The server ends the
+ * session, and with it the lock, of a machine that vanished after `wait_timeout` seconds.
+ */
+async function beginSession(run: Run): Promise<{ version: string; database: string | null }> {
+  await run(`set session autocommit = 1, sql_mode = 'STRICT_TRANS_TABLES', time_zone = '+00:00', wait_timeout = 600`);
+  const [row] = await run<{ version: string; database: string | null }>(
+    'select version() as `version`, database() as `database`',
+  );
+  return row ?? { version: '', database: null };
+}
+
+const readColumns = (run: Run, schema: string, { outbox, dead }: Table) =>
+  run<{ table: string; column: string; type: string }>(
+    `select table_name as \`table\`, column_name as \`column\`, data_type as \`type\`
+    from information_schema.columns where table_schema = ? and table_name in (?)`,
+    [schema, [outbox, dead]],
+  );
+
+/** Returns whether the session has the lock, whose name has at most 64 characters; it ends with the session. */
+async function lockTable(run: Run, name: string): Promise<boolean> {
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 32);
+  const [row] = await run<{ acquired: unknown }>('select get_lock(?, 0) as acquired', [`halcyon-relay-${digest}`]);
+  return Number(row?.acquired) === 1;
+}
+
+const readRows = (run: Run, outbox: string, limit: number, exceptStores: readonly string[]) =>
+  run<OutboxRow>(
+    `select cast(id as char) as id, coalesce(cast(store_id as char), '') as storeId, coalesce(event, '') as event,
+      case when octet_length(resource) <= ? then cast(resource as char) end as resource,
+      case when date_attempted is null then 'no'
+        when date_attempted < now() - interval ? hour then 'expired' else 'maybe' end as sent
+    from ${quoted(outbox)} o where coalesce(cast(store_id as char), '') not in (?)
+    order by o.id limit ?`,
+    // An empty list is no SQL.
+    [RESOURCE_BYTES, KEY_HOURS, exceptStores.length === 0 ? [' '] : exceptStores, limit],
+  );
+
+/** Returns ids as SQL. A list of texts would be compared as floating-point numbers, which are inexact from 2^53 on. */
+function listOf(ids: readonly string[]): string {
+  if (ids.every((id) => /^-?\d+$/.test(id))) return ids.join(', ');
+  throw new TypeError('An id is a whole number');
+}
+
+async function markRows(run: Run, outbox: string, ids: readonly string[]): Promise<void> {
+  await run(`update ${quoted(outbox)} set date_attempted = now(6) where id in (${listOf(ids)})`);
+}
+
+/** Moves and deletes rows in one transaction, which ends with the connection if a statement fails. */
+async function settleRows(run: Run, outbox: string, dead: string, { published, refused, unsent }: Settled) {
+  await run('start transaction');
+  for (const { id, reason } of refused) {
+    await run(
+      `insert into ${quoted(dead)} (id, store_id, event, resource, reason, date_refused)
+      select id, store_id, event, resource, ?, now(6) from ${quoted(outbox)} where id = ${listOf([id])}`,
+      [reason],
+    );
+  }
+  const ended = [...published, ...refused.map(({ id }) => id)];
+  if (ended.length > 0) await run(`delete from ${quoted(outbox)} where id in (${listOf(ended)})`);
+  if (unsent.length > 0)
+    await run(`update ${quoted(outbox)} set date_attempted = null where id in (${listOf(unsent)})`);
+  await run('commit');
+}
+
+async function readLag(run: Run, outbox: string): Promise<Lag> {
+  const [lag] = await run<{ waiting: unknown; seconds: unknown }>(
+    `select count(*) as waiting, coalesce(timestampdiff(microsecond, min(date_created), now(6)), 0) / 1000000 as seconds
+    from ${quoted(outbox)}`,
+  );
+  return { rows: Number(lag?.waiting), oldestSeconds: Number(lag?.seconds) };
+}
+
+async function connect(url: string): Promise<Connection> {
+  const connection = await createConnection({ uri: url, charset: 'utf8mb4', connectTimeout: CONNECT_MS });
+  // The statement that fails reports the loss.
+  connection.on('error', () => {});
+  return connection;
+}
+
+/** Connects, checks the tables, and takes the lock; returns undefined if another relay has it. */
+export async function openMysql(url: string, table: Table): Promise<Source | undefined> {
+  const { outbox, dead } = table;
+  const connection = await connect(url);
+  const close = async () => {
+    // The server ends the session later, and the next relay needs the lock.
+    await connection.query({ sql: 'do release_all_locks()', timeout: CLOSE_MS }).catch(() => {});
+    connection.destroy();
+  };
+  const run: Run = async <Row>(sql: string, values: readonly Value[] = []) => {
+    try {
+      const [rows] = await connection.query<RowDataPacket[]>({ sql, timeout: SILENCE_MS }, [...values]);
+      return rows as unknown as Row[];
+    } catch (error) {
+      // The driver has no code for a statement on a connection that was lost before.
+      if (!(error instanceof TypeError) && (error as { code?: unknown }).code === undefined)
+        Object.assign(error as Error, { code: 'PROTOCOL_CONNECTION_LOST' });
+      throw error;
+    }
+  };
+  try {
+    const { version, database } = await beginSession(run);
+    // InnoDB of MySQL 5.7 forgets at a restart which ids it has given.
+    if (version.startsWith('5.')) throw new UserError(`MySQL ${version} gives ids twice: use MySQL 8, or MariaDB`);
+    const schema = table.schema ?? database;
+    if (schema === null) throw new UsageError('Name the database: mysql://shop@db.example.com/<database>');
+    checkTables(await readColumns(run, schema, table), table, 'mysql');
+    await run(`use ${quoted(schema)}`);
+    const name = `${schema}.${outbox}`;
+    if (!(await lockTable(run, name))) {
+      await close();
+      return undefined;
+    }
+    return {
+      name,
+      read: (limit, exceptStores) => readRows(run, outbox, limit, exceptStores),
+      mark: (ids) => markRows(run, outbox, ids),
+      settle: (settled) => settleRows(run, outbox, dead, settled),
+      lag: () => readLag(run, outbox),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
