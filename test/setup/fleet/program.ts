@@ -15,7 +15,7 @@ export type Program = {
   said: () => string;
 };
 
-export type Ready = 'is ready.' | 'is delivering.';
+export type Ready = 'is ready.' | 'is delivering.' | 'Relaying';
 
 /** Starts `src/main.ts` of the tree at `root`, and waits until it logs that it is ready. */
 export async function startProgram(given: {
