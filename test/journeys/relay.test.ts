@@ -125,6 +125,16 @@ test('rows are published in the order of their ids, with numbers as they are wri
   assert.match(first?.body ?? '', /"total":\s*12\.50,\s*"big":\s*9007199254740993/);
 });
 
+test('large rows are published in several requests, one after the other', async () => {
+  for (let id = 1; id <= 10; id += 1) await insert({ id, text: 'x'.repeat(250 * 1024) });
+  assert.equal((await once()).code, 0);
+  assert.deepEqual(
+    gate.posts.map(({ events }) => events),
+    [8, 2],
+  );
+  assert.equal((await published()).length, 10);
+});
+
 test('what Halcyon refuses is moved to the dead letters with its reason, and later rows are published', async () => {
   const refused: readonly (readonly [resource: string, given: { event?: string; store?: number }, reason: RegExp])[] = [
     ['{"id":2}', { event: 'transaction/made' }, /must be one of transaction\/created/],
