@@ -899,7 +899,6 @@ END),
   constraint webhook_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000))),
   constraint webhook_retry_profile_check CHECK ((retry_profile = ANY (ARRAY['hour'::text, 'long'::text]))),
   constraint webhook_rotation_check CHECK ((((next_encryption_key IS NULL) = (rotation_ends_at IS NULL)) AND ((next_encryption_key IS NULL) OR (encryption_key IS NOT NULL)))),
-  constraint webhook_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
 CREATE UNIQUE INDEX webhook_for_app ON webhook USING btree (shard, store_id, client) WHERE is_for_app;

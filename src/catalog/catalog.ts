@@ -84,6 +84,10 @@ const builtIn = {
       when: 'The scope of an app that declares a webhook changes in the store: the scopes of all its grants together.',
       since: '0.1.0',
     },
+    store_erased: {
+      when: 'The store of an app that declares a webhook is erased; no other webhook is sent this event.',
+      since: '0.3.0',
+    },
   },
   subscription_event: {
     created: {

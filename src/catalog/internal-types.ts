@@ -57,7 +57,8 @@ const app = Type.Object({
   previous_scope: scopeOrNull('The scope before; null before the first grant.'),
   user: Type.Unsafe<number | null>({
     type: ['integer', 'null'],
-    description: 'The id of the user whose grant began or ended; null if all grants ended, as with the app.',
+    description:
+      'The id of the user whose grant began or ended; null if all grants ended, as with the app or the store.',
   }),
   date_created: dateCreated,
 });

@@ -31,11 +31,11 @@ export async function loadEvents(
   order by at`;
 }
 
-// The statement that reads the targets of webhooks, by shard and id.
+// The statement that reads the targets of webhooks, by shard and id. The webhook of an app may be in an erased store, which has no domain.
 
 export async function loadTargets(sql: Queryable, shards: number[], webhookIds: number[]) {
   return sql<TargetRow[]>`
-  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
+  select w.id, w.store_id as "storeId", coalesce(s.domain, '') as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
     w.query, coalesce(w.encryption_key, a.key) as "encryptionKey", a.client as "appOfKey", coalesce(w.next_encryption_key, a.next_key) as "nextEncryptionKey",
     coalesce(w.rotation_ends_at, a.rotation_ends_at) as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
     w.request_secrets as "requestSecrets",
@@ -46,7 +46,7 @@ export async function loadTargets(sql: Queryable, shards: number[], webhookIds: 
     coalesce(t.consecutive_failures = 0, false) as "hasSucceeded"
   from unnest(${shards}::smallint[], ${webhookIds}::bigint[]) as lane (shard, id)
   cross join lateral (select * from webhook w where w.shard = lane.shard and w.id = lane.id limit 1) as w
-  cross join lateral (select s.domain from store s where s.shard = lane.shard and s.id = w.store_id limit 1) as s
+  left join lateral (select s.domain from store s where s.shard = lane.shard and s.id = w.store_id limit 1) as s on true
   left join lateral (
     select * from app_webhook a where w.is_for_app and a.client = w.client limit 1
   ) as a on true

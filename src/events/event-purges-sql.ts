@@ -1,6 +1,6 @@
 /** The expired rows of this module, and those of erased stores. */
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
-import type { Queryable, Sql } from '#db/pool.ts';
+import type { Fragment, Queryable, Sql } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 
 const DAY_MS = 86_400_000;
@@ -15,7 +15,17 @@ export function createEventPurges({ sql, retentionDays }: { sql: Sql; retentionD
 }
 
 type ErasedStore = { shard: number; storeId: number };
-type StoreTable = OrderedTable & { name: string; by?: typeof deleteRows };
+/** `isDue`: the condition that the row `r` may be deleted already. */
+type StoreTable = OrderedTable & { name: string; by?: typeof deleteRows; isDue?: (sql: Queryable) => Fragment };
+
+/**
+ * SQL condition: the event `r` is not that of the erasure, or no webhook of the store waits for it any more. With `not exists`, or without the
+ * order, the planner may read all webhooks.
+ */
+const isSent = (sql: Queryable) => sql`(
+  (r.resource_type, r.action) <> ('app', 'store_erased')
+  or (select 1 from webhook w where w.shard = r.shard and w.store_id = r.store_id order by w.id limit 1) is null
+)`;
 
 /**
  * Tables that may contain rows of an erased store, with the index columns after `shard, store_id`. Tables with few large rows come
@@ -23,7 +33,7 @@ type StoreTable = OrderedTable & { name: string; by?: typeof deleteRows };
  */
 export const TABLES_OF_STORES: readonly StoreTable[] = [
   { name: 'resources_of_erased_stores', deletes: 'resource', order: ['type', 'id'] },
-  { name: 'events_of_erased_stores', deletes: 'event', order: ['id'], by: deleteEvents },
+  { name: 'events_of_erased_stores', deletes: 'event', order: ['id'], by: deleteEvents, isDue: isSent },
   { name: 'keys_of_erased_stores', deletes: 'publish_key', order: ['key'] },
   { name: 'erased_resources_of_erased_stores', deletes: 'erased_resource', order: ['type', 'id'] },
   { name: 'subscription_terms_of_erased_stores', deletes: 'subscription_term', order: ['subscription_id', 'day'] },
@@ -55,12 +65,17 @@ async function emptyTable(sql: Sql, table: StoreTable, limit: number): Promise<n
  * Returns an erased store that still has rows in the table. The `order by` matches an index: without it, `limit` lets the planner
  * choose a sequential scan because it expects to find the store's rows early.
  */
-async function findErasedStoreWith(sql: Queryable, { deletes, order }: OrderedTable): Promise<ErasedStore | undefined> {
+async function findErasedStoreWith(
+  sql: Queryable,
+  { deletes, order, isDue }: StoreTable,
+): Promise<ErasedStore | undefined> {
   const [row] = await sql<ErasedStore[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
     cross join lateral (
-      select from ${sql(deletes)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
+      select from ${sql(deletes)} r where r.shard = e.shard and r.store_id = e.id
+        and ${isDue === undefined ? sql`true` : isDue(sql)}
+      order by ${sql(order)} limit 1
     ) as remaining
     limit 1`;
   return row;
@@ -87,7 +102,8 @@ async function deleteEvents(
   limit: number,
 ): Promise<number> {
   const rows = await sql<{ id: number }[]>`
-    select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
+    select id from event r where shard = ${shard} and store_id = ${storeId} and ${isSent(sql)}
+    order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
   const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
   return count;

@@ -23,7 +23,7 @@ import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
-import { createDeclarationPurges, createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
+import { createDeclarationPurges, createWebhookPurges, WEBHOOKS_OF_STORES } from '#webhooks/webhook-purges-sql.ts';
 import { announceChanges } from './publishing.ts';
 
 type PurgesDeps = Pick<RevocationEffects, 'changelog'> & {
@@ -44,7 +44,7 @@ export function purgesOfStores({ config, sql, log, caches, changelog }: PurgesDe
     createUnattendedPurge({ sql, changelog, announce: announceChanges, ...pull }),
     ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
     // After the rows of erased stores.
-    ...createStorePurges({ sql, tables: TABLES_OF_STORES }),
+    ...createStorePurges({ sql, tables: [...TABLES_OF_STORES, WEBHOOKS_OF_STORES] }),
   ];
 }
 

@@ -105,7 +105,7 @@ export type DatabaseDeps = {
 /** Creates the functions that handle changes of webhooks in this process and its siblings. */
 function openChanges(
   { siblings }: DatabaseDeps,
-  { worker, pullStreams }: Pick<Delivering & Serving, 'worker' | 'pullStreams'>,
+  { worker, pullStreams, internalEvents }: Pick<Delivering & Serving, 'worker' | 'pullStreams' | 'internalEvents'>,
 ): { changes: WebhookChanges; webhooksOfStore: WebhooksOfStore } {
   const onLaneChanged = (lane: { shard: number; webhookId: number }): void => {
     worker?.webhookChanged(lane);
@@ -117,7 +117,7 @@ function openChanges(
     siblings?.broadcast('webhookChanged', { shard, webhookId: id });
   };
   const changes = { announce: announceChanges, retryNow, onChanged };
-  return { changes, webhooksOfStore: createWebhooksOfStore(changes) };
+  return { changes, webhooksOfStore: createWebhooksOfStore({ ...changes, ...internalEvents }) };
 }
 
 /** What delivers. None of it has a connection yet. */
@@ -153,7 +153,7 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     metrics: observing.publishing,
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
-  const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
+  const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams, internalEvents });
   const liveStreams = new LiveStreams(runtime, runtime.config.livePages);
   const caches = eventCachesOf(worker, siblings);
   return { ...onDemand, ...changing, publishing, liveStreams, caches };
@@ -225,7 +225,8 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
     .filter((part) => part !== undefined)
     .map((part) => within(othersMs, part));
   const webhooks =
-    serving?.webhooksOfStore ?? createWebhooksOfStore({ announce: announceChanges, onChanged: () => {} });
+    serving?.webhooksOfStore ??
+    createWebhooksOfStore({ announce: announceChanges, onChanged: () => {}, ...internalEvents });
   const copying = {
     home,
     onDomainChanged: webhooks.renew,

@@ -13,7 +13,7 @@ export type CopyDeps = {
    */
   onDomainChanged: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
   onTimeZoneChanged: (tx: Tx, store: Store) => Promise<unknown>;
-  onErased: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
+  onErased: (tx: Tx, store: Store, by: { now: Date }) => Promise<() => Promise<void>>;
 };
 
 /**
@@ -31,7 +31,7 @@ export async function copyStore(
   const row = await readStoreRow(deps.home, store);
   if (row === undefined) {
     if (before === undefined) return undefined;
-    const afterCommit = await deps.onErased(tx, store);
+    const afterCommit = await deps.onErased(tx, store, deps);
     await insertErased(tx, { ...store, now: deps.now });
     await deleteStore(tx, store.shard, storeId);
     return afterCommit;

@@ -1,6 +1,7 @@
 /** Auto-disable: disables a webhook whose deliveries keep failing or whose endpoint answered 410. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
+import { deleteOfErasedStore } from './store-webhooks-sql.ts';
 import { lockWebhook, updateWebhook } from './webhook-sql.ts';
 import { recordAutoDisable, withCurrentKeys } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
@@ -13,12 +14,15 @@ export type DisableWebhook = (
 ) => Promise<boolean>;
 
 /**
- * Creates the function that disables a webhook and writes the changelog entry in `tx`. The raised epoch fails pending deliveries.
+ * Creates the function that disables a webhook and writes the changelog entry in `tx`. The raised epoch fails pending deliveries. A webhook of
+ * an erased store is deleted, which fails them too.
  */
 export function createDisableWebhook(changelog: Changelog): DisableWebhook {
   return async (tx, { shard, webhookId: id, epoch, why }, now) => {
     const row = await lockWebhook(tx, { shard, id, stores: null, app: null });
-    if (row === undefined || !row.isActive || row.epoch !== epoch) return false;
+    // The webhook of an app in an erased store is never enabled again.
+    if (row === undefined) return deleteOfErasedStore(tx, { shard, id, epoch });
+    if (!row.isActive || row.epoch !== epoch) return false;
     const before = withCurrentKeys(row, now);
     const after = { ...before, isActive: false, inactiveReason: why };
     await updateWebhook(tx, { ...after, shard, stopsDeliveries: true, now });

@@ -24,9 +24,21 @@ export async function listTestable(sql: Queryable, stores: readonly number[], li
     order by w.id desc limit ${limit}`;
 }
 
-/** Deletes the webhooks of a store and returns their ids. */
+/** Deletes the webhooks of a store and returns their ids, except those that apps declare. */
 export async function deleteStoreWebhooks(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
-    delete from webhook where shard = ${shard} and store_id = ${storeId} returning id`;
+    delete from webhook where shard = ${shard} and store_id = ${storeId} and not is_for_app returning id`;
   return rows.map(({ id }) => id);
+}
+
+/** Deletes a webhook whose store was erased, unless it has another epoch. Returns whether it was deleted. */
+export async function deleteOfErasedStore(
+  sql: Queryable,
+  { shard, id, epoch }: { shard: number; id: number; epoch: number },
+): Promise<boolean> {
+  const { count } = await sql`
+    delete from webhook w
+    where w.shard = ${shard} and w.id = ${id} and w.epoch = ${epoch}
+      and not exists (select from store s where s.shard = w.shard and s.id = w.store_id)`;
+  return count > 0;
 }

@@ -1,6 +1,6 @@
 /** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
-import { purgesOf, type Purge } from '#db/purges.ts';
+import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 import { inEach, type EachDatabase } from '#shards/map.ts';
 import { deleteDeclarations, listWithoutApp, moveAppKeys } from './app-access/declarations-sql.ts';
 
@@ -9,6 +9,7 @@ export function createWebhookPurges({ sql }: { sql: Sql }): readonly Purge[] {
   return purgesOf(sql, [
     { name: 'rotated_keys', by: moveKeys },
     { name: 'webhooks_of_apps', by: deleteUninstalled, keptMs: UNINSTALLED_KEPT_DAYS * DAY_MS },
+    { name: 'webhooks_of_erased_stores', by: (_, _before, limit) => deleteOfErasedStores(sql, limit) },
   ]);
 }
 
@@ -51,6 +52,32 @@ async function deleteUninstalled(sql: Queryable, before: Date, limit: number): P
     delete from webhook where ctid = any(array(
       select ctid from webhook where is_for_app and app_scope is null and date_modified <= ${before}
       order by date_modified limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+}
+
+/** The webhooks that apps declare stay in erased stores; the record of the store is deleted after them. */
+export const WEBHOOKS_OF_STORES: OrderedTable = { deletes: 'webhook', order: ['id'] };
+
+/**
+ * Deletes the webhooks of erased stores whose deliveries since the erasure have ended. Locked rows are skipped. With `not exists`, or without the
+ * order, the planner may read all deliveries.
+ */
+async function deleteOfErasedStores(sql: Queryable, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from webhook where ctid = any(array(
+      select w.place from erased_store e
+      cross join lateral (
+        select w.ctid as place from webhook w
+        where w.shard = e.shard and w.store_id = e.id and (
+          select 1 from delivery d
+          where d.shard = w.shard and d.webhook_id = w.id and d.due_at > '-infinity' and d.epoch = w.epoch
+          order by d.due_at, d.id limit 1
+        ) is null
+        order by w.id for update skip locked
+      ) as w
+      limit ${limit}
     ))
   `;
   return count;

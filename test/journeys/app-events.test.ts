@@ -206,6 +206,34 @@ test('a grant whose code is never redeemed, and one that is never refreshed, end
     ]);
 });
 
+test('when a store is erased, each app that declares a webhook is sent that, also one that was uninstalled before', async () => {
+  const owner = await newOwner();
+  const { storeId } = owner;
+  const [app, former, silent] = [await newApp(), await newApp(), await newApp({ isDeclaring: false })];
+  const { refresh } = await letIn(owner, former);
+  await fetch(`${owners.origin}/revoke`, {
+    method: 'POST',
+    body: new URLSearchParams({ token: refresh, ...former.credentials }),
+  });
+  await letIn(owner, app);
+  await letIn(owner, silent);
+  // As the webhook of an app that was let in before there was this event, and that Halcyon has disabled.
+  await sql`
+    update webhook set events = array_remove(events, 'app/store_erased'), is_active = false, inactive_reason = 'failures'
+    where store_id = ${storeId} and client = ${app.id}`;
+  const before = (await eventsOf(storeId, [app, former])).length;
+  assert.equal((await call('DELETE', `/stores/${storeId}`, { token: platform })).status, 204);
+  const erased = { event: 'store_erased', scope: null, user: null, deliveries: 1 };
+  const after = (await eventsOf(storeId, [app, former])).slice(before);
+  assert.deepEqual(
+    after.toSorted((a, b) => a.app - b.app),
+    [
+      { ...erased, app: 0, previous: 'store_full_access' },
+      { ...erased, app: 1, previous: null },
+    ],
+  );
+});
+
 test('an ending that is rolled back makes no event', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);

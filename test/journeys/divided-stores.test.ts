@@ -186,6 +186,13 @@ test("an app's webhook is sent the end of its access in each database when the p
   assert.deepEqual(await storesWith('uninstalled'), stores);
 });
 
+test("an app's webhook is sent the erasure of its stores in each database", async () => {
+  const { stores, storesWith } = await installEverywhere('bereft');
+  assert.deepEqual(await storesWith('installed'), stores);
+  for (const id of stores) assert.equal((await call('DELETE', `/stores/${id}`)).status, 204);
+  assert.deepEqual(await storesWith('store_erased'), stores);
+});
+
 test('a webhook that an app creates while its access ends is disabled', async () => {
   const [, id = assert.fail()] = await createStores();
   await call('POST', `/stores/${id}/members`, { ...platform, body: { email: 'owner@example.com', role: 'owner' } });

@@ -8,6 +8,7 @@ import { startWithPeople } from '../security/api-callers.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { submit } from '../security/page-forms.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';
+import { letAppIn } from '../setup/grant-access.ts';
 import { passwords } from '../setup/passwords.ts';
 
 const people = await startWithPeople();
@@ -210,10 +211,24 @@ test('the sandbox store is erased with the account, although it has another memb
   const storeId = Number(path.split('/').pop());
   await addMember(sql, { storeId, userId: adaId, role: 'member', now: people.now() });
   assert.equal((await call('GET', path, { token: account })).status, 200);
+  const declaring = {
+    name: 'Gadget',
+    redirect_uris: ['https://gadget.example.com/cb'],
+    webhook_url: 'https://gadget.example.com/events',
+  };
+  const client = await call('POST', '/clients', { token: platform, body: declaring });
+  const grant = { clientId: String(client.body['client_id']), userId: id, storeId, now: people.now() };
+  await letAppIn({ sql, baseUrl: people.origin }, grant);
   const answer = await submit(own, '/account/erase', '/account/erase', { current: PASSWORD });
   assert.equal(answer.status, 200, answer.text);
   assert.equal((await call('GET', path, { token: platform })).status, 404);
   assert.equal((await sql`select from users where id = ${id}`).length, 0);
+  const events = await sql<{ action: string }[]>`
+    select action from event where resource_type = 'app' and store_id = ${storeId} order by action`;
+  assert.deepEqual(
+    events.map(({ action }) => action),
+    ['installed', 'store_erased', 'uninstalled'],
+  );
 });
 
 test('switched off, no sandbox store is offered or created, and one that exists stays', async () => {

@@ -1,12 +1,17 @@
 /** A store is erased: from the answer on it cannot be accessed, and retention deletes all its rows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { readConfig } from '#config/config.ts';
+import { createLog } from '#core/log.ts';
 import { createErasedStorePurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { listenForChanges } from '#delivery/announce.ts';
 import { shardOf } from '#core/ids.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { verifyDelivery } from '#receiver';
 import { createStorePurges } from '#stores/stores-sql.ts';
 import { addMember, createStore } from '#stores/store.ts';
+import { eventCachesOf, openInternalEvents } from '../../src/server/publishing.ts';
+import { purgesOfStores } from '../../src/server/retention.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -17,6 +22,7 @@ const app = await startTestApp();
 const receiver = await startReceiver();
 const { api, sql, clock, userId, platformToken: platform } = app;
 
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Creates a store of the one user, with an app that has access to it. */
@@ -32,9 +38,9 @@ async function newStore() {
 }
 type Made = Awaited<ReturnType<typeof newStore>>;
 
-async function addWebhook({ storeId, token }: Made): Promise<number> {
+async function addWebhook({ storeId, token }: Made, of = 'transaction'): Promise<number> {
   const url = `${receiver.url}/${storeId}`;
-  const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, event_resource: 'transaction' };
+  const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, event_resource: of };
   const answer = (await (await api('POST', `/stores/${storeId}/webhooks`, { token, body })).json()) as { id: number };
   return answer.id;
 }
@@ -64,6 +70,63 @@ async function fill(store: Made): Promise<void> {
 const erase = async ({ storeId }: Made): Promise<number> =>
   (await api('DELETE', `/stores/${storeId}`, { token: platform })).status;
 const attemptsAt = (storeId: number): number => receiver.got.filter(({ path }) => path === `/${storeId}`).length;
+
+/** Creates an app that declares a webhook at a path of the receiver, and lets it into the store. */
+async function letInDeclaring({ storeId }: Made, path: string) {
+  const body = {
+    name: 'Gadget',
+    redirect_uris: ['https://gadget.example.com/cb'],
+    webhook_url: receiver.url + path,
+  };
+  const response = await api('POST', '/clients', { token: platform, body });
+  assert.equal(response.status, 201);
+  const { client_id: clientId, webhook_key: key } = (await response.json()) as Record<string, string>;
+  assert.ok(clientId !== undefined && key !== undefined);
+  await letAppIn(app, { clientId, userId, storeId, now: clock.now() });
+  const verified = (from: number) =>
+    Promise.all(
+      receiver.got
+        .filter((got) => got.path === path)
+        .slice(from)
+        .map(({ headers, body: sent }) => verifyDelivery({ headers, body: sent, keys: [key], now: () => clock.now() })),
+    );
+  return { clientId, verified };
+}
+const attemptsAtPath = (path: string, count: number): Promise<unknown> =>
+  until(
+    async () => receiver.got.filter((got) => got.path === path),
+    ({ length }) => length >= count,
+  );
+const answering = (status: number, headers: Record<string, string> = {}): void =>
+  receiver.answer((_got, response) => void response.writeHead(status, headers).end());
+const pendingOf = ({ storeId }: Made) =>
+  sql<{ attempts: number }[]>`select attempts from delivery where store_id = ${storeId}`;
+
+/** Runs all purges, an hour later. */
+async function purgeAll(): Promise<void> {
+  const config = readConfig({}, '/');
+  const deps = { config, sql: storesOf(sql), log: createLog('error'), caches: eventCachesOf(undefined) };
+  const purges = purgesOfStores({ ...deps, ...openInternalEvents(config) });
+  for (const { purge } of purges) await purge(1_000, new Date(clock.now().getTime() + HOUR_MS));
+}
+
+/** Tables whose rows of an erased store are dropped with their day, or kept for the persons and apps that had access. */
+const KEPT = ['access_grant', 'attempt', 'audit', 'delivery_done'];
+
+/** Returns the tables that still have rows of the store, except those above. */
+async function tablesWith({ storeId }: Made): Promise<string[]> {
+  const stores = storesOf(sql);
+  const tables = await stores<{ name: string }[]>`
+    select c.relname::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'store_id'
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relname <> all(${KEPT}::text[])
+    order by 1`;
+  const found = [];
+  for (const { name } of tables)
+    if ((await stores`select from ${stores(name)} where store_id = ${storeId} limit 1`).length > 0) found.push(name);
+  const named = await stores`select from erased_store where id = ${storeId}`;
+  return [...found, ...named.map(() => 'erased_store')];
+}
 
 test('no address of an erased store answers, not to the platform either', async () => {
   const store = await newStore();
@@ -115,6 +178,102 @@ test('pending deliveries of an erased store are not attempted any more', async (
   clock.advance(HOUR_MS);
   await until(pending, (deliveries) => deliveries.length === 0);
   assert.equal(attemptsAt(store.storeId), 1);
+});
+
+test('an app that declares a webhook is sent that its store is erased, with retries after a restart, and nothing is left then', async () => {
+  answering(204);
+  const store = await newStore();
+  await addWebhook({ ...store, token: platform }, 'app');
+  const { clientId, verified } = await letInDeclaring(store, '/gadget');
+  await attemptsAtPath('/gadget', 1);
+  await attemptsAtPath(`/${store.storeId}`, 1);
+  answering(500);
+  assert.equal(await erase(store), 204);
+  assert.equal((await api('GET', `/stores/${store.storeId}`, { token: platform })).status, 404);
+  await until(
+    () => pendingOf(store),
+    ([delivery]) => delivery?.attempts === 1,
+  );
+  await purgeAll();
+  assert.deepEqual(await tablesWith(store), ['delivery', 'event', 'webhook', 'erased_store']);
+
+  answering(204);
+  clock.advance(MINUTE_MS);
+  await app.restart();
+  await attemptsAtPath('/gadget', 3);
+  const [first, second] = await verified(1);
+  assert.ok(first !== undefined && second !== undefined);
+  assert.deepEqual([first.event, first.storeId, first.storeDomain], ['app/store_erased', store.storeId, '']);
+  assert.deepEqual([second.id, second.attempt], [first.id, 2]);
+  const { _links: _, id: _id, date_created: _date, ...payload } = second.json() as Record<string, unknown>;
+  assert.deepEqual(payload, {
+    client_id: clientId,
+    store_id: store.storeId,
+    scope: null,
+    previous_scope: 'store_full_access',
+    user: null,
+  });
+  assert.equal(attemptsAt(store.storeId), 1, 'the other webhook gets the installation only');
+  await until(
+    () => pendingOf(store),
+    ({ length }) => length === 0,
+  );
+  for (let round = 0; round < 2; round += 1) await purgeAll();
+  assert.deepEqual(await tablesWith(store), []);
+  const states = await sql`
+    select from webhook_state t where not exists (select from webhook w where w.shard = t.shard and w.id = t.webhook_id)`;
+  assert.equal(states.length, 0);
+});
+
+test('a paused webhook of an app is sent at once that its store is erased, and nothing else', async () => {
+  // Longer than any test.
+  answering(503, { 'Retry-After': '3000' });
+  const store = await newStore();
+  const { verified } = await letInDeclaring(store, '/paused');
+  await until(
+    () => pendingOf(store),
+    ([delivery]) => delivery?.attempts === 1,
+  );
+  // Without the pause, and without the erasure, it would be sent now.
+  await sql`update delivery set due_at = ${clock.now()} where store_id = ${store.storeId}`;
+  answering(204);
+  assert.equal(await erase(store), 204);
+  await until(
+    () => pendingOf(store),
+    ({ length }) => length === 0,
+  );
+  const events = (await verified(0)).map(({ event }) => event);
+  assert.deepEqual(events, ['app/installed', 'app/store_erased']);
+});
+
+test('the webhook of an app in an erased store is deleted when its endpoint is gone', async () => {
+  answering(204);
+  const store = await newStore();
+  await letInDeclaring(store, '/gone');
+  await attemptsAtPath('/gone', 1);
+  answering(410);
+  assert.equal(await erase(store), 204);
+  await until(
+    () => sql`select from webhook where store_id = ${store.storeId}`,
+    ({ length }) => length === 0,
+  );
+  assert.equal((await pendingOf(store)).length, 0);
+});
+
+test('the name of an erased store stays while the webhook of an app waits there, also without its event', async () => {
+  answering(204);
+  const store = await newStore();
+  await letInDeclaring(store, '/waiting');
+  await attemptsAtPath('/waiting', 1);
+  answering(503, { 'Retry-After': '3000' });
+  assert.equal(await erase(store), 204);
+  await until(
+    () => pendingOf(store),
+    ([delivery]) => delivery?.attempts === 1,
+  );
+  await sql`delete from event where shard = ${shardOf(store.storeId)} and store_id = ${store.storeId}`;
+  await purgeAll();
+  assert.deepEqual(await tablesWith(store), ['delivery', 'webhook', 'erased_store']);
 });
 
 test('workers are notified of every webhook of an erased store', async (t) => {

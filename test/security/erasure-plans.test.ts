@@ -6,6 +6,7 @@ import { openPool } from '#db/pool.ts';
 import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createStorePurges } from '#stores/stores-sql.ts';
+import { createWebhookPurges, WEBHOOKS_OF_STORES } from '#webhooks/webhook-purges-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();
@@ -50,6 +51,7 @@ async function fill(): Promise<void> {
       insert into revenue_day (shard, store_id, day, resource_id)
       select ${SHARD}, ${store}, '2010-01-01'::date + n, '1' from generate_series(1, ${ROWS}::int) as n`;
   }
+  await addDeclared(first);
   // One a store, and stores are many.
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
@@ -64,6 +66,30 @@ async function fill(): Promise<void> {
   await sql`analyze`;
 }
 
+/** More than the batches below delete, so that the events of the erasure are still kept when events are deleted. */
+const DECLARED = 400;
+
+/** Adds webhooks of apps to both stores, events of their erasure, and pending deliveries of the store that is left. */
+async function addDeclared(firstEventId: number): Promise<void> {
+  for (const [at, [store, rows]] of [[ERASED, DECLARED] as const, [LIVING, ROWS] as const].entries()) {
+    await sql`
+      insert into webhook (shard, id, store_id, client, name, format, version, url, event_resource, events, is_active, headers,
+        retry_profile, date_created, date_modified, is_for_app)
+      select ${SHARD}, (n * 2 + ${at}::int) * 256::bigint + ${SHARD}::int, ${store}, n, 'App', 'json', '2',
+        'https://app.example.com/', 'app', '{app/store_erased}', true, '{}', 'long', ${NOW}, ${NOW}, true
+      from generate_series(1, ${rows}::int) as n`;
+    await sql`
+      insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+        date_created, body)
+      select ${SHARD}, ${firstEventId}::bigint + (n * 2 + ${at}::int + 4 * ${ROWS}::int) * 256, ${store}, 'app', n::text, 'store_erased', 1, 1,
+        'UTC', 'x', ${NOW}, '{}'
+      from generate_series(1, ${DECLARED}::int) as n`;
+  }
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    select shard, id, store_id, id, 0, 1, ${NOW} from webhook where store_id = ${LIVING}`;
+}
+
 /** An empty partition may be scanned. */
 const TABLES = [
   'resource',
@@ -73,6 +99,8 @@ const TABLES = [
   'subscription_term',
   'revenue_day',
   'revenue_book',
+  'webhook',
+  'delivery',
 ];
 
 /** Returns how often each table was scanned since the database was created. */
@@ -88,9 +116,11 @@ test('every batch uses an index, and deletes rows of the erased store only', asy
   const before = await wholeReads();
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
   const [keys] = createEventPurges({ sql, retentionDays: 30 });
-  // Expired invitations are not rows of erased stores (purge-plans.test.ts has them).
-  const all = [...createErasedStorePurges({ sql }), ...createStorePurges({ sql, tables: TABLES_OF_STORES })];
-  const purges = all.filter(({ name }) => name !== 'invitations');
+  const purges = [
+    ...createWebhookPurges({ sql }).filter(({ name }) => name === 'webhooks_of_erased_stores'),
+    ...createErasedStorePurges({ sql }),
+    ...createStorePurges({ sql, tables: [...TABLES_OF_STORES, WEBHOOKS_OF_STORES] }),
+  ];
   for (const { name, purge } of purges) {
     let deleted = 0;
     for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, LATER);
@@ -107,9 +137,17 @@ test('every batch uses an index, and deletes rows of the erased store only', asy
     select (select count(*) from resource) as resources, (select count(*) from event) as events,
       (select count(*) from erased_resource) as erased, (select count(*) from subscription_term) as terms,
       (select count(*) from revenue_day) as days, (select count(*) from revenue_book) as books,
-      (select count(*) from publish_key where store_id = ${ERASED}) as keys,
+      (select count(*) from publish_key where store_id = ${ERASED}) as keys, (select count(*) from webhook) as webhooks,
       (select count(*) from erased_store) as stores`;
-  const expected = { resources: ROWS, events: ROWS, erased: ROWS, terms: ROWS, days: ROWS, books: ROWS };
+  const expected = {
+    resources: ROWS,
+    events: ROWS + DECLARED,
+    webhooks: ROWS,
+    erased: ROWS,
+    terms: ROWS,
+    days: ROWS,
+    books: ROWS,
+  };
   assert.deepEqual({ ...left[0] }, { ...expected, keys: 0, stores: 0 });
   await sql.end();
 });

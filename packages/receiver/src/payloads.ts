@@ -479,7 +479,7 @@ export type Changelog = {
   readonly [name: string]: unknown;
 };
 
-/** An app that declares a webhook got access to the store, lost it, or has another scope. scope is that of all grants of the app in the store together, null after the last one; previous_scope is the scope before, null before the first one; user is the id of the user whose grant began or ended, null if the app or all its grants ended. An app reads only the changes of its own access. Halcyon publishes it in the transaction of the change. */
+/** An app that declares a webhook got access to the store, lost it, or has another scope, or the store is erased. scope is that of all grants of the app in the store together, null after the last one; previous_scope is the scope before, null before the first one; user is the id of the user whose grant began or ended, null if the app, the store or all its grants ended. An app reads only the changes of its own access. Halcyon publishes it in the transaction of the change. */
 export type App = {
   readonly _links: {
     readonly curies: readonly unknown[];
@@ -497,7 +497,7 @@ export type App = {
   readonly scope: string | null;
   /** The scope before; null before the first grant. */
   readonly previous_scope: string | null;
-  /** The id of the user whose grant began or ended; null if all grants ended, as with the app. */
+  /** The id of the user whose grant began or ended; null if all grants ended, as with the app or the store. */
   readonly user: number | null;
   /** ISO 8601 with an offset, in the time zone of the store. */
   readonly date_created: string;
@@ -641,6 +641,8 @@ export type Payloads = {
   'app/uninstalled': App;
   /** The scope of an app that declares a webhook changes in the store: the scopes of all its grants together. */
   'app/scopes_changed': App;
+  /** The store of an app that declares a webhook is erased; no other webhook is sent this event. */
+  'app/store_erased': App;
   /** A subscription takes a step of its life cycle, such as a billing or a cancellation. */
   'subscription_event/created': SubscriptionEvent;
   /** A day has ended in the time zone of the store; missed days are caught up. */

@@ -38,7 +38,7 @@ function headerDocs(prefix: string): HeaderDoc[] {
       isOptional: true,
     },
     integer(name.storeId, 'The id of the store.'),
-    doc(name.storeDomain, 'The domain of the store.'),
+    doc(name.storeDomain, 'The domain of the store; empty if the store was erased.'),
     doc('webhook-id', 'The same in every attempt to deliver one event to one webhook: drop duplicates.'),
     integer('webhook-timestamp', 'The time of the attempt, in seconds since 1970: refuse one five minutes away.'),
     doc(

@@ -19,6 +19,7 @@ export type TargetRow = Rotating<Buffer> & {
   /** The app whose keys these are, of a webhook that an app declares; null for other webhooks, which have their own key. */
   appOfKey: number | null;
   storeId: number;
+  /** Empty if the store was erased. */
   storeDomain: string;
   epoch: number;
   revision: number;

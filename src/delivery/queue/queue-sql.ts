@@ -273,6 +273,6 @@ export async function listChanged(sql: Queryable, shard: number, read: ReadColum
     left join lateral (
       select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1
     ) as s on true
-    where w.revision is distinct from lane.revision or s.domain is distinct from lane.domain`;
+    where w.revision is distinct from lane.revision or coalesce(s.domain, '') is distinct from lane.domain`;
   return rows.map(({ id }) => id);
 }

@@ -16,7 +16,7 @@ export type InternalEvent = { storeId: number } & (
   | { type: 'changelog'; action?: undefined; resource: (context: Context) => ChangelogEntry }
   | {
       type: 'app';
-      action: 'installed' | 'uninstalled' | 'scopes_changed';
+      action: 'installed' | 'uninstalled' | 'scopes_changed' | 'store_erased';
       resource: (context: Context) => AppChange;
     }
   | { type: 'subscription_mrr_snapshot'; action?: undefined; resource: (context: Context) => string }

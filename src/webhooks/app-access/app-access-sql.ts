@@ -88,6 +88,13 @@ export function findDeclaring(
   order by a.client for share of c`;
 }
 
+/** Returns the `client_id` of each of these apps; those that no longer exist are absent from the map. */
+export async function readClientIds(sql: Queryable, clients: readonly number[]): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ client: number; clientId: string }[]>`
+  select id as client, client_id as "clientId" from client where id = any(${clients}::bigint[])`;
+  return new Map(rows.map(({ client, clientId }) => [client, clientId]));
+}
+
 /** Returns the stores that the apps have access to in the scope, each with one of the users who gave it, by app and store. */
 export function listInstalled(
   sql: Queryable,

@@ -18,6 +18,7 @@ import {
   listStoresOf,
   listWithAccess,
   lockAccess,
+  readClientIds,
   type DeclaringApp,
   type Reach,
   type Scope,
@@ -28,6 +29,7 @@ import {
   insertMissing,
   lockActive,
   lockForApps,
+  prepareForErasure,
   resumeStopped,
   type LockedForApp,
   type Page,
@@ -173,15 +175,21 @@ export async function announceWebhooks(
     );
 }
 
-function actionOf({ before, after }: Pick<ScopeChange, 'before' | 'after'>) {
+type AppAction = (InternalEvent & { type: 'app' })['action'];
+
+function actionOf({ before, after }: Pick<ScopeChange, 'before' | 'after'>): AppAction {
   if (before === null) return 'installed';
   return after === null ? 'uninstalled' : 'scopes_changed';
 }
 
-const eventOf = (change: ScopeChange, clientId: string, user: number | null, now: Date): InternalEvent => ({
+const eventOf = (
+  change: ScopeChange,
+  { action, clientId, user }: { action: AppAction; clientId: string; user: number | null },
+  now: Date,
+): InternalEvent => ({
   storeId: change.storeId,
   type: 'app',
-  action: actionOf(change),
+  action,
   resource: ({ id, timeZone }) => ({
     id,
     client_id: clientId,
@@ -266,8 +274,35 @@ export async function announceAccess(
     if (scope.isSilent !== true)
       await writeInternalEvents(
         tx,
-        changes.map((one) => eventOf(one, clientIdOf(one.client), scope.userId ?? null, now)),
+        changes.map((one) =>
+          eventOf(one, { action: actionOf(one), clientId: clientIdOf(one.client), user: scope.userId ?? null }, now),
+        ),
         now,
       );
   }
+}
+
+/**
+ * Writes an event `app/store_erased` for each app that declares a webhook in the store, and returns the ids of these webhooks, which are kept
+ * until the event is delivered (`webhooks_of_erased_stores`). The event has no deliveries to other webhooks if these are deleted already.
+ */
+export async function announceErasure(
+  tx: Queryable,
+  { accounts, writeInternalEvents }: Pick<Deps, 'accounts' | 'writeInternalEvents'>,
+  store: { shard: number; storeId: number },
+  now: Date,
+): Promise<number[]> {
+  const declared = await prepareForErasure(tx, store, now);
+  if (declared.length === 0) return [];
+  const clientIds = await readClientIds(
+    accounts.of(tx),
+    declared.map(({ client }) => client),
+  );
+  const events = declared.flatMap(({ scope: before, ...webhook }) => {
+    const clientId = clientIds.get(webhook.client);
+    const change = { ...webhook, before, after: null };
+    return clientId === undefined ? [] : [eventOf(change, { action: 'store_erased', clientId, user: null }, now)];
+  });
+  await writeInternalEvents(tx, events, now);
+  return declared.map(({ id }) => id);
 }

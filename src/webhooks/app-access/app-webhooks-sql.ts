@@ -72,7 +72,10 @@ export function resumeStopped(
 
 const NAME_LENGTH_MAX = 255;
 
-/** Inserts the webhook of an app in those of these stores that have none and are in this database, not yet as installed. */
+/**
+ * Inserts the webhook of an app in those of these stores that have none and are in this database, not yet as installed. Locks the stores, so
+ * that none of them is erased meanwhile.
+ */
 export async function insertMissing(
   sql: Queryable,
   { client, clientId, name, url }: DeclaringApp,
@@ -90,9 +93,11 @@ export async function insertMissing(
   from unnest(
     ${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[], ${installs.map(({ userId }) => userId)}::bigint[]
   ) as p (shard, store_id, user_id)
+  join store s on s.shard = p.shard and s.id = p.store_id
   where not exists (
     select from webhook w where w.shard = p.shard and w.store_id = p.store_id and w.client = ${client} and w.is_for_app
   ) and exists (select from shard_lease l where l.shard = p.shard)
+  for key share of s
   on conflict (shard, store_id, client) where is_for_app do nothing`;
 }
 
@@ -129,6 +134,29 @@ export async function updateScopes(
     ${changes.map(({ after }) => after)}::text[]
   ) as n (shard, id, scope)
   where w.shard = n.shard and w.id = n.id`;
+}
+
+/**
+ * Prepares the webhooks that apps declare in a store for the event of its erasure, and returns them with the scopes that were sent last. The
+ * raised epoch ends all earlier deliveries, and the backoff of a failing endpoint. Webhooks that were made before the event existed are
+ * subscribed to it.
+ */
+export function prepareForErasure(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+  now: Date,
+): Promise<LockedForApp[]> {
+  return sql<LockedForApp[]>`
+  with declared as (
+    select shard, id, app_scope from webhook where shard = ${shard} and store_id = ${storeId} and is_for_app
+    order by id for no key update
+  )
+  update webhook w
+  set app_scope = null, user_id = null, events = ${eventsOf('app')}::text[], is_active = true, inactive_reason = null,
+    epoch = epoch + 1, revision = revision + 1, date_modified = ${now}
+  from declared d
+  where w.shard = d.shard and w.id = d.id and w.client is not null
+  returning w.shard, w.id, w.store_id as "storeId", w.client, d.app_scope as scope`;
 }
 
 /** Changes the url of the app's webhooks in all stores, and returns them. */

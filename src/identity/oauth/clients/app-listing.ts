@@ -31,8 +31,8 @@ const NOT_INDEXED = { headers: { 'X-Robots-Tag': 'noindex' } };
 
 const APP_EVENTS = html`<h2>Events that it receives</h2>
   <p>
-    The app receives <code>app/installed</code>, <code>app/uninstalled</code> and <code>app/scopes_changed</code> of
-    every store that lets it in.
+    The app receives <code>app/installed</code>, <code>app/scopes_changed</code>, <code>app/uninstalled</code> and
+    <code>app/store_erased</code> of every store that lets it in.
   </p>`;
 
 /** Isolates a text of the developer, so that it cannot change the direction of the surrounding text. */

@@ -74,7 +74,7 @@ const FIELDS: readonly Field[] = [
   {
     name: 'webhook_url',
     label: 'Address for app events',
-    hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
+    hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
   },
   {
     name: 'initiate_login_uri',
@@ -312,7 +312,7 @@ export function describeClient() {
         maxLength: WEBHOOK_URL_LENGTH_MAX,
         kind: 'url',
         description:
-          'The http or https address that receives the events of the app from every store: installed, uninstalled, scopes changed. Without a query.',
+          'The http or https address that receives the events of the app from every store: installed, scopes changed, uninstalled, store erased. Without a query.',
       }),
       owner: Type.Optional(
         Type.Unsafe<number | null>({
