@@ -423,6 +423,18 @@ create table external_identity (
 CREATE UNIQUE INDEX external_identity_subject ON external_identity USING btree (issuer, subject);
 CREATE INDEX external_identity_user ON external_identity USING btree (user_id);
 
+create table external_key (
+  client bigint not null,
+  resource text collate "C" not null,
+  key text collate "C" not null,
+  resource_id bigint,
+  constraint external_key_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint external_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 64))),
+  constraint external_key_pkey PRIMARY KEY (client, resource, key),
+  constraint external_key_resource_check CHECK ((resource = 'store'::text))
+);
+CREATE UNIQUE INDEX external_key_resource ON external_key USING btree (resource, resource_id, client);
+
 create table idempotency_key (
   scope bytea not null,
   body_hash bytea not null,

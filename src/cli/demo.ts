@@ -216,7 +216,8 @@ async function findFile(path: string, sql: Sql): Promise<DemoFile | undefined> {
   if (present !== undefined) return present;
   const unfinished = await read(`${path}.new`).catch(() => undefined);
   const isCommitted =
-    unfinished !== undefined && (await findStore(sql, shardOf(unfinished.store_id), unfinished.store_id)) !== undefined;
+    unfinished !== undefined &&
+    (await findStore(sql, { shard: shardOf(unfinished.store_id), storeId: unfinished.store_id })) !== undefined;
   return isCommitted ? unfinished : undefined;
 }
 

@@ -34,6 +34,11 @@ export function callingApp({ scope, clientId, publicClientId }: Principal): { id
   return { id: clientId, clientId: publicClientId };
 }
 
+/** Returns the client of the platform, whose keys (`external_id`) the caller reads and writes; null for other callers. */
+export function platformClient({ scope, clientId }: Principal): number | null {
+  return scope === 'platform' ? clientId : null;
+}
+
 export function reachesStore(principal: Principal, storeId: number): boolean {
   return principal.stores === 'all' || principal.stores.includes(storeId);
 }

@@ -189,10 +189,17 @@ function createOperation<Schema extends TSchema, Prepared>(
 /**
  * Defines a POST that creates a resource: 201, and with an Idempotency-Key at most once. `prepare` checks the caller
  * and runs slow steps (name look-ups, password hashes); `make` does everything else in the given transaction; `made`
- * runs after the commit, but not for a repeated request.
+ * runs after the commit, but not for a repeated request. A resource that `make` has found (`isKnown`) is a 200.
  */
 export function creating<Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation {
-  return createOperation(described, { statuses: [201], answer: (made) => ({ status: 201, ...made }) });
+  return createOperation(described, {
+    statuses: described.statuses ?? [201],
+    answer: ({ isKnown, ...made }) => {
+      if (isKnown === undefined) return { status: 201, ...made };
+      const { document, location: next } = made;
+      return { status: 200, document, next };
+    },
+  });
 }
 
 /** Defines a POST that changes an existing resource: 200 with its new state, at `location`. */

@@ -35,8 +35,11 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
   unmodified: (version: number | string) => void;
 };
 
-/** `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). */
-export type CreatedResult = { document: Document; location: string; isSecret?: true };
+/**
+ * `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). `isKnown`: the resource
+ * existed, found by its `external_id`.
+ */
+export type CreatedResult = { document: Document; location: string; isSecret?: true; isKnown?: true };
 
 export type Charted = () => Promise<Charts>;
 

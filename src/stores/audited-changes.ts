@@ -13,7 +13,7 @@ import type { Role } from './members/member.ts';
 /** Creates a store and the first entry of its changelog. */
 export async function createStoreWithEntry(tx: Tx, details: NewStore, by: By): Promise<StoreRow> {
   const { id } = await createStore(tx, { ...details, now: by.now });
-  const store = await findStore(tx, shardOf(id), id);
+  const store = await findStore(tx, { shard: shardOf(id), storeId: id });
   if (store === undefined) throw new Error('A store that was just created does not exist');
   await recordStore(tx, id, { before: null, after: store }, by);
   return store;
@@ -67,7 +67,12 @@ export async function removeMemberWithEntry(
 export type By = { changelog: Changelog; actor: Actor; now: Date };
 
 const factsOfStore = factsOf(storeFields);
-const storeFacts = (store: StoreDetails): Facts => factsOfStore(store, store.timeZone, {});
+
+/** Returns the facts without the key of the platform, because owners and apps read the changelog. */
+function storeFacts(store: StoreDetails): Facts {
+  const { external_id: _, ...facts } = factsOfStore(store, store.timeZone, {});
+  return facts;
+}
 
 type BeforeAfter<T> = { before: T | null; after: T | null };
 

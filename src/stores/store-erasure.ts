@@ -1,6 +1,7 @@
 /** Erases a store: small tables at once, large ones later by purges; all data is inaccessible immediately. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
+import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { notFound } from '#core/problem.ts';
 import { deleteMembers, deleteStore, insertErased, lockForErasure } from './stores-sql.ts';
 
@@ -35,6 +36,7 @@ export async function eraseStoreIn(
   await deleteMembers(tx, shard, storeId);
   const callbacks = [];
   for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
+  await deleteKeysOf(tx, { resource: 'store', ids: [storeId] });
   await insertErased(tx, { shard, storeId, now: request.now });
   await deleteStore(tx, shard, storeId);
   return callbacks;

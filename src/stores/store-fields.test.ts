@@ -9,6 +9,7 @@ const shop: StoreDetails = {
   timeZone: 'Europe/Berlin',
   subscriptionEvents: 'derived',
   secondFactor: 'optional',
+  externalId: null,
 };
 
 const wrong: [string, Partial<StoreDetails>][] = [

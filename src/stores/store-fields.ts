@@ -1,4 +1,5 @@
 /** The properties of a store, and their validation beyond the schema. */
+import { externalIdHints } from '#http/external-keys.ts';
 import { isBlank, isLonger } from '#core/text.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
@@ -68,6 +69,13 @@ export const storeFields = {
   },
   /** Belongs to a developer, who makes sample events in it. */
   is_sandbox: { kind: 'boolean', from: 'sql' },
+  /** The key of the client of the platform that reads the store; null for other callers. */
+  external_id: {
+    kind: 'text',
+    isNullable: true,
+    from: 'sql',
+    input: { isClearable: true, ...externalIdHints('store') },
+  },
 } as const satisfies Fields;
 
 export type StoreDetails = SettingsOf<typeof storeFields>;

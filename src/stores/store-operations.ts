@@ -1,16 +1,18 @@
 /** API operations on stores: {base_url}/stores. */
 import { isDeepStrictEqual } from 'node:util';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Queryable, type Tx } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/view.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Runtime } from '#runtime/runtime.ts';
+import { changeOrMake, keyOf, keyedIds, replaceKey } from '#http/external-keys.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
+import type { Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
-import { type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
+import { platformClient, type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './store.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { eraseStore, type Eraser } from './store-erasure.ts';
@@ -49,12 +51,19 @@ const PLACEHOLDER: StoreDetails = {
   timeZone: 'UTC',
   subscriptionEvents: 'derived',
   secondFactor: 'optional',
+  externalId: null,
 };
 
 /** The platform decides who publishes subscription events. Sending the current value is allowed to all. */
 const PLATFORM_DECIDES = {
   message: 'subscription_events can only be changed with the scope platform: omit it or send its current value',
   field: 'subscription_events',
+};
+
+/** Only the platform has keys. Owners and apps may send the null that they see. */
+const PLATFORM_NAMES = {
+  message: 'external_id can only be changed with the scope platform: omit it or send null',
+  field: 'external_id',
 };
 
 /** Owners decide how members sign in. Sending the current value is allowed to all. */
@@ -84,40 +93,77 @@ async function requireFactorDecision(
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
-/** Changes a store in one transaction with a locked row, so that no concurrent change is lost. */
-async function change(
-  { sql }: Pick<Runtime, 'sql'>,
+/** Returns the stores that a list shows; of the platform with a filter by `external_id`, the one that has it. */
+async function shownOf(
+  sql: Sql,
+  { principal, listing: { filters } }: Pick<ApiRequest, 'principal'> & { listing: Listing },
+): Promise<Parameters<typeof listStores>[1]> {
+  const ids = await keyedIds(sql, { principal, resource: 'store', filters });
+  const reach = ids === undefined ? reachOf(principal) : { ids, shards: ids.map(shardOf) };
+  return { reach, reader: platformClient(principal) };
+}
+
+/** A POST has no `unmodified`. */
+type Change = Pick<ApiRequest<StorePart>, 'principal' | 'body' | 'now'> & Partial<Pick<ApiRequest, 'unmodified'>>;
+type Changed = { row: StoreRow; afterCommit?: () => Promise<void> };
+
+/** Changes a store whose row it locks, so that no concurrent change is lost. Returns undefined if the store does not exist. */
+async function changeIn(
+  tx: Tx,
   { changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
+  store: { shard: number; storeId: number },
+  request: Change,
+): Promise<Changed | undefined> {
+  const { shard, storeId } = store;
+  const { principal, now } = request;
+  const reader = platformClient(principal);
+  const stored = await lockStore(tx, store, reader);
+  if (stored === undefined) return undefined;
+  request.unmodified?.(stored.revision);
+  const details = detailsOf(stored, request.body);
+  if (details.subscriptionEvents !== stored.subscriptionEvents) requirePlatform(principal, PLATFORM_DECIDES);
+  if (details.externalId !== stored.externalId) requirePlatform(principal, PLATFORM_NAMES);
+  const { secondFactor: rule } = details;
+  if (rule !== stored.secondFactor) await requireFactorDecision(tx, { hasSecondFactor }, { principal, storeId, rule });
+  const faults = storeFaults(details);
+  if (faults.length > 0) throw invalid(...faults);
+  const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
+  const domain = details.domain.toLowerCase();
+  const columns = { ...details, domain, timeZone };
+  if (isDeepStrictEqual(columns, detailsOf(stored, {}))) return { row: stored };
+  if (reader !== null && details.externalId !== stored.externalId)
+    await replaceKey(tx, { client: reader, resource: 'store', id: storeId, key: details.externalId });
+  const row = (await updateStore(tx, { ...columns, shard, id: storeId, reader, now })) ?? stored;
+  if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, store);
+  await recordStore(tx, storeId, { before: stored, after: row }, { changelog, actor: actorOf(principal), now });
+  return row.domain === stored.domain ? { row } : { row, afterCommit: await onDomainChanged(tx, store) };
+}
+
+/** Changes the store of a request in one transaction. Throws a 404 if it does not exist. */
+async function change(sql: Sql, deps: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> {
+  const store = storeOfAddress(request);
+  const changed = await transaction(sql, (tx) => changeIn(tx, deps, store, request));
+  if (changed === undefined) throw notFound('store');
+  await changed.afterCommit?.();
+  return changed.row;
+}
+
+/** Creates a store, or changes the one with the `external_id` of the body. */
+async function createOrChange(
+  tx: Tx,
+  deps: StoreDeps,
   request: ApiRequest<StorePart>,
-): Promise<StoreRow> {
-  const { shard, storeId } = storeOfAddress(request);
-  const { after, afterCommit } = await transaction(sql, async (tx) => {
-    const stored = await lockStore(tx, shard, storeId);
-    if (stored === undefined) throw notFound('store');
-    request.unmodified(stored.revision);
-    const details = detailsOf(stored, request.body);
-    if (details.subscriptionEvents !== stored.subscriptionEvents) requirePlatform(request.principal, PLATFORM_DECIDES);
-    const { secondFactor: rule } = details;
-    if (rule !== stored.secondFactor)
-      await requireFactorDecision(tx, { hasSecondFactor }, { ...request, storeId, rule });
-    const faults = storeFaults(details);
-    if (faults.length > 0) throw invalid(...faults);
-    const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
-    const domain = details.domain.toLowerCase();
-    const columns = { ...details, domain, timeZone };
-    if (isDeepStrictEqual(columns, detailsOf(stored, {}))) return { after: stored, afterCommit: undefined };
-    const changed = await updateStore(tx, { ...columns, shard, id: storeId, now: request.now });
-    if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, { shard, storeId });
-    const states = { before: stored, after: changed ?? stored };
-    await recordStore(tx, storeId, states, { changelog, actor: actorOf(request.principal), now: request.now });
-    const hasNewDomain = states.after.domain !== stored.domain;
-    return {
-      after: states.after,
-      afterCommit: hasNewDomain ? await onDomainChanged(tx, { shard, storeId }) : undefined,
-    };
+  details: StoreDetails,
+): Promise<Changed & { isKnown: boolean }> {
+  const { principal, now } = request;
+  const { external_id: _, ...body } = request.body;
+  return changeOrMake<Changed>(tx, keyOf(principal, 'store', details.externalId), {
+    change: (storeId) => changeIn(tx, deps, { shard: shardOf(storeId), storeId }, { principal, now, body }),
+    make: async () => {
+      const by = { changelog: deps.changelog, actor: actorOf(principal), now };
+      return { row: { ...(await createStoreWithEntry(tx, details, by)), externalId: details.externalId } };
+    },
   });
-  await afterCommit?.();
-  return after;
 }
 
 export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime, 'sql' | 'config'>, deps: StoreDeps) {
@@ -131,25 +177,27 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       title: 'Your stores',
       properties: STORE_PROPERTIES,
       handle: async ({ principal, listing: request }) => {
-        const reach = reachOf(principal);
-        const [stores, total] = await Promise.all([listStores(sql, reach, request), countStores(sql, reach, request)]);
+        const shown = await shownOf(sql, { principal, listing: request });
+        const [stores, total] = await Promise.all([listStores(sql, shown, request), countStores(sql, shown, request)]);
         return { path: `${baseUrl}/stores`, items: stores.map((store) => describe(store, principal)), total };
       },
     }),
     create: creating({
       title: 'Create a store',
-      summary: 'Creates a store without members; needs the scope platform',
+      summary: 'Creates a store without members, or changes the one with the external_id; needs the scope platform',
       access: 'platform',
+      statuses: [200, 201],
       input: storeSchemas.whole,
       review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
       prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
-      make: async (tx, { principal, now }, details) => {
-        const store = await createStoreWithEntry(tx, details, {
-          changelog: deps.changelog,
-          actor: actorOf(principal),
-          now,
-        });
-        return { document: describe(store, principal), location: addressOfStore(store.id, baseUrl) };
+      make: async (tx, request, details) => {
+        const { row, isKnown, afterCommit } = await createOrChange(tx, deps, request, details);
+        return {
+          document: describe(row, request.principal),
+          location: addressOfStore(row.id, baseUrl),
+          ...(isKnown && { isKnown }),
+          ...(afterCommit && { made: afterCommit }),
+        };
       },
     }),
     read: guarded({
@@ -169,7 +217,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       review: async (request) => storeFaults(detailsOf(await storeOf(sql.reads, request), request.body)),
       handle: async (request) => ({
         status: 200,
-        document: describe(await change({ sql }, deps, request), request.principal),
+        document: describe(await change(sql, deps, request), request.principal),
       }),
     }),
     remove: guarded({

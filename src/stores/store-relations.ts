@@ -18,6 +18,7 @@ const store: StoreRow = {
   subscriptionEvents: 'derived',
   secondFactor: 'optional',
   isSandbox: false,
+  externalId: null,
   revision: 3,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),

@@ -7,16 +7,16 @@ import type { Role } from './members/member.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import { storeOfAddress } from '#core/principal.ts';
+import { platformClient, storeOfAddress } from '#core/principal.ts';
 
-/** Details of a new store; subscriptionEvents and secondFactor have defaults. `sandboxOf`: its developer, if it is a sandbox. */
-export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor'> &
+/** Details of a new store, of which some have defaults. `sandboxOf`: its developer, if it is a sandbox. */
+export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor' | 'externalId'> &
   Partial<StoreDetails> & { sandboxOf?: number };
 
 /** Creates a store and chooses its shard. Throws a 400 with one fault for each invalid detail. */
 export async function createStore(sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> {
-  const { subscriptionEvents = 'derived', secondFactor = 'optional', sandboxOf = null } = details;
-  const store = { ...details, subscriptionEvents, secondFactor, sandboxOf };
+  const { subscriptionEvents = 'derived', secondFactor = 'optional', externalId = null, sandboxOf = null } = details;
+  const store = { ...details, subscriptionEvents, secondFactor, externalId, sandboxOf };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
   const n = await nextNumber(sql);
@@ -73,7 +73,7 @@ type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 /** Returns the store of the address. Throws a 404 if it does not exist or the caller has no access to it. */
 export async function storeOf(sql: Queryable, request: AddressedRequest): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
-  const store = await findStore(sql, shard, storeId);
+  const store = await findStore(sql, { shard, storeId }, platformClient(request.principal));
   if (store === undefined) throw notFound('store');
   return store;
 }

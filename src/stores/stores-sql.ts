@@ -1,6 +1,7 @@
 /** SQL of stores and memberships. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
+import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
@@ -14,6 +15,8 @@ export type StoreRow = RowOf<typeof storeFields> & {
   /** Increases with each change. */
   revision: number;
 };
+
+type Key = { shard: number; storeId: number };
 
 export async function nextNumber(sql: Queryable): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
@@ -44,10 +47,24 @@ export async function deleteMember(
 
 const isSandbox = (sql: Queryable) => sql`(sandbox_of is not null)`;
 
-const columns = (sql: Queryable) => sql`${fields.selected(sql, { is_sandbox: isSandbox(sql) })}, revision`;
+/** `reader`: the client of the platform whose keys of stores the rows have; null for other callers. */
+type Reader = number | null;
 
-export async function findStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
-  const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
+const expressions = (sql: Queryable, reader: Reader) => ({
+  is_sandbox: isSandbox(sql),
+  external_id: keyExpression(sql, { client: reader, resource: 'store', id: sql`store.id` }),
+});
+
+const columns = (sql: Queryable, reader: Reader = null) =>
+  sql`${fields.selected(sql, expressions(sql, reader))}, revision`;
+
+export async function findStore(
+  sql: Queryable,
+  { shard, storeId }: Key,
+  reader: Reader = null,
+): Promise<StoreRow | undefined> {
+  const [row] = await sql<StoreRow[]>`
+    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId}`;
   return row;
 }
 
@@ -65,22 +82,26 @@ export async function lockDeveloper(sql: Queryable, userId: number): Promise<{ i
 }
 
 /** Returns the store and locks its row until the transaction ends. */
-export async function lockStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
+export async function lockStore(
+  sql: Queryable,
+  { shard, storeId }: Key,
+  reader: Reader,
+): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
-    select ${columns(sql)} from store where shard = ${shard} and id = ${id} for no key update`;
+    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId} for no key update of store`;
   return row;
 }
 
 /** Updates all details of a locked store. */
 export async function updateStore(
   sql: Queryable,
-  store: StoreDetails & { shard: number; id: number; now: Date },
+  store: StoreDetails & { shard: number; id: number; reader: Reader; now: Date },
 ): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
     update store set ${fields.assigned(sql, store)},
       revision = revision + 1, date_modified = ${store.now}
     where shard = ${store.shard} and id = ${store.id}
-    returning ${columns(sql)}`;
+    returning ${columns(sql, store.reader)}`;
   return row;
 }
 
@@ -90,22 +111,25 @@ export type Reach = { shards: readonly number[]; ids: readonly number[] } | null
 const inReach = (sql: Queryable, reach: Reach) =>
   reach === null ? sql`true` : sql`shard = any (${reach.shards}::smallint[]) and id = any (${reach.ids}::bigint[])`;
 
-const compared = (sql: Queryable) => fields.compared(sql, { is_sandbox: isSandbox(sql) });
+const compared = (sql: Queryable, reader: Reader) => fields.compared(sql, expressions(sql, reader));
+
+type Shown = { reach: Reach; reader: Reader };
 
 /** Returns a page of stores, ordered by id by default. */
-export async function listStores(sql: Queryable, reach: Reach, listing: Listing): Promise<StoreRow[]> {
+export async function listStores(sql: Queryable, { reach, reader }: Shown, listing: Listing): Promise<StoreRow[]> {
+  const by = compared(sql, reader);
   return sql<StoreRow[]>`
-  select ${columns(sql)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, compared(sql))}
-  order by ${ordered(sql, listing.order, compared(sql), [sql`id`])} ${paged(sql, listing)}`;
+  select ${columns(sql, reader)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, by)}
+  order by ${ordered(sql, listing.order, by, [sql`id`])} ${paged(sql, listing)}`;
 }
 
 export async function countStores(
   sql: Queryable,
-  reach: Reach,
+  { reach, reader }: Shown,
   { filters }: Pick<Listing, 'filters'>,
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, compared(sql))}`;
+    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, compared(sql, reader))}`;
   return row?.total ?? 0;
 }
 
@@ -124,7 +148,6 @@ export async function listMemberships(sql: Queryable, userId: number): Promise<M
 
 // The copy of a store in the database of its shard. The columns are passed on by name, so a new column needs no change here.
 
-type Key = { shard: number; storeId: number };
 /** A row as JSON (`to_jsonb`). */
 type Row = Readonly<Record<string, unknown>>;
 

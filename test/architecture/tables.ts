@@ -24,6 +24,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   store: 'stores',
   erased_store: 'stores',
   idempotency_key: 'http',
+  external_key: 'http',
   membership: 'stores',
   invitation: 'stores',
   client: 'identity/oauth',
@@ -81,6 +82,7 @@ export const HOME_TABLES: ReadonlySet<string> = new Set([
   ),
   'membership',
   'invitation',
+  'external_key',
 ]);
 /** Small tables that either side may read: the settings of stores and of apps, and those that every database has. */
 export const SHARED_TABLES: ReadonlySet<string> = new Set([

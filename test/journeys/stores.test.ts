@@ -7,6 +7,7 @@ import { faultsOf } from '../setup/caller.ts';
 
 const people = await startWithPeople();
 const { call, sql, alpha, beta, foreign, store, account, platformToken: platform } = people;
+const otherPlatform = await people.platformTokenOf('Another platform');
 
 const shop = { name: 'New', domain: 'New.example.com', email: 'new@example.com', time_zone: 'europe/berlin' };
 const made = () => call('POST', '/stores', { token: platform, body: shop });
@@ -25,6 +26,7 @@ test('the platform creates a store, which is read at the address of the answer',
     subscription_events: 'derived',
     second_factor: 'optional',
     is_sandbox: false,
+    external_id: null,
     date_created: '2026-07-01T12:00:00+0200',
     date_modified: '2026-07-01T12:00:00+0200',
   });
@@ -203,4 +205,108 @@ test("every store is in the platform's list of stores", async () => {
   const { body } = await call('GET', '/stores?limit=300', { token: platform });
   const [row] = await sql`select count(*) from store`;
   assert.equal(body['total_items'], String(row?.['count']));
+});
+
+const post = (body: object, token = platform, headers: Record<string, string> = {}) =>
+  call('POST', '/stores', { token, body: { ...shop, ...body }, headers });
+const countOf = async (name: string) => (await sql`select from store where name = ${name}`).length;
+
+test('a POST with a known external_id changes its store, and records what it has changed', async () => {
+  const first = await post({ external_id: 'shop-1', subscription_events: 'published' });
+  assert.deepEqual([first.status, first.body['external_id']], [201, 'shop-1']);
+  people.wait(60_000);
+  const same = await post({ external_id: 'shop-1' });
+  assert.deepEqual([same.status, same.headers.get('location'), same.body], [200, null, first.body]);
+  const changed = await post({ external_id: 'shop-1', name: 'Newer', domain: 'newer.example.com' });
+  assert.equal(changed.status, 200);
+  const { name, domain, date_modified: modified } = changed.body;
+  assert.deepEqual(changed.body, { ...first.body, name, domain, date_modified: modified });
+  assert.deepEqual([name, domain], ['Newer', 'newer.example.com']);
+  assert.notEqual(modified, first.body['date_modified']);
+  const list = `/stores/${String(first.body['id'])}/changelogs`;
+  const entries = (await call('GET', list, { token: platform })).body._embedded?.['svc:changelogs'] ?? [];
+  const facts = entries.map(({ action, before, after }) => [action, before, after]);
+  assert.deepEqual(facts.toReversed(), [
+    ['created', null, { ...(facts.at(-1)?.[2] as object) }],
+    ['changed', { name: 'New', domain: 'new.example.com' }, { name, domain }],
+  ]);
+  assert.doesNotMatch(JSON.stringify(facts), /external_id|shop-1/);
+});
+
+test('of concurrent POSTs with one new external_id one creates the store and the others find it', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, () => post({ external_id: 'at once', name: 'At once' })),
+  );
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [...Array<number>(11).fill(200), 201],
+  );
+  assert.deepEqual([new Set(answers.map(({ body }) => body['id'])).size, await countOf('At once')], [1, 1]);
+});
+
+test('an external_id finds its store, for the client of the platform that has given it and for no other caller', async () => {
+  const { body } = await post({ external_id: 'mine' });
+  const at = `/stores/${String(body['id'])}`;
+  const found = async (token: string, query: string) => {
+    const list = (await call('GET', `/stores?${query}`, { token })).body;
+    return [list['total_items'], list._embedded?.['svc:stores']?.map(({ id }) => id)];
+  };
+  assert.deepEqual(await found(platform, 'external_id=mine'), ['1', [body['id']]]);
+  assert.deepEqual(await found(platform, 'external_id=mine&name=no'), ['0', []]);
+  assert.deepEqual(await found(platform, 'external_id:in=mine,unknown'), ['1', [body['id']]]);
+  assert.deepEqual(await found(otherPlatform, 'external_id=mine'), ['0', []]);
+  assert.equal((await call('GET', at, { token: otherPlatform })).body['external_id'], null);
+  const theirs = await post({ external_id: 'mine' }, otherPlatform);
+  assert.equal(theirs.status, 201);
+  assert.deepEqual(await found(platform, 'external_id=mine'), ['1', [body['id']]]);
+  const change = { external_id: 'alpha' };
+  assert.equal((await call('PATCH', `/stores/${alpha}`, { token: platform, body: change })).status, 200);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token: store })).body['external_id'], null);
+  assert.deepEqual(await found(store, 'external_id=alpha'), ['0', []]);
+});
+
+test('the platform changes and removes the external_id of a store, unless another store has it', async () => {
+  const [one, two] = [await post({ external_id: 'one' }), await post({})];
+  const change = (id: unknown, body: object, token = platform) =>
+    call('PATCH', `/stores/${String(id)}`, { token, body });
+  const taken = await change(two.body['id'], { external_id: 'one', name: 'Not changed' });
+  assert.deepEqual([taken.status, faultsOf(taken)], [409, ['external_id external_id_taken']]);
+  assert.equal((await call('GET', `/stores/${String(two.body['id'])}`, { token: platform })).body['name'], 'New');
+  const read = await call('GET', `/stores/${String(one.body['id'])}`, { token: platform });
+  assert.equal((await change(one.body['id'], { external_id: null })).body['external_id'], null);
+  const stale = { token: platform, body: {}, headers: { 'If-Match': String(read.headers.get('etag')) } };
+  assert.equal((await call('PATCH', `/stores/${String(one.body['id'])}`, stale)).status, 412);
+  assert.equal((await change(two.body['id'], { external_id: 'one' })).body['external_id'], 'one');
+  assert.equal((await post({ external_id: 'one' })).body['id'], two.body['id']);
+  for (const token of [store, account]) {
+    const refused = await change(alpha, { external_id: 'theirs' }, token);
+    assert.deepEqual([refused.status, faultsOf(refused)], [403, ['external_id insufficient_scope']]);
+    assert.equal((await change(alpha, { external_id: null }, token)).status, 200);
+  }
+  const long = await post({ external_id: 'é'.repeat(65) });
+  assert.deepEqual([long.status, faultsOf(long)], [400, ['external_id too_long']]);
+  assert.equal((await post({ external_id: '\u{1F6D2}'.repeat(64) })).status, 201);
+});
+
+test('the external_id of an erased store is free, also while the store is being erased', async () => {
+  const first = await post({ external_id: 'again' });
+  const erased = call('DELETE', `/stores/${String(first.body['id'])}`, { token: platform });
+  const [{ status }, during] = await Promise.all([erased, post({ external_id: 'again', name: 'Again' })]);
+  assert.equal(status, 204);
+  const next = await post({ external_id: 'again', name: 'Again' });
+  assert.notEqual(next.body['id'], first.body['id']);
+  if (during.status === 201) assert.equal(next.body['id'], during.body['id']);
+  assert.equal(await countOf('Again'), 1);
+  assert.equal((await call('DELETE', `/stores/${String(next.body['id'])}`, { token: platform })).status, 204);
+  assert.equal((await sql`select from external_key where key = 'again'`).length, 0);
+});
+
+test('a repeated Idempotency-Key returns the first response, also for a known external_id', async () => {
+  const headers = { 'Idempotency-Key': 'known store' };
+  await post({ external_id: 'keyed' });
+  const known = await post({ external_id: 'keyed', name: 'Keyed' }, platform, headers);
+  await post({ external_id: 'keyed', name: 'Later' });
+  const again = await post({ external_id: 'keyed', name: 'Keyed' }, platform, headers);
+  assert.deepEqual([known.status, again.status, again.body], [200, 200, known.body]);
+  assert.equal(await countOf('Keyed'), 0);
 });
