@@ -431,7 +431,7 @@ create table external_key (
   constraint external_key_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
   constraint external_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 64))),
   constraint external_key_pkey PRIMARY KEY (client, resource, key),
-  constraint external_key_resource_check CHECK ((resource = 'store'::text))
+  constraint external_key_resource_check CHECK ((resource = ANY (ARRAY['store'::text, 'user'::text, 'client'::text])))
 );
 CREATE UNIQUE INDEX external_key_resource ON external_key USING btree (resource, resource_id, client);
 
@@ -852,6 +852,7 @@ create table users (
   date_disabled timestamp with time zone,
   is_email_verified boolean default true not null,
   has_password boolean default true not null,
+  revision integer default 0 not null,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

@@ -124,6 +124,7 @@ function accountSettings(set: Settings, processes: number) {
     emailUndoDays: 7,
     allowsSignUp: set.SIGN_UP === 'on',
     signUpMinutes: 60,
+    platformEmailsVerified: set.PLATFORM_EMAILS_VERIFIED,
     openIdProviders: set.OPENID_PROVIDERS,
   });
 }

@@ -2,7 +2,7 @@
 import type { Fragment, Queryable } from '#db/pool.ts';
 
 /** The resources that have an `external_id`. */
-export type KeyedResource = 'store';
+export type KeyedResource = 'store' | 'user' | 'client';
 
 /** The key of a resource, as a client of the platform has given it. */
 export type ExternalKey = { client: number; resource: KeyedResource; key: string };

@@ -134,7 +134,12 @@ const clientRoutes = (
   resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
   resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
   resource(`${api}/clients/:client_id/installs`, { GET: clients.installs }),
-  resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
+  resource(`${api}/clients/:client_id`, {
+    GET: clients.read,
+    PATCH: clients.patch,
+    PUT: clients.replace,
+    DELETE: clients.remove,
+  }),
   endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
   endpoint(
     `${auth}/register/:client_id`,
@@ -223,7 +228,12 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
   return [
     resource(api || '/', { GET: handlers.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
-    resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
+    resource(`${api}/users/:user_id`, {
+      GET: users.read,
+      PATCH: users.patch,
+      PUT: users.replace,
+      DELETE: users.remove,
+    }),
     resource(`${api}/users/:user_id/sandbox_store`, { POST: handlers.sandbox }),
     ...receivedRoutes(handlers, api),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),

@@ -80,6 +80,7 @@ test('the platform creates a client, and reads it again without its secret', asy
     is_listed: false,
     rotates_refresh_tokens: false,
     requires_pkce: false,
+    external_id: null,
     date_created: '2026-07-01T10:00:00+0000',
     date_modified: '2026-07-01T10:00:00+0000',
   });
@@ -346,4 +347,89 @@ test('each error is one line', async () => {
     assert.match(err, wrong[index]?.[1] ?? /$^/);
     assert.equal(err.trim().split('\n').length, 1);
   }
+});
+
+const external = (key: string, changes: object = {}) =>
+  call('POST', '/clients', { body: { name: 'Kept', redirect_uris: [REDIRECT], external_id: key, ...changes } });
+
+test('a POST with a known external_id changes its client, and keeps its secret to itself', async () => {
+  const made = await external('app-1', { company: 'Co', webhook_url: 'https://app.example.com/hook' });
+  const { client_id: id, client_secret: secret, ...before } = made.body;
+  assert.deepEqual([made.status, before['external_id']], [201, 'app-1']);
+  server.wait(1_000);
+  const same = await external('app-1', { webhook_url: 'https://app.example.com/hook' });
+  assert.deepEqual([same.status, same.location], [200, null]);
+  assert.deepEqual(same.body, { ...before, client_id: id, client_secret: null, webhook_key: null });
+  const changed = await external('app-1', { name: 'Renamed', redirect_uris: [`${REDIRECT}2`], requires_pkce: true });
+  const { name, redirect_uris: uris, requires_pkce: pkce, date_modified: modified } = changed.body;
+  assert.deepEqual([name, uris, pkce], ['Renamed', [`${REDIRECT}2`], true]);
+  assert.notEqual(modified, before['date_modified']);
+  const rest = { redirect_uris: uris, requires_pkce: pkce, date_modified: modified };
+  assert.deepEqual(changed.body, { ...same.body, name, ...rest });
+  assert.equal(await counts(id, secret), true);
+  const rows = await sql<{ changed: string }[]>`
+    select detail->>'changed' as changed from audit where action = 'client_changed' and detail->>'client_id' = ${String(id)}`;
+  assert.deepEqual([...rows], [{ changed: '["name", "redirect_uris", "requires_pkce"]' }]);
+});
+
+test('of concurrent POSTs with one new external_id one creates the client, with the only secret', async () => {
+  const answers = await Promise.all(Array.from({ length: 6 }, () => external('at once')));
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 200, 200, 200, 200, 201],
+  );
+  assert.equal(new Set(answers.map(({ body }) => body['client_id'])).size, 1);
+  assert.equal(answers.filter(({ body }) => body['client_secret'] !== null).length, 1);
+});
+
+test('the platform changes a client by PATCH, but not what it is', async () => {
+  const made = await external('app-2', { is_public: true });
+  const at = `/clients/${String(made.body['client_id'])}`;
+  const changed = await call('PATCH', at, {
+    body: { name: 'Patched', contact: 'dev@example.com', external_id: 'app-3' },
+  });
+  assert.deepEqual(
+    ['name', 'contact', 'external_id', 'redirect_uris'].map((name) => changed.body[name]),
+    ['Patched', 'dev@example.com', 'app-3', [REDIRECT]],
+  );
+  const { body: read } = await call('GET', at);
+  assert.deepEqual((await call('PATCH', at, { body: read })).body, read);
+  const kind = { is_public: false, is_legacy: true, owner: adaId, is_verified: false };
+  const refused = await call('PATCH', at, { body: { ...kind, name: '' } });
+  assert.equal(refused.status, 400);
+  const fields = ['is_legacy', 'is_public', 'is_verified', 'name', 'owner'];
+  assert.deepEqual(
+    faultsOf(refused)?.toSorted(),
+    fields.map((field) => `${field} invalid_value`),
+  );
+  assert.deepEqual((await call('GET', at)).body, read);
+  await sql`update client set is_verified = false where client_id = ${String(made.body['client_id'])}`;
+  assert.equal((await call('PATCH', at, { body: { name: 'Once more' } })).body['is_verified'], false);
+  assert.equal((await external('app-3', { is_public: true, is_verified: true })).body['is_verified'], true);
+  const found = await call('GET', '/clients?external_id=app-3');
+  assert.equal(found.body['total_items'], '1');
+  assert.equal((await call('GET', '/clients?external_id=app-2')).body['total_items'], '0');
+});
+
+test('a PUT of a client returns what it does not name to the initial values', async () => {
+  const made = await external('app-5', { company: 'Co', is_listed: true, scopes: ['store_read'] });
+  const at = `/clients/${String(made.body['client_id'])}`;
+  const { body } = await call('PUT', at, { body: { name: 'Whole', redirect_uris: [REDIRECT] } });
+  assert.deepEqual(
+    ['name', 'company', 'is_listed', 'scopes', 'external_id', 'is_verified'].map((name) => body[name]),
+    ['Whole', null, false, ['store_full_access', 'user_full_access'], null, true],
+  );
+  const unnamed = await call('PUT', at, { body: { redirect_uris: [REDIRECT] } });
+  assert.deepEqual(faultsOf(unnamed), ['name required']);
+});
+
+test('a client of the operator is not changed by the platform, and the key of a deleted client is free', async () => {
+  const refused = await call('PATCH', `/clients/${server.platform.client_id}`, {
+    body: { name: 'Other', external_id: 'mine' },
+  });
+  assert.deepEqual([refused.status, faultsOf(refused)], [409, ['undefined client_of_operator']]);
+  const made = await external('app-4');
+  assert.equal((await call('DELETE', `/clients/${String(made.body['client_id'])}`)).status, 204);
+  const again = await external('app-4');
+  assert.deepEqual([again.status, again.body['client_id'] === made.body['client_id']], [201, false]);
 });

@@ -36,6 +36,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'GET /users': 'other',
   'POST /users': 'other',
   'GET /users/:user_id': 'any',
+  'PATCH /users/:user_id': 'other',
+  'PUT /users/:user_id': 'other',
   'DELETE /users/:user_id': 'other',
   'POST /users/:user_id/sandbox_store': 'other',
   'GET /users/:user_id/invitations': 'hidden',
@@ -99,6 +101,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'POST /clients': 'other',
   'GET /clients/:client_id': 'account',
   'GET /clients/:client_id/installs': 'account',
+  'PATCH /clients/:client_id': 'hidden',
+  'PUT /clients/:client_id': 'hidden',
   'DELETE /clients/:client_id': 'hidden',
 };
 

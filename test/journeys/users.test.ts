@@ -44,7 +44,7 @@ test('the platform creates a user with a password, who signs in with it', async 
   assert.equal(made.headers.get('location'), `${ISSUER}/users/${String(id)}`);
   assert.deepEqual(
     [email, created, rest],
-    ['new@example.com', '2026-07-01T10:00:00+0000', { is_email_verified: true }],
+    ['new@example.com', '2026-07-01T10:00:00+0000', { is_email_verified: true, external_id: null }],
   );
   assert.equal(links['self']?.href, `${ISSUER}/users/${String(id)}`);
   assert.equal((await createBrowser(server.origin).signIn('new@example.com')).status, 303);
@@ -192,7 +192,7 @@ test('neither a password nor its hash is ever shown', async () => {
   const { body } = await call('GET', `/users/${adaId}`, platform);
   assert.deepEqual(
     Object.keys(body).toSorted((a, b) => a.localeCompare(b)),
-    ['_links', 'date_created', 'email', 'id', 'is_email_verified'],
+    ['_links', 'date_created', 'email', 'external_id', 'id', 'is_email_verified'],
   );
 });
 

@@ -66,6 +66,9 @@ const PEOPLE = {
     ['off', 'on'],
     '`on` lets anyone create an account at `/sign-up`, with a link that is mailed to the address; it needs `SMTP_URL`. With `off` accounts are created by the platform, by invitations to stores and by `halcyon user create`',
   ),
+  PLATFORM_EMAILS_VERIFIED: onOff(
+    'trusts the platform about the e-mail addresses of users: another address that it sends for a user replaces the former one at once, and is verified as that was. Without it, the person confirms the address with a mailed link first',
+  ),
   OPENID_PROVIDERS: openIdProviders(
     'OpenID providers with which people [sign in](#sign-in-with-openid-providers), each with `name`, `issuer`, `client_id` and `client_secret`, and optionally `domains` and `creates_accounts`',
   ),

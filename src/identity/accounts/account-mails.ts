@@ -82,13 +82,19 @@ export function takenEmailMail({ newEmail, authUrl }: EmailChangeMail): Mail {
   ]);
 }
 
-/** Returns the mail with the link that cancels or undoes a change of address, for the former address. */
+/**
+ * Returns the mail with the link that cancels or undoes a change of address, for the former address. `source`: by whom, or from which
+ * network address, the change was requested. `isMade`: it has taken effect.
+ */
 export function emailChangeMail(
   { oldEmail, newEmail, authUrl }: EmailChangeMail,
-  { token, address, undoDays }: { token: string; address: string; undoDays: number },
+  { token, source, undoDays, isMade = false }: { token: string; source: string; undoDays: number; isMade?: boolean },
 ): Mail {
+  const effect = isMade
+    ? 'You sign in with the new address from now on:'
+    : 'It takes effect when the new address is confirmed:';
   return letter(oldEmail, 'Your e-mail address is being changed', [
-    `a change of the e-mail address of your account at ${hostOf(authUrl)} was requested from the network address ${address}.\nIt takes effect when the new address is confirmed:`,
+    `a change of the e-mail address of your account at ${hostOf(authUrl)} was requested ${source}.\n${effect}`,
     newEmail,
     'If it was not you, stop the change here, and choose a new password:',
     `${authUrl}/undo-email?token=${token}`,

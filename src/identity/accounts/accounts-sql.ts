@@ -27,15 +27,6 @@ export async function insertUser(
   return row?.id;
 }
 
-export type UserRow = { id: number; email: string; isEmailVerified: boolean; dateCreated: Date };
-
-export async function findUser(sql: Queryable, id: number): Promise<UserRow | undefined> {
-  const [row] = await sql<UserRow[]>`
-    select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users where id = ${id}
-  `;
-  return row;
-}
-
 export async function hasUsers(sql: Queryable): Promise<boolean> {
   return (await sql`select from users limit 1`).length > 0;
 }

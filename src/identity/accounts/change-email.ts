@@ -56,10 +56,34 @@ type UndoLink = { hash: Buffer; token: string; change: UndoableChange };
 const SAME: FormFault = { field: 'email', message: 'This is your e-mail address already.' };
 
 const later = (now: Date, hours: number): Date => new Date(now.getTime() + hours * 3_600_000);
-const isTaken = (error: unknown): boolean => codeOf(error) === '23505';
+
+/** Returns whether an error says that another user has got the address at the same time. */
+export function isTaken(error: unknown): boolean {
+  return codeOf(error) === '23505';
+}
 
 const audit = (tx: Tx, request: RawRequest, userId: number, action: Action): Promise<void> =>
   recordAuditEntry(tx, { action, userId, origin: originOf(request), now: request.now });
+
+/** Stores the request for another address in place of earlier ones, and returns the tokens of its links. The user is locked. */
+export async function requestIn(
+  tx: Tx,
+  change: EmailChange & { now: Date },
+  { emailConfirmHours, emailUndoDays }: Runtime['config']['accounts'],
+): Promise<{ confirm: string; undo: string; hash: Buffer; undoExpires: Date }> {
+  const { userId, now } = change;
+  const [confirm, undo] = [newLinkToken('emailChange'), newLinkToken('emailUndo')];
+  const undoExpires = later(now, emailUndoDays * 24);
+  await deletePendingChanges(tx, userId);
+  await insertEmailChange(tx, {
+    ...change,
+    hash: confirm.hash,
+    undoHash: undo.hash,
+    expires: later(now, emailConfirmHours),
+    undoExpires,
+  });
+  return { confirm: confirm.token, undo: undo.token, hash: confirm.hash, undoExpires };
+}
 
 /**
  * Stores the request and returns the tokens of its links; undefined if the password has changed since it was verified. A request for
@@ -70,20 +94,10 @@ const store = ({ sql, config: { accounts } }: Runtime, request: RawRequest, user
     const { now } = request;
     const locked = await lockUser(tx, user.id);
     if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
-    const [confirm, undo] = [newLinkToken('emailChange'), newLinkToken('emailUndo')];
-    await deletePendingChanges(tx, user.id);
-    await insertEmailChange(tx, {
-      userId: user.id,
-      oldEmail: locked.email,
-      newEmail,
-      hash: confirm.hash,
-      undoHash: undo.hash,
-      now,
-      expires: later(now, accounts.emailConfirmHours),
-      undoExpires: later(now, accounts.emailUndoDays * 24),
-    });
+    const oldEmail = locked.email;
+    const links = await requestIn(tx, { userId: user.id, oldEmail, newEmail, now }, accounts);
     await audit(tx, request, user.id, 'email_change_requested');
-    return { oldEmail: locked.email, confirm: confirm.token, undo: undo.token };
+    return { oldEmail, ...links };
   });
 
 const changeTitle = 'Change your e-mail address';
@@ -217,7 +231,11 @@ async function requestChange(
   // The other account is mailed at its own spelling of the address.
   if (isFree) mailer.send(confirmEmailMail(mail, { token: stored.confirm, lifetimeHours }));
   else mailer.send(takenEmailMail({ ...mail, newEmail: other.email }));
-  const undo = { token: stored.undo, address: request.address, undoDays: accounts.emailUndoDays };
+  const undo = {
+    token: stored.undo,
+    source: `from the network address ${request.address}`,
+    undoDays: accounts.emailUndoDays,
+  };
   mailer.send(emailChangeMail(mail, undo));
   return htmlAnswer(200, sentPage(config, newEmail));
 }

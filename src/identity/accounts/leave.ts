@@ -7,7 +7,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { findUser, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
+import { listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
@@ -32,7 +32,7 @@ import {
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
-import { listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
+import { findUser, listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
 
 /** Returns a part of the export from another module, without secrets. */
 type ExportPart = (userId: number) => Promise<unknown>;

@@ -162,15 +162,15 @@ export async function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promi
 }
 
 /**
- * Stores a new address, to which the user reads mail. Returns false if another user has the address or had
+ * Stores a new address, and whether the user reads its mail. Returns false if another user has the address or had
  * it so lately that the change can be undone; throws `23505` if another user gets it concurrently.
  */
 export async function updateEmail(
   sql: Queryable,
-  { userId, email, now }: { userId: number; email: string; now: Date },
+  { userId, email, isVerified = true, now }: { userId: number; email: string; isVerified?: boolean; now: Date },
 ): Promise<boolean> {
   const rows = await sql`
-    update users set email = ${email}, is_email_verified = true
+    update users set email = ${email}, is_email_verified = ${isVerified}, revision = revision + 1
     where id = ${userId}
       and not exists (select from users other where other.email = ${email} and other.id <> ${userId})
       and not exists (

@@ -5,6 +5,7 @@
  */
 import { actorOf, inPerson, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Tx } from '#db/pool.ts';
+import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -51,6 +52,7 @@ async function eraseLockedUser(
   const memberships = await lockMemberships(tx, userId);
   await eraseUserData.erase(tx, { ...by, actor, request });
   await recordAuditEntry(tx, { ...by, action: 'user_erased' });
+  await deleteKeysOf(tx, { resource: 'user', ids: [userId] });
   await deleteUser(tx, userId);
   const changes = memberships.map(({ storeId, role }): Change => {
     const before = { user_id: userId, role };
@@ -77,9 +79,9 @@ export function createUserErasure(
   return {
     eraseUser: (userId, request, mayErase = async () => {}) =>
       transaction(sql, async (tx) => {
-        const dateCreated = await lockForErasure(tx, userId);
-        if (dateCreated === undefined) throw notFound('user');
-        request.unmodified(dateCreated.getTime());
+        const revision = await lockForErasure(tx, userId);
+        if (revision === undefined) throw notFound('user');
+        request.unmodified(revision);
         const { principal } = request;
         const by = { actor: actorOf(principal), client: principal.clientId, request, mayErase };
         await eraseLockedUser(tx, effects, { userId, ...by });

@@ -1,18 +1,20 @@
 /** The API of users, {base_url}/users: input, Document, operations, and their relations for the reference. */
-import { Type } from 'typebox';
-import { readOnly } from '#http/inputs.ts';
+import { Type, type Static } from 'typebox';
+import { clearableText, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
-import { addUser, emailFault, passwordFault, passwordLengthMin, prepareUser } from './users.ts';
+import { addUser, emailFault, passwordFault, passwordLengthMin, prepareUser, type NewUser } from './users.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { boolean, date, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons, Condition, Filter } from '#core/listing.ts';
-import { isInPerson, isPerson, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
-import { findUser, type UserRow } from './accounts-sql.ts';
+import { isInPerson, isPerson, platformClient, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
 import { randomBytes } from 'node:crypto';
+import { transaction, type Tx } from '#db/pool.ts';
+import { changeOrMake, externalIdHints, keyedIds, keyOf } from '#http/external-keys.ts';
+import { findKeyed } from '#http/external-keys-sql.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type Operation } from '#http/operation.ts';
+import { accepting, guarded, type ApiRequest, type Operation, type OperationResult } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -20,8 +22,13 @@ import { originOf } from './audit.ts';
 import type { Links } from './password-change.ts';
 import { welcomeMail } from './account-mails.ts';
 import type { UserErasure } from './user-erasure.ts';
-import { countUsers, listUsers } from './users-sql.ts';
+import { changeUserIn, type ChangedUser } from './user-changes.ts';
+import { countUsers, findUser, listUsers, type UserRow } from './users-sql.ts';
+import type { Mail } from '#mail/mail.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
+
+const externalId = clearableText(externalIdHints('user'));
+const derived = { id: readOnly(), is_email_verified: readOnly(), date_created: readOnly() };
 
 const newUser = Type.Object(
   {
@@ -34,10 +41,25 @@ const newUser = Type.Object(
         description: 'If omitted and mail is configured, the user is mailed a link for choosing one.',
       }),
     ),
-    id: readOnly(),
-    is_email_verified: readOnly(),
-    date_created: readOnly(),
+    external_id: externalId,
+    ...derived,
   },
+  { additionalProperties: false },
+);
+
+/** Null, which apps see in its place, keeps the address. */
+const changedEmail = Type.Unsafe<string | null>({
+  type: ['string', 'null'],
+  maxLength: EMAIL_LENGTH_MAX,
+  description:
+    'The address the user signs in with. Unless the operator trusts the platform, it changes when the user confirms it.',
+});
+const wholeUser = Type.Object(
+  { email: changedEmail, external_id: externalId, ...derived },
+  { additionalProperties: false },
+);
+const partOfUser = Type.Object(
+  { email: Type.Optional(changedEmail), external_id: externalId, ...derived },
   { additionalProperties: false },
 );
 
@@ -46,6 +68,7 @@ export const USER_PROPERTIES = {
   id: 'number',
   email: 'text',
   is_email_verified: 'boolean',
+  external_id: 'text',
   date_created: 'date',
 } as const satisfies Comparisons;
 
@@ -60,7 +83,7 @@ type UserSettings = { baseUrl: string; stores: { allowsSandboxes: boolean } };
  * does not include permission to contact the user.
  */
 function userDocument(
-  { id, email, isEmailVerified, dateCreated }: UserRow,
+  { id, email, isEmailVerified, dateCreated, revision, externalId: key }: UserRow,
   principal: Principal,
   { baseUrl, stores: { allowsSandboxes } }: UserSettings,
 ): Document {
@@ -69,8 +92,7 @@ function userDocument(
   return {
     name: 'user',
     title: shown ?? `User ${id}`,
-    // The displayed properties of a user never change.
-    version: dateCreated.getTime(),
+    version: revision,
     links: [
       { rel: 'self', href: self, title: 'This user' },
       { rel: 'stores', href: `${baseUrl}/stores`, title: 'The stores that your token can access' },
@@ -90,6 +112,7 @@ function userDocument(
       number('id', id),
       text.orNull('email', shown),
       boolean('is_email_verified', isEmailVerified),
+      text.orNull('external_id', key),
       date('date_created', formatDate(dateCreated, 'UTC')),
     ],
   };
@@ -99,6 +122,20 @@ type Deps = { passwords: Passwords; links: Links; erasure: UserErasure };
 
 /** Returns a random password for a user created without one, who chooses a password by the mailed link. */
 const unknownPassword = (): string => randomBytes(32).toString('base64url');
+
+const preparedUser = (
+  { passwords }: Deps,
+  { email, password = unknownPassword() }: { email: string; password?: string },
+): Promise<NewUser> => prepareUser(passwords, { email, password });
+
+function send({ mailer }: Runtime, mails: readonly Mail[]): void {
+  for (const mail of mails) mailer?.send(mail);
+}
+
+function addressFaults({ email }: { email?: string | null }): Fault[] {
+  const fault = typeof email === 'string' ? emailFault(email) : undefined;
+  return fault === undefined ? [] : [fault];
+}
 
 /** Without mail, a user without a password could never sign in. */
 const PASSWORD_REQUIRED: Fault = {
@@ -111,44 +148,113 @@ const PASSWORD_REQUIRED: Fault = {
 async function faultsOf(user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> {
   const { email, password } = user;
   const faults = [
-    email === undefined ? undefined : emailFault(email),
+    ...addressFaults(user),
     password === undefined ? undefined : await passwordFault({ email: email ?? '', password, hasSecondFactor: false }),
     password === undefined && !sendsMail ? PASSWORD_REQUIRED : undefined,
   ];
   return faults.filter((fault) => fault !== undefined);
 }
 
-const creation = ({ mailer, config }: Runtime, { passwords, links, erasure }: Deps): Operation =>
+/** Adds a user; without a password, and if mail is configured, with the mail by which they choose one. */
+async function addIn(
+  tx: Tx,
+  { mailer, config: { authUrl } }: Runtime,
+  { links, erasure }: Deps,
+  { request, user }: { request: ApiRequest<Static<typeof newUser>>; user: NewUser },
+): Promise<ChangedUser> {
+  const { body, principal, now } = request;
+  const by = { origin: originOf(request), client: principal.clientId, now };
+  await erasure.eraseUnverified(tx, user.email, request);
+  const hasPassword = body.password !== undefined;
+  const { id } = await addUser(tx, { ...user, hasPassword }, by);
+  const { email } = user;
+  const key = body.external_id || null;
+  const row = { id, email, isEmailVerified: true, dateCreated: now, revision: 0, externalId: key };
+  const link = hasPassword || mailer === undefined ? undefined : await links.issueIn(tx, id, by);
+  const { lifetimeMinutes } = links;
+  return { row, mails: link === undefined ? [] : [welcomeMail({ to: email, link, lifetimeMinutes, authUrl })] };
+}
+
+const creation = (runtime: Runtime, deps: Deps): Operation =>
   creating({
     title: 'Create a user',
     summary:
-      'Creates a user; if mail is configured and no password is given, the user is mailed a link for choosing one',
+      'Creates a user, or changes the one with the external_id; if mail is configured and no password is given, a new user is mailed a link for choosing one',
     access: 'platform',
+    statuses: [200, 201],
     input: newUser,
-    review: ({ body }) => faultsOf(body, mailer !== undefined),
-    prepare: async ({ body }) => {
-      const faults = await faultsOf(body, mailer !== undefined);
+    review: ({ body }) => faultsOf(body, runtime.mailer !== undefined),
+    prepare: async ({ body, principal }) => {
+      const faults = await faultsOf(body, runtime.mailer !== undefined);
       if (faults.length > 0) throw invalid(...faults);
-      return prepareUser(passwords, { email: body.email, password: body.password ?? unknownPassword() });
+      const key = keyOf(principal, 'user', body.external_id);
+      const isKnown = key !== undefined && (await findKeyed(runtime.sql, key)) !== undefined;
+      return isKnown ? undefined : preparedUser(deps, body);
     },
     make: async (tx, request, prepared) => {
-      const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
-      await erasure.eraseUnverified(tx, prepared.email, request);
-      const { id } = await addUser(tx, prepared, by);
-      const row = { id, email: prepared.email, isEmailVerified: true, dateCreated: request.now };
-      const isInvited = request.body.password === undefined && mailer !== undefined;
-      const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
-      return {
-        document: userDocument(row, request.principal, config),
-        location: addressOfUser(id, config.baseUrl),
-        made: async () => {
-          const { lifetimeMinutes } = links;
-          if (link !== undefined)
-            mailer?.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl: config.authUrl }));
+      const { body, principal } = request;
+      const { row, isKnown, mails } = await changeOrMake<ChangedUser>(tx, keyOf(principal, 'user', body.external_id), {
+        change: (userId) => changeUserIn(tx, { ...runtime, ...deps }, { userId, email: body.email }, request),
+        make: async () => {
+          // The user with this key was erased after `prepare`.
+          const user = prepared ?? (await preparedUser(deps, body));
+          return addIn(tx, runtime, deps, { request, user });
         },
+      });
+      return {
+        document: userDocument(row, principal, runtime.config),
+        location: addressOfUser(row.id, runtime.config.baseUrl),
+        ...(isKnown && { isKnown }),
+        made: async () => send(runtime, mails),
       };
     },
   });
+
+/** Returns PATCH, and PUT, which removes an `external_id` that it does not name. */
+function createChanges(runtime: Runtime, deps: Deps): Record<'patch' | 'replace', Operation> {
+  const described = {
+    isConditional: true,
+    access: 'platform',
+    review: async ({ body }: { body: { email?: string | null } }) => addressFaults(body),
+  } as const;
+  const handle = async (request: ApiRequest<Static<typeof partOfUser>>, isWhole: boolean): Promise<OperationResult> => {
+    const { body, principal } = request;
+    const faults = addressFaults(body);
+    if (faults.length > 0) throw invalid(...faults);
+    const userId = parseId(request.params['user_id'] ?? '');
+    if (userId === undefined) throw notFound('user');
+    const key = body.external_id === '' || (isWhole && body.external_id === undefined) ? null : body.external_id;
+    const changed = await transaction(runtime.sql, (tx) =>
+      changeUserIn(
+        tx,
+        { ...runtime, ...deps },
+        { userId, email: body.email ?? undefined, externalId: key },
+        request,
+        request.unmodified,
+      ),
+    );
+    if (changed === undefined) throw notFound('user');
+    send(runtime, changed.mails);
+    return { status: 200, document: userDocument(changed.row, principal, runtime.config) };
+  };
+  return {
+    patch: accepting({
+      ...described,
+      title: 'Change the user',
+      summary:
+        'Changes the external_id and the e-mail address of a user; unless the operator trusts the platform, the user has to confirm the address; requires the scope platform',
+      input: partOfUser,
+      handle: (request) => handle(request, false),
+    }),
+    replace: accepting({
+      ...described,
+      title: 'Replace the user',
+      summary: 'Replaces the external_id and the e-mail address of a user as PATCH does; requires the scope platform',
+      input: wholeUser,
+      handle: (request) => handle(request, true),
+    }),
+  };
+}
 
 /** Returns the condition with the spelling in which addresses are stored. */
 function withStoredSpelling(condition: Condition): Condition {
@@ -172,20 +278,26 @@ export function createUserOperations(runtime: Runtime, deps: Deps) {
       properties: USER_PROPERTIES,
       handle: async (request) => {
         const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpellings) };
-        const [rows, total] = await Promise.all([listUsers(sql, found), countUsers(sql, found)]);
-        const items = rows.map((row) => userDocument(row, request.principal, config));
+        const { principal } = request;
+        const ids = await keyedIds(sql, { principal, resource: 'user', filters: found.filters });
+        const shown = { ids, reader: platformClient(principal) };
+        const [rows, total] = await Promise.all([listUsers(sql, shown, found), countUsers(sql, shown, found)]);
+        const items = rows.map((row) => userDocument(row, principal, config));
         return { path: `${baseUrl}/users`, items, total };
       },
     }),
     create: creation(runtime, deps),
+    ...createChanges(runtime, deps),
     read: guarded({
       summary: 'Returns a user',
       scopes: 'any',
       handle: async (request) => {
+        const { principal } = request;
         const id = parseId(request.params['user_id'] ?? '');
-        const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql.reads, id) : undefined;
+        const isReached = id !== undefined && reachesUser(principal, id);
+        const user = isReached ? await findUser(sql.reads, id, platformClient(principal)) : undefined;
         if (user === undefined) throw notFound('user');
-        return { status: 200, document: userDocument(user, request.principal, config) };
+        return { status: 200, document: userDocument(user, principal, config) };
       },
     }),
     remove: guarded({
@@ -209,6 +321,8 @@ const user: UserRow = {
   email: 'ada@example.com',
   isEmailVerified: true,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
+  revision: 0,
+  externalId: null,
 };
 
 const platform: Principal = {

@@ -1,41 +1,88 @@
-/** SQL that lists and erases users, and exports what belongs to one. */
+/** SQL that reads, lists and erases users, and exports what belongs to one. */
 import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
+import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
-import type { UserRow } from './accounts-sql.ts';
 import type { USER_PROPERTIES } from './users-api.ts';
 
-const columns = (sql: Queryable): Columns<typeof USER_PROPERTIES> => ({
+export type UserRow = {
+  id: number;
+  email: string;
+  isEmailVerified: boolean;
+  dateCreated: Date;
+  /** Increases with each change of the address and of an `external_id`. */
+  revision: number;
+  externalId: string | null;
+};
+
+/** `reader`: the client of the platform whose keys of users the rows have; null for other callers. */
+type Reader = number | null;
+
+/** Returns the expression of the key that the reader has given to a user. */
+const keyOfUser = (sql: Queryable, reader: Reader): Fragment =>
+  keyExpression(sql, { client: reader, resource: 'user', id: sql`users.id` });
+
+/** Returns the columns of a user in the API. */
+const userColumns = (sql: Queryable, reader: Reader): Fragment =>
+  sql`id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated", revision,
+    ${keyOfUser(sql, reader)} as "externalId"`;
+
+export async function findUser(sql: Queryable, id: number, reader: Reader = null): Promise<UserRow | undefined> {
+  const [row] = await sql<UserRow[]>`select ${userColumns(sql, reader)} from users where id = ${id}`;
+  return row;
+}
+
+/** Increases the revision of a user whose `external_id` changes. */
+export async function touchUser(sql: Queryable, id: number): Promise<void> {
+  await sql`update users set revision = revision + 1 where id = ${id}`;
+}
+
+/** Returns whether no person can sign in to an account yet: it has no password, no identity at a provider and no passkey. */
+export async function isUnclaimed(sql: Queryable, id: number): Promise<boolean> {
+  const rows = await sql`
+    select from users where id = ${id} and not has_password
+      and not exists (select from external_identity where user_id = users.id)
+      and not exists (select from passkey where user_id = users.id)
+  `;
+  return rows.length === 1;
+}
+
+const columns = (sql: Queryable, reader: Reader): Columns<typeof USER_PROPERTIES> => ({
   id: sql`id`,
   email: sql`email`,
   is_email_verified: sql`is_email_verified`,
+  external_id: keyOfUser(sql, reader),
   date_created: sql`date_created`,
 });
 
-export function listUsers(sql: Queryable, listing: Listing): Promise<UserRow[]> {
+/** The users of a list: all, or those with these ids. */
+export type Shown = { ids: readonly number[] | undefined; reader: Reader };
+
+const shown = (sql: Queryable, { ids }: Shown) => (ids === undefined ? sql`true` : sql`id = any(${ids}::bigint[])`);
+
+export function listUsers(sql: Queryable, of: Shown, listing: Listing): Promise<UserRow[]> {
+  const by = columns(sql, of.reader);
   return sql<UserRow[]>`
-  select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users
-  where true${narrowed(sql, listing.filters, columns(sql))}
-  order by ${ordered(sql, listing.order, columns(sql), [sql`id`])} ${paged(sql, listing)}
+  select ${userColumns(sql, of.reader)} from users
+  where ${shown(sql, of)}${narrowed(sql, listing.filters, by)}
+  order by ${ordered(sql, listing.order, by, [sql`id`])} ${paged(sql, listing)}
 `;
 }
 
-export async function countUsers(sql: Queryable, { filters }: Listing): Promise<number> {
+export async function countUsers(sql: Queryable, of: Shown, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from users where true${narrowed(sql, filters, columns(sql))}
+    select count(*) as total from users where ${shown(sql, of)}${narrowed(sql, filters, columns(sql, of.reader))}
   `;
   return row?.total ?? 0;
 }
 
 /**
- * Locks a user against inserts of dependent rows until the transaction ends and returns the date of creation; undefined if
- * there is no such user.
+ * Locks a user against inserts of dependent rows until the transaction ends and returns the revision; undefined if there is no such
+ * user.
  */
-export async function lockForErasure(sql: Queryable, id: number): Promise<Date | undefined> {
-  const [row] = await sql<{ dateCreated: Date }[]>`
-    select date_created as "dateCreated" from users where id = ${id} for update
-  `;
-  return row?.dateCreated;
+export async function lockForErasure(sql: Queryable, id: number): Promise<number | undefined> {
+  const [row] = await sql<{ revision: number }[]>`select revision from users where id = ${id} for update`;
+  return row?.revision;
 }
 
 /**

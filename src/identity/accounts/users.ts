@@ -65,6 +65,11 @@ export async function prepareUser(passwords: Passwords, user: EmailAndPassword):
   return { email, passwordHash: await passwords.hash(user.password) };
 }
 
+/** Returns the 409 for an address that another user has. */
+export function emailTaken(): Problem {
+  return new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
+}
+
 /**
  * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address.
  */
@@ -74,8 +79,7 @@ export async function addUser(
   by: Pick<AuditEntry, 'origin' | 'client' | 'now'>,
 ): Promise<{ id: number }> {
   const id = await insertUser(sql, { isEmailVerified: true, ...user, now: by.now });
-  if (id === undefined)
-    throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
+  if (id === undefined) throw emailTaken();
   await recordAuditEntry(sql, { ...by, action: 'user_created', userId: id });
   return { id };
 }

@@ -37,6 +37,7 @@ const client: Client = {
   initiateLoginUri: 'https://studio.example.com/install',
   isListed: true,
   logoDate: null,
+  externalId: null,
 };
 
 const grant: ConnectedApp = {

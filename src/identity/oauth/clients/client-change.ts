@@ -1,6 +1,7 @@
 /** Changes, verifies and deletes clients, and rotates their secrets, each with its audit entry in the same transaction. */
 import { createHash } from 'node:crypto';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { AppWebhooks } from './app-webhook.ts';
@@ -153,6 +154,7 @@ async function recordDeletion(
   actor: ClientActor,
 ): Promise<void> {
   await accessChanged(tx, { client: client.id }, actor.now);
+  await deleteKeysOf(tx, { resource: 'client', ids: [client.id] });
   await recordClientEntry(tx, 'client_deleted', client, { ...actor, detail: { name: client.name } });
   const entry = { actor: changelogActorOf(actor), action: 'revoked' } as const;
   for (let after = 0; ;) {

@@ -45,6 +45,7 @@ export const CLIENT_PROPERTIES = {
   is_listed: 'boolean',
   rotates_refresh_tokens: 'boolean',
   requires_pkce: 'boolean',
+  external_id: 'text',
   date_created: 'date',
   date_modified: 'date',
 } as const satisfies Comparisons;
@@ -79,7 +80,7 @@ function linksOf(
   ];
 }
 
-type Secrets = { clientSecret: string | null; webhookKey: string | null };
+export type Secrets = { clientSecret: string | null; webhookKey: string | null };
 
 /** Returns the Document of a client. The secrets are null except in the response that creates the client. */
 export function clientDocument(
@@ -118,6 +119,7 @@ export function clientDocument(
       boolean('is_listed', client.isListed),
       boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
       boolean('requires_pkce', client.requiresPkce || client.isPublic),
+      text.orNull('external_id', client.externalId),
       date('date_created', formatDate(client.dateCreated, 'UTC')),
       date('date_modified', formatDate(client.dateModified, 'UTC')),
     ],

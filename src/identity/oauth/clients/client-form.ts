@@ -22,6 +22,7 @@ import {
 } from './client-rules.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
 import { Type, type Static } from 'typebox';
+import { externalIdHints } from '#http/external-keys.ts';
 import { clearableText, flag, isSet, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { ADDRESS_LENGTH_MAX } from '../redirect-uri.ts';
@@ -336,6 +337,7 @@ export function describeClient() {
       requires_pkce: flag({
         description: 'The app must use PKCE (RFC 7636). Default: only a public client must.',
       }),
+      external_id: clearableText(externalIdHints('client')),
       client_id: readOnly(),
       client_secret: readOnly(),
       webhook_key: readOnly(),

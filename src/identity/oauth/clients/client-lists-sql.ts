@@ -1,6 +1,7 @@
 /** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
 import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
+import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import { clients, type Client } from './clients-sql.ts';
 import type { CLIENT_PROPERTIES, INSTALL_PROPERTIES } from './client-document.ts';
@@ -9,7 +10,7 @@ import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countInStores } from '../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
 
-const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
+const columns = (sql: Queryable, reader: number | null): Columns<typeof CLIENT_PROPERTIES> => ({
   client_id: sql`c.client_id`,
   name: sql`c.name`,
   company: sql`c.company`,
@@ -28,24 +29,28 @@ const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
   is_listed: sql`c.is_listed`,
   rotates_refresh_tokens: sql`c.rotates_refresh_tokens`,
   requires_pkce: sql`(c.requires_pkce or c.is_public)`,
+  external_id: keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` }),
   date_created: sql`c.date_created`,
   date_modified: sql`c.date_modified`,
 });
 
-/** Returns the condition of listed clients; `owner` null selects the clients of all owners. */
-const listed = (sql: Queryable, owner: number | null, { filters }: Listing) => sql`
-  c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}${narrowed(sql, filters, columns(sql))}`;
+/** The clients of a list: those of one owner, or of all (null); those with these internal ids, or all. */
+type Shown = { owner: number | null; ids: readonly number[] | undefined; reader: number | null };
 
-export function listClients(sql: Queryable, owner: number | null, listing: Listing): Promise<Client[]> {
+const listed = (sql: Queryable, { owner, ids, reader }: Shown, { filters }: Listing) => sql`
+  c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}
+  and ${ids === undefined ? sql`true` : sql`c.id = any(${ids}::bigint[])`}${narrowed(sql, filters, columns(sql, reader))}`;
+
+export function listClients(sql: Queryable, shown: Shown, listing: Listing): Promise<Client[]> {
   return sql<Client[]>`
-  ${clients(sql)} where ${listed(sql, owner, listing)}
-  order by ${ordered(sql, listing.order, columns(sql), [sql`c.id`])} ${paged(sql, listing)}
+  ${clients(sql, shown.reader)} where ${listed(sql, shown, listing)}
+  order by ${ordered(sql, listing.order, columns(sql, shown.reader), [sql`c.id`])} ${paged(sql, listing)}
 `;
 }
 
-export async function countClients(sql: Queryable, owner: number | null, listing: Listing): Promise<number> {
+export async function countClients(sql: Queryable, shown: Shown, listing: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from client c where ${listed(sql, owner, listing)}
+    select count(*) as total from client c where ${listed(sql, shown, listing)}
   `;
   return row?.total ?? 0;
 }

@@ -2,25 +2,36 @@
  * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
  * the platform creates and deletes them.
  */
+import { Type } from 'typebox';
 import { originOf } from '#identity/accounts/audit.ts';
-import { findUser } from '#identity/accounts/accounts-sql.ts';
-import type { Queryable } from '#db/pool.ts';
+import { findUser } from '#identity/accounts/users-sql.ts';
+import { transaction, type Queryable, type Tx } from '#db/pool.ts';
+import { changeOrMake, keyedIds, keyOf } from '#http/external-keys.ts';
+import { findKeyed } from '#http/external-keys-sql.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing, type Listed } from '#http/list-operation.ts';
-import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/operation.ts';
+import {
+  accepting,
+  guarded,
+  withPrincipal,
+  type ApiRequest,
+  type Operation,
+  type OperationResult,
+} from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
-import { reachesAccount } from '#core/principal.ts';
+import { platformClient, reachesAccount } from '#core/principal.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../apps.ts';
 import { removeClient } from './client-change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
+import { changeClientIn, prepareChange, type ClientPart } from './platform-changes.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { callerOf, type ClientActor } from './action.ts';
-import { findClient, findOwnClient, type Client } from './clients-sql.ts';
+import { findClient, findClientOfId, findOwnClient, type Client } from './clients-sql.ts';
 import {
   addressOfClient,
   addressOfInstalls,
@@ -28,6 +39,7 @@ import {
   clientDocument,
   INSTALL_PROPERTIES,
   installDocument,
+  type Secrets,
 } from './client-document.ts';
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
 import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-form.ts';
@@ -55,7 +67,7 @@ async function clientFor(sql: Queryable, { params, principal }: ClientRequest): 
   const { scope, userId } = principal;
   const find = async (): Promise<Client | undefined> => {
     if (!isClientId(clientId)) return undefined;
-    if (scope === 'platform') return findClient(sql, clientId);
+    if (scope === 'platform') return findClient(sql, clientId, platformClient(principal));
     return userId !== null && reachesAccount(principal, userId) ? findOwnClient(sql, clientId, userId) : undefined;
   };
   const client = await find();
@@ -80,43 +92,115 @@ async function creationFaults(
   ];
 }
 
+type MadeClient = { row: Client; secrets?: Secrets };
+
+async function addIn(
+  tx: Tx,
+  runtime: Runtime,
+  appWebhooks: AppWebhooks,
+  request: ApiRequest<NewClientBody>,
+): Promise<MadeClient> {
+  const { caller, origin, now } = clientActorOf(request);
+  const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
+  const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
+    ? await createPublicClient(tx, client)
+    : await createClient(tx, client);
+  const row = await findClient(tx, made.client_id);
+  if (row === undefined) throw new Error('The inserted client was not found');
+  const keys = await appWebhooks.keysOf(tx, row.id, now);
+  const secrets = { clientSecret: made.client_secret ?? null, webhookKey: keys?.current ?? null };
+  return { row: { ...row, externalId: request.body.external_id || null }, secrets };
+}
+
 const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
   creating({
     title: 'Create a client',
-    summary: 'Creates a client; only this response contains its client_secret and webhook_key',
+    summary:
+      'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret and webhook_key',
     access: 'platform',
+    statuses: [200, 201],
     input: describeClient(),
     review: (request) => creationFaults(runtime, appWebhooks, request),
     prepare: async (request) => {
+      const { body, principal } = request;
+      const key = keyOf(principal, 'client', body.external_id);
+      const id = key && (await findKeyed(runtime.sql, key));
+      const known = id === undefined ? undefined : await findClientOfId(runtime.sql, id);
+      if (known !== undefined) {
+        await prepareChange(appWebhooks, known, request);
+        return;
+      }
       const faults = await creationFaults(runtime, appWebhooks, request);
       if (faults.length > 0) throw invalid(...faults);
-      const { body, principal } = request;
       const asker = `client ${principal.publicClientId}`;
       const notAllowed = await appWebhooks.consentFaults(body.webhook_url || null, asker);
       if (notAllowed.length > 0) throw invalid(...notAllowed);
     },
     make: async (tx, request) => {
-      const { caller, origin, now } = clientActorOf(request);
-      const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
-      const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
-        ? await createPublicClient(tx, client)
-        : await createClient(tx, client);
-      const row = await findClient(tx, made.client_id);
-      if (row === undefined) throw new Error('The inserted client was not found');
-      const keys = await appWebhooks.keysOf(tx, row.id, now);
-      const webhookKey = keys?.current ?? null;
       const { config } = runtime;
-      const document = clientDocument(row, config, { clientSecret: made.client_secret ?? null, webhookKey });
-      return { document, location: addressOfClient(made.client_id, config.baseUrl), isSecret: true };
+      const { body, principal } = request;
+      const { external_id: externalId, ...settings } = body;
+      const { row, isKnown, secrets } = await changeOrMake<MadeClient>(tx, keyOf(principal, 'client', externalId), {
+        change: (id) =>
+          changeClientIn(tx, appWebhooks, id, { principal, body: settings, actor: clientActorOf(request) }),
+        make: () => addIn(tx, runtime, appWebhooks, request),
+      });
+      return {
+        document: clientDocument(row, config, secrets),
+        location: addressOfClient(row.clientId, config.baseUrl),
+        isSecret: true,
+        ...(isKnown && { isKnown }),
+      };
     },
   });
 
-async function page({ sql, config }: Runtime, owner: number | null, path: string, query: Listing): Promise<Listed> {
-  const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
+async function page(
+  { sql, config }: Runtime,
+  { owner, path }: { owner: number | null; path: string },
+  { principal, listing: query }: Pick<ApiRequest, 'principal'> & { listing: Listing },
+): Promise<Listed> {
+  const ids = await keyedIds(sql, { principal, resource: 'client', filters: query.filters });
+  const shown = { owner, ids, reader: platformClient(principal) };
+  const [rows, total] = await Promise.all([listClients(sql, shown, query), countClients(sql, shown, query)]);
   return {
     path,
     items: rows.map((row) => clientDocument(row, config)),
     total,
+  };
+}
+
+/** Returns PATCH, and PUT, which gives settings that the body does not name their initial values. */
+function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patch' | 'replace', Operation> {
+  const { sql, config } = runtime;
+  const described = {
+    isConditional: true,
+    access: 'platform',
+    admit: async (request: ApiRequest) => void (await clientFor(sql, request)),
+  } as const;
+  const handle = async (request: ApiRequest<ClientPart>, isWhole: boolean): Promise<OperationResult> => {
+    const client = await clientFor(sql, request);
+    await prepareChange(appWebhooks, client, { ...request, isWhole });
+    const changed = await transaction(sql, (tx) =>
+      changeClientIn(tx, appWebhooks, client.id, { ...request, isWhole, actor: clientActorOf(request) }),
+    );
+    if (changed === undefined) throw notFound('client');
+    return { status: 200, document: clientDocument(changed.row, config) };
+  };
+  return {
+    patch: accepting({
+      ...described,
+      title: 'Change the client',
+      summary: 'Changes the properties that are sent and keeps the others; requires the scope platform',
+      input: Type.Partial(describeClient()),
+      handle: (request) => handle(request, false),
+    }),
+    replace: accepting({
+      ...described,
+      title: 'Replace the client',
+      summary: 'Replaces all properties that can change; requires the scope platform',
+      input: describeClient(),
+      handle: (request) => handle(request, true),
+    }),
   };
 }
 
@@ -140,7 +224,10 @@ const installsOf = ({ sql, config: { baseUrl } }: Runtime, eachDatabase: EachDat
     },
   });
 
-type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
+type ClientOperations = Record<
+  'list' | 'listOfUser' | 'create' | 'read' | 'patch' | 'replace' | 'installs' | 'remove',
+  Operation
+>;
 
 export function createClientOperations(runtime: Runtime, deps: AppsDeps): ClientOperations {
   const { effects, appWebhooks, eachDatabase } = deps;
@@ -153,7 +240,7 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
       rel: 'clients',
       title: 'All clients',
       properties: CLIENT_PROPERTIES,
-      handle: (request) => page(runtime, null, `${baseUrl}/clients`, request.listing),
+      handle: (request) => page(runtime, { owner: null, path: `${baseUrl}/clients` }, request),
     }),
     listOfUser: listing({
       summary: 'Lists the apps created by a user',
@@ -161,11 +248,12 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
       rel: 'clients',
       title: 'Apps',
       properties: CLIENT_PROPERTIES,
-      handle: async ({ params, principal, listing: query }) => {
+      handle: async (request) => {
+        const { params, principal } = request;
         const userId = parseId(params['user_id'] ?? '');
         const isVisible = userId !== undefined && reachesAccount(principal, userId);
         if (!isVisible || (await findUser(sql, userId)) === undefined) throw notFound('user');
-        return page(runtime, userId, `${baseUrl}/users/${userId}/clients`, query);
+        return page(runtime, { owner: userId, path: `${baseUrl}/users/${userId}/clients` }, request);
       },
     }),
     create: creation(runtime, appWebhooks),
@@ -176,6 +264,7 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
         return { status: 200, document: clientDocument(await clientFor(sql, request), config) };
       },
     }),
+    ...createChanges(runtime, appWebhooks),
     installs: installsOf(runtime, eachDatabase),
     remove: {
       ...guarded({

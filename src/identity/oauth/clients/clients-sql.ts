@@ -1,5 +1,6 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
 import type { Queryable } from '#db/pool.ts';
+import { keyExpression } from '#http/external-keys-sql.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import type { ClientDetails, ClientKind } from './client-rules.ts';
 import type { PictureType } from './logo.ts';
@@ -40,6 +41,8 @@ export type Client = {
   isListed: boolean;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
+  /** The key of the client of the platform that reads it; null for other callers. */
+  externalId: string | null;
 };
 
 /** Locks the user, so that creations of clients for one owner are serialized; returns false if there is no such user. */
@@ -96,7 +99,9 @@ export async function insertClient(
   return row?.id;
 }
 
-export function clients(sql: Queryable) {
+/** `reader`: the client of the platform whose keys (`external_id`) the rows have; null for other callers. */
+export function clients(sql: Queryable, reader: number | null = null) {
+  const key = keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` });
   return sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
@@ -104,12 +109,31 @@ export function clients(sql: Queryable) {
     c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
     c.client_uri as "clientUri", c.policy_uri as "policyUri", c.tos_uri as "tosUri",
     c.initiate_login_uri as "initiateLoginUri", c.is_listed as "isListed",
-    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate", a.url as "webhookUrl"
+    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate", a.url as "webhookUrl",
+    ${key} as "externalId"
   from client c left join client_logo l on l.client = c.id left join app_webhook a on a.client = c.id`;
 }
 
-export async function findClient(sql: Queryable, clientId: string): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null`;
+export async function findClient(
+  sql: Queryable,
+  clientId: string,
+  reader: number | null = null,
+): Promise<Client | undefined> {
+  const [row] = await sql<Client[]>`
+    ${clients(sql, reader)} where c.client_id = ${clientId} and c.date_deleted is null`;
+  return row;
+}
+
+/** Returns the client with this internal id. */
+export async function findClientOfId(sql: Queryable, id: number): Promise<Client | undefined> {
+  const [row] = await sql<Client[]>`${clients(sql)} where c.id = ${id} and c.date_deleted is null`;
+  return row;
+}
+
+/** Returns the client with this internal id and locks its row until the transaction ends. */
+export async function lockClient(sql: Queryable, id: number, reader: number | null): Promise<Client | undefined> {
+  const [row] = await sql<Client[]>`
+    ${clients(sql, reader)} where c.id = ${id} and c.date_deleted is null for no key update of c`;
   return row;
 }
 

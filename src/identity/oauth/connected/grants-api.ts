@@ -18,7 +18,7 @@ import {
   type GrantFilter,
 } from './connected-sql.ts';
 import { originOf } from '#identity/accounts/audit.ts';
-import { findUser } from '#identity/accounts/accounts-sql.ts';
+import { findUser } from '#identity/accounts/users-sql.ts';
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
