@@ -13,3 +13,17 @@ create unique index external_key_resource on external_key (resource, resource_id
 
 -- Increases with each change of what the API shows of a user, for conditional requests.
 alter table users add column revision integer not null default 0;
+
+-- Memberships that wait for the first sign-in with an account at an OpenID provider. The row is deleted when the person becomes a member,
+-- so that the end of the membership is final.
+create table awaited_member (
+  shard        smallint not null,
+  store_id     bigint not null,
+  issuer       text collate "C" not null check (length(issuer) between 1 and 2000),
+  subject      text collate "C" not null check (length(subject) >= 1 and length(subject) <= 255),
+  role         text not null check (role in ('owner', 'member')),
+  date_created timestamptz not null,
+  primary key (shard, store_id, issuer, subject),
+  foreign key (shard, store_id) references store on delete cascade
+);
+create index awaited_member_identity on awaited_member (issuer, subject);

@@ -122,6 +122,21 @@ create table authorization_code (
 CREATE INDEX authorization_code_expires ON authorization_code USING btree (date_expires);
 CREATE INDEX authorization_code_grant ON authorization_code USING btree (grant_id);
 
+create table awaited_member (
+  shard smallint not null,
+  store_id bigint not null,
+  issuer text collate "C" not null,
+  subject text collate "C" not null,
+  role text not null,
+  date_created timestamp with time zone not null,
+  constraint awaited_member_issuer_check CHECK (((length(issuer) >= 1) AND (length(issuer) <= 2000))),
+  constraint awaited_member_pkey PRIMARY KEY (shard, store_id, issuer, subject),
+  constraint awaited_member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  constraint awaited_member_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
+  constraint awaited_member_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
+);
+CREATE INDEX awaited_member_identity ON awaited_member USING btree (issuer, subject);
+
 create table client (
   id bigint not null,
   client_id text collate "C" not null,

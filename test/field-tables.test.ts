@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import type { Field, Fields } from '#http/field-table.ts';
 import { invitationFields, receivedFields } from '#stores/invitations/invitation.ts';
+import { awaitedFields } from '#stores/members/awaited-member.ts';
 import { memberFields } from '#stores/members/member.ts';
 import { storeFields } from '#stores/store-fields.ts';
 import { recoveryFields } from '#webhooks/recovery/recovery.ts';
@@ -18,6 +19,7 @@ const TABLES: readonly (readonly [name: string, table: string, fields: Fields])[
   ['recoveryFields', 'recovery', recoveryFields],
   ['storeFields', 'store', storeFields],
   ['memberFields', 'membership', memberFields],
+  ['awaitedFields', 'awaited_member', awaitedFields],
   ['invitationFields', 'invitation', invitationFields],
   ['receivedFields', 'invitation', receivedFields],
 ];

@@ -43,6 +43,7 @@ import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails, createInvitationPages } from '#identity/invitations/invitations.ts';
 import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
+import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
 import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
@@ -51,6 +52,7 @@ import type { MemberEffects } from '#stores/audited-changes.ts';
 import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
+import { createAdmission, createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
 import { createMemberOperations } from '#stores/members/member-operations.ts';
 import type { Eraser } from '#stores/store-erasure.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
@@ -132,7 +134,12 @@ function eraseDataOf(effects: RevocationEffects, erasers: readonly Eraser[]): Er
 function openAccounts(
   runtime: Runtime,
   people: People,
-  { publishing, databases, erasure }: { publishing: Publishing; databases: Databases; erasure: UserErasure },
+  {
+    publishing,
+    databases,
+    erasure,
+    memberEffects,
+  }: { publishing: Publishing; databases: Databases; erasure: UserErasure; memberEffects: MemberEffects },
 ) {
   const { sql, config } = runtime;
   const { each } = databases;
@@ -145,6 +152,7 @@ function openAccounts(
       grants: (userId) => exportedGrants(sql, each, userId),
       own_apps: (userId) => exportedApps(sql, userId),
     },
+    admitIdentity: createAdmission(runtime, memberEffects),
     sections: appSections(runtime, each),
     startPathOf: async (userId) => startPageOf(await memberships(userId), config.baseUrl),
     formTargets: (returnTo) => targetsAfterSignIn(runtime, returnTo),
@@ -239,12 +247,17 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
       erasers,
     }),
     sandbox: createSandbox(runtime, { effects: memberEffects, collections: collections() }),
-    members: createMemberOperations(runtime, { effects: memberEffects, inviting }),
+    members: createMemberOperations(runtime, {
+      effects: memberEffects,
+      inviting,
+      userOfIdentity: findUserOfIdentity,
+    }),
+    awaitedMembers: createAwaitedMembers(runtime, { effects: memberEffects, userOfIdentity: findUserOfIdentity }),
     invitations: createInvitationOperations(runtime, { changelog, inviting }),
     receivedInvitations: createReceivedInvitations(runtime, memberEffects),
     invitation: createInvitationPages(runtime, people, { effects: memberEffects, erasure }),
     ...ofStores.handlers,
-    ...openAccounts(runtime, people, { publishing, databases, erasure }),
+    ...openAccounts(runtime, people, { publishing, databases, erasure, memberEffects }),
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
     metadata: createMetadata(config),
     resourceMetadata: createResourceMetadata(config),

@@ -18,6 +18,7 @@ export type Handlers = Accounts &
     sandbox: Operation;
     sampleEvents: Operation;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
+    awaitedMembers: Record<'list' | 'end', Operation>;
     invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
     receivedInvitations: Record<'list' | 'read' | 'decline' | 'accept', Operation>;
     invitation: Record<'show' | 'submit', RawHandler>;
@@ -220,11 +221,30 @@ const receivedRoutes = ({ receivedInvitations: received }: Handlers, api: string
   resource(`${api}/users/:user_id/invitations/:invitation_id/accept`, { POST: received.accept }),
 ];
 
+const memberRoutes = (
+  { members, awaitedMembers, invitations }: Pick<Handlers, 'members' | 'awaitedMembers' | 'invitations'>,
+  api: string,
+): Route[] => [
+  resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),
+  resource(`${api}/stores/:store_id/members/by_identity`, { DELETE: awaitedMembers.end }),
+  resource(`${api}/stores/:store_id/awaited_members`, { GET: awaitedMembers.list }),
+  resource(`${api}/stores/:store_id/members/:user_id`, {
+    GET: members.read,
+    PATCH: members.patch,
+    DELETE: members.remove,
+  }),
+  resource(`${api}/stores/:store_id/invitations`, { GET: invitations.list, POST: invitations.create }),
+  resource(`${api}/stores/:store_id/invitations/:invitation_id`, {
+    GET: invitations.read,
+    DELETE: invitations.revoke,
+  }),
+];
+
 /** Returns all routes. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
-  const { users, stores, members, invitations, webhooks, events, commerce, authorize } = handlers;
+  const { users, stores, webhooks, events, commerce, authorize } = handlers;
   return [
     resource(api || '/', { GET: handlers.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
@@ -238,17 +258,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     ...receivedRoutes(handlers, api),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
     resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
-    resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),
-    resource(`${api}/stores/:store_id/members/:user_id`, {
-      GET: members.read,
-      PATCH: members.patch,
-      DELETE: members.remove,
-    }),
-    resource(`${api}/stores/:store_id/invitations`, { GET: invitations.list, POST: invitations.create }),
-    resource(`${api}/stores/:store_id/invitations/:invitation_id`, {
-      GET: invitations.read,
-      DELETE: invitations.revoke,
-    }),
+    ...memberRoutes(handlers, api),
     resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
     ...webhookRoutes(handlers, api),
     resource(`${api}/stores/:store_id/overview`, { GET: webhooks.overview }),

@@ -5,6 +5,8 @@ import { storeDocument, type PublishedCollection } from './store-document.ts';
 import { homeDocument } from './home.ts';
 import { invitationDocument, receivedDocument } from './invitations/invitation.ts';
 import type { InvitationRow } from './invitations/invitations-sql.ts';
+import { awaitedDocument } from './members/awaited-member.ts';
+import type { AwaitedRow } from './members/awaited-members-sql.ts';
 import { memberDocument } from './members/member.ts';
 import type { MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';
@@ -60,6 +62,17 @@ const app: Principal = {
 
 const platform: Principal = { ...app, userId: null, scope: 'platform', stores: [] };
 
+const awaited: AwaitedRow = {
+  storeId: store.id,
+  issuer: 'https://accounts.example.com',
+  subject: '4711',
+  role: 'owner',
+  dateCreated: store.dateModified,
+  timeZone: store.timeZone,
+};
+
+const awaitedExample: Example = ({ baseUrl }) => awaitedDocument(awaited, { baseUrl });
+
 const invitationExample: Example = ({ baseUrl }) => invitationDocument(invitation, { baseUrl, link: null });
 
 const receivedExample: Example = ({ baseUrl }) =>
@@ -101,6 +114,46 @@ const invitationRelations: readonly Relation[] = [
     title: 'Join the store',
     about: 'Accepts an invitation: the person becomes a member with its role.',
     paths: ['/users/:user_id/invitations/:invitation_id/accept'],
+  },
+];
+
+const memberRelations: readonly Relation[] = [
+  {
+    rel: 'members',
+    title: 'The members of a store',
+    about:
+      'The users who can authorize apps for the store. An app has access only while the user who authorized it is a member. A store has at most 100 members.',
+    paths: ['/stores/:store_id/members'],
+    makes: ['member', 'invitation', 'awaited_member'],
+    example: listExample('members', 'The members of this store', '/stores/1001/members', memberExample),
+  },
+  {
+    rel: 'member',
+    title: 'A member of a store',
+    about: 'A user of a store, as its owner or as a member.',
+    paths: ['/stores/:store_id/members/:user_id'],
+    example: memberExample,
+  },
+  {
+    rel: 'awaited_members',
+    title: 'Memberships that wait for a sign-in',
+    about:
+      'The members that the platform has named by their account at an OpenID provider, and who have not signed in with it yet. The first sign-in makes the person a member.',
+    paths: ['/stores/:store_id/awaited_members'],
+    example: listExample(
+      'awaited_members',
+      'Memberships that wait for a sign-in',
+      '/stores/1001/awaited_members',
+      awaitedExample,
+    ),
+  },
+  {
+    rel: 'awaited_member',
+    title: 'A membership that waits for a sign-in',
+    about:
+      'One entry of the list. DELETE with the issuer and subject ends it, and also the membership of the person once they have signed in.',
+    paths: ['/stores/:store_id/members/by_identity'],
+    example: awaitedExample,
   },
 ];
 
@@ -155,22 +208,7 @@ export function storeChapter({
         paths: ['/users/:user_id/sandbox_store'],
         makes: ['store'],
       },
-      {
-        rel: 'members',
-        title: 'The members of a store',
-        about:
-          'The users who can authorize apps for the store. An app has access only while the user who authorized it is a member. A store has at most 100 members.',
-        paths: ['/stores/:store_id/members'],
-        makes: ['member', 'invitation'],
-        example: listExample('members', 'The members of this store', '/stores/1001/members', memberExample),
-      },
-      {
-        rel: 'member',
-        title: 'A member of a store',
-        about: 'A user of a store, as its owner or as a member.',
-        paths: ['/stores/:store_id/members/:user_id'],
-        example: memberExample,
-      },
+      ...memberRelations,
       ...invitationRelations,
     ],
   };

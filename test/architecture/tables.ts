@@ -27,6 +27,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   external_key: 'http',
   membership: 'stores',
   invitation: 'stores',
+  awaited_member: 'stores',
   client: 'identity/oauth',
   client_secret: 'identity/oauth',
   client_logo: 'identity/oauth',
@@ -82,6 +83,7 @@ export const HOME_TABLES: ReadonlySet<string> = new Set([
   ),
   'membership',
   'invitation',
+  'awaited_member',
   'external_key',
 ]);
 /** Small tables that either side may read: the settings of stores and of apps, and those that every database has. */

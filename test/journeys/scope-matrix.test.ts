@@ -51,6 +51,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'DELETE /stores/:store_id': 'other',
   'GET /stores/:store_id/members': ['store_read'],
   'POST /stores/:store_id/members': 'other',
+  'DELETE /stores/:store_id/members/by_identity': 'other',
+  'GET /stores/:store_id/awaited_members': 'other',
   'GET /stores/:store_id/members/:user_id': ['store_read'],
   'PATCH /stores/:store_id/members/:user_id': 'other',
   'DELETE /stores/:store_id/members/:user_id': 'other',

@@ -37,6 +37,10 @@ await fixture.sql`
   values (${alpha % 256}, ${invitation}, ${alpha}, sha256('link'), sha256('mailed'), 'grace@example.com', 'member', ${adaId},
     '2026-07-01T10:00:00Z', '2026-07-04T10:00:00Z')`;
 
+await fixture.sql`
+  insert into awaited_member (shard, store_id, issuer, subject, role, date_created)
+  values (${alpha % 256}, ${alpha}, 'https://id.example.com', '4711', 'owner', '2026-07-01T10:00:00Z')`;
+
 /** The one delivery of each of the first two webhooks: a successful and a pending one. */
 async function deliveryTo(webhook: number | undefined): Promise<string> {
   const [row] = await fixture.sql<{ id: number }[]>`
@@ -78,6 +82,7 @@ const resources: Readonly<Record<string, Asked>> = {
   'store-of-user': { path: `/stores/${beta}`, token: tokens.user },
   members: { path: `/stores/${alpha}/members` },
   member: { path: `/stores/${alpha}/members/${adaId}` },
+  'members-awaited': { path: `/stores/${alpha}/awaited_members`, token: tokens.platform },
   invitations: { path: `/stores/${alpha}/invitations`, token: tokens.platform },
   invitation: { path: `/stores/${alpha}/invitations/${invitation}`, token: tokens.platform },
   overview: { path: `/stores/${alpha}/overview` },

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createUser } from '#identity/accounts/users.ts';
 import { Secret, TOTP } from 'otpauth';
+import { createCaller, faultsOf, itemsOf } from '../setup/caller.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startObedientProvider, startRealProvider, type Lie } from '../setup/openid-provider.ts';
@@ -410,4 +411,133 @@ test('the only way to sign in cannot be unlinked until the person has chosen a p
   const own = newBrowser();
   assert.equal((await own.post('/reset-password', { token: link, password: PASSWORD })).status, 303);
   assert.equal((await submit(own, '/account/security', path)).status, 303);
+});
+
+const call = createCaller(server.origin, ISSUER);
+const { alpha, foreign } = server;
+const platformToken = async (): Promise<string> => {
+  const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+  return String(granted.body['access_token']);
+};
+const identityOf = (email: string, issuer = acme.issuer) => ({ issuer, subject: claimsOf(email).sub });
+const add = async (store: number, email: string, role = 'owner', identity: object = identityOf(email)) =>
+  call('POST', `/stores/${store}/members`, { token: await platformToken(), body: { identity, role } });
+const end = async (store: number, identity: { issuer: string; subject: string }) => {
+  const query = new URLSearchParams(identity).toString();
+  return (await call('DELETE', `/stores/${store}/members/by_identity?${query}`, { token: await platformToken() }))
+    .status;
+};
+const awaitedIn = async (store: number) => {
+  const reply = await call('GET', `/stores/${store}/awaited_members`, { token: await platformToken() });
+  return itemsOf(reply, 'awaited_members').map(({ subject, role }) => [subject, role]);
+};
+const rolesOf = async (email: string) => {
+  const rows = await sql<{ id: number; role: string }[]>`
+    select m.store_id as id, m.role from membership m join users u on u.id = m.user_id
+    where u.email = ${email} order by m.store_id`;
+  return Object.fromEntries(rows.map(({ id, role }) => [id, role]));
+};
+
+test('a member who is named by the account at a provider is one from the first sign-in with it', async () => {
+  const email = newEmail();
+  const made = await add(foreign, email, 'member');
+  const { subject } = identityOf(email);
+  assert.deepEqual([made.status, made.body['subject'], made.body['role']], [201, subject, 'member']);
+  const again = await add(foreign, email);
+  assert.deepEqual([again.status, again.body['role']], [200, 'owner']);
+  assert.equal((await add(alpha, email, 'member')).status, 201);
+  assert.deepEqual(await awaitedIn(foreign), [[subject, 'owner']]);
+  // The same subject at another provider is another person.
+  const stranger = newBrowser();
+  await signInWith('Acme', newEmail(), { browser: stranger });
+  assert.ok(await isSignedIn(stranger));
+  assert.deepEqual(await awaitedIn(foreign), [[subject, 'owner']]);
+  const browser = newBrowser();
+  await signInWith('Acme', email, { browser });
+  assert.deepEqual(await rolesOf(email), { [foreign]: 'owner', [alpha]: 'member' });
+  assert.deepEqual([await awaitedIn(foreign), await awaitedIn(alpha)], [[], []]);
+  assert.equal((await browser.open(`/stores/${foreign}/members`, { Accept: 'text/html' })).status, 200);
+  const known = await add(foreign, email, 'member');
+  assert.deepEqual([known.status, known.body['role'], known.body['email']], [200, 'owner', email]);
+  const list = await call('GET', `/stores/${foreign}/changelogs?order=id desc&limit=1`, {
+    token: await platformToken(),
+  });
+  const [entry] = itemsOf(list, 'changelogs');
+  assert.deepEqual([entry?.['actor'], entry?.['resource'], entry?.['action']], ['halcyon', 'member', 'created']);
+});
+
+test('a person who has linked the account is a member at once', async () => {
+  const { id, email } = await newLinkedPerson();
+  const made = await add(foreign, email, 'member');
+  assert.deepEqual([made.status, made.body['user_id'], made.body['role']], [201, id, 'member']);
+  assert.deepEqual(await rolesOf(email), { [foreign]: 'member' });
+  assert.deepEqual(await awaitedIn(foreign), []);
+});
+
+test('a membership that has ended, or has waited in vain, does not come back with a sign-in', async () => {
+  const [one, two] = [newEmail(), newEmail()];
+  await add(foreign, one);
+  assert.equal(await end(foreign, identityOf(one)), 204);
+  assert.equal(await end(foreign, identityOf(one)), 404);
+  await signInWith('Acme', one);
+  assert.deepEqual(await rolesOf(one), {});
+  await add(foreign, two, 'member');
+  await signInWith('Acme', two);
+  assert.deepEqual(await rolesOf(two), { [foreign]: 'member' });
+  assert.equal(await end(alpha, identityOf(two)), 404);
+  assert.equal(await end(foreign, identityOf(two)), 204);
+  await signInWith('Acme', two);
+  assert.deepEqual(await rolesOf(two), {});
+});
+
+test('a sign-in that is refused makes no person a member', async () => {
+  const email = newEmail('elsewhere.example');
+  await add(foreign, email);
+  assert.equal((await signInWith('Acme', email)).status, 422);
+  const other = newEmail();
+  await add(foreign, other);
+  await signInWith('Acme', other, { lie: { hasForeignKey: true } });
+  assert.deepEqual(
+    (await awaitedIn(foreign)).map(([subject]) => subject),
+    [identityOf(email).subject, identityOf(other).subject].toSorted(),
+  );
+  for (const one of [email, other]) assert.equal(await end(foreign, identityOf(one)), 204);
+});
+
+test('of concurrent first sign-ins with one account each ends with the membership', async () => {
+  const email = newEmail();
+  await add(foreign, email);
+  await Promise.all([signInWith('Acme', email), signInWith('Acme', email), signInWith('Acme', email)]);
+  assert.deepEqual(await rolesOf(email), { [foreign]: 'owner' });
+  assert.equal((await usersWith(email)).length, 1);
+});
+
+test('an identity needs a configured issuer and a subject, and only the platform names one', async () => {
+  for (const identity of [
+    { issuer: 'https://unknown.example', subject: '1' },
+    { issuer: acme.issuer },
+    { issuer: acme.issuer, subject: '' },
+    { issuer: acme.issuer, subject: 'x'.repeat(256) },
+    { issuer: acme.issuer, subject: '1', email: 'x@example.com' },
+    {},
+  ]) {
+    const refused = await add(foreign, '', 'owner', identity);
+    assert.deepEqual([refused.status, faultsOf(refused)], [400, ['identity invalid_value']]);
+  }
+  const unknown = await add(foreign, '', 'owner', { issuer: 'https://unknown.example', subject: '1' });
+  const [fault] = itemsOf(unknown, 'errors');
+  for (const issuer of [real.issuer, acme.issuer, partner.issuer])
+    assert.ok(String(fault?.['message']).includes(issuer));
+  const token = await platformToken();
+  const body = { identity: identityOf('x'), email: 'x@example.com', role: 'owner' };
+  assert.equal((await call('POST', `/stores/${foreign}/members`, { token, body })).status, 400);
+  assert.equal((await call('DELETE', `/stores/${foreign}/members/by_identity`, { token })).status, 400);
+  assert.equal((await call('DELETE', `/stores/1/members/by_identity?issuer=x&subject=y`, { token })).status, 404);
+  const store = String((await server.redeem(await server.newCode())).body['access_token']);
+  for (const [method, path] of [
+    ['POST', `/stores/${alpha}/members`],
+    ['DELETE', `/stores/${alpha}/members/by_identity?issuer=x&subject=y`],
+    ['GET', `/stores/${alpha}/awaited_members`],
+  ] as const)
+    assert.equal((await call(method, path, { token: store, ...(method === 'POST' && { body }) })).status, 403, path);
 });

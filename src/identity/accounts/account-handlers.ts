@@ -12,7 +12,7 @@ import { createConfirmation } from './factors/step-up.ts';
 import { createLeave, leaveSection, type ExportParts } from './leave.ts';
 import { createChange, createForgot, createLinks, createReset, type EndGrants } from './password-change.ts';
 import type { People } from './people.ts';
-import { createSignIn, createSignInPages } from './sign-in.ts';
+import { createSignIn, createSignInPages, type AdmitIdentity } from './sign-in.ts';
 import { createSignUp } from './sign-up.ts';
 import { createPendingSignIns, createVerifiedIdentities } from './signed-tokens.ts';
 import type { UserErasure } from './user-erasure.ts';
@@ -23,6 +23,7 @@ export type AccountsDeps = {
   erasure: UserErasure;
   endGrants: EndGrants;
   exportParts: ExportParts;
+  admitIdentity: AdmitIdentity;
   /** Sections of the account page, in display order. */
   sections: readonly AccountSection[];
   /** Returns the path of the user's start page. */
@@ -39,14 +40,14 @@ export type AccountsDeps = {
 export function createAccounts(runtime: Runtime, people: People, deps: AccountsDeps) {
   const { config, derive } = runtime;
   const { passwords, signedIn } = people;
-  const { erasure, endGrants, exportParts, formTargets } = deps;
+  const { erasure, endGrants, exportParts, formTargets, admitIdentity } = deps;
   const links = createLinks(runtime);
   const providers = config.accounts.openIdProviders.map((provider) => createProvider(provider, runtime));
   const shownProviders = providers.map(({ name, issuer }) => ({ name, formTargets: deps.formTargetsOf(issuer) }));
   const pendingSignIns = createPendingSignIns(derive('pending sign-in'));
   const verifiedIdentities = createVerifiedIdentities(derive('verified identity'));
   const tokens = { pendingSignIns, verifiedIdentities };
-  const pages = createSignInPages(runtime, people, { tokens, providers: shownProviders, formTargets });
+  const pages = createSignInPages(runtime, people, { tokens, admitIdentity, providers: shownProviders, formTargets });
   return {
     signIn: createSignIn(runtime, people, { pages, pendingSignIns }),
     externalSignIn: createExternalSignIn(runtime, people, { providers, verifiedIdentities, pages, erasure }),

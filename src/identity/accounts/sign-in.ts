@@ -2,7 +2,7 @@
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
  * external/external-sign-in.ts.
  */
-import { transaction, type Queryable } from '#db/pool.ts';
+import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
@@ -10,7 +10,14 @@ import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
-import { findCredentials, insertIdentity, lockPassword, touchIdentity, type Credentials } from './accounts-sql.ts';
+import {
+  findCredentials,
+  insertIdentity,
+  lockPassword,
+  touchIdentity,
+  type Credentials,
+  type ExternalIdentity,
+} from './accounts-sql.ts';
 import {
   IDENTITY_FIELD,
   type PendingSignIns,
@@ -41,11 +48,15 @@ type SignInTokens = { pendingSignIns: PendingSignIns; verifiedIdentities: Verifi
 /** A person who was verified in full; `identity` is that of a provider. */
 type SigningIn = { user: Credentials; identity: VerifiedIdentity | undefined };
 
+/** Makes the person a member of the stores that wait for an identity, in the transaction of the sign-in with it. */
+export type AdmitIdentity = (tx: Tx, identity: ExternalIdentity & { userId: number; now: Date }) => Promise<void>;
+
 type Begun = { cookies: string[]; hasLinked: boolean };
 
 /** Links the identity to the user, or records its use. Undefined if it is linked to another user, or no longer linked. */
 async function useIdentity(
-  tx: Queryable,
+  tx: Tx,
+  admitIdentity: AdmitIdentity,
   request: RawRequest,
   identity: VerifiedIdentity,
 ): Promise<Pick<Begun, 'hasLinked'> | undefined> {
@@ -53,6 +64,7 @@ async function useIdentity(
   const { userId, provider } = identity;
   const hasLinked = !identity.isLinked && (await insertIdentity(tx, { ...identity, now }));
   if (!hasLinked && !(await touchIdentity(tx, { ...identity, now }))) return undefined;
+  await admitIdentity(tx, { ...identity, now });
   const entry = {
     action: 'external_identity_linked',
     userId,
@@ -69,14 +81,15 @@ async function useIdentity(
  */
 const begin = (
   { sql }: Runtime,
-  { sessions, factors: { devices } }: People,
+  { sessions, factors: { devices }, admitIdentity }: People & { admitIdentity: AdmitIdentity },
   request: RawRequest,
   { user, identity }: SigningIn,
 ): Promise<Begun | undefined> =>
   transaction(sql, async (tx) => {
     const { now } = request;
     if (!(await lockPassword(tx, user))) return undefined;
-    const used = identity === undefined ? { hasLinked: false } : await useIdentity(tx, request, identity);
+    const used =
+      identity === undefined ? { hasLinked: false } : await useIdentity(tx, admitIdentity, request, identity);
     if (used === undefined) return undefined;
     await sessions.end(tx, request);
     const session = await sessions.start(tx, user.id, request);
@@ -100,7 +113,7 @@ const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined
 /** Starts the session, and mails the person if the browser is new to the account, or a provider was linked. */
 async function beginHere(
   runtime: Runtime,
-  people: People,
+  people: People & { admitIdentity: AdmitIdentity },
   request: RawRequest,
   { user, identity }: SigningIn,
 ): Promise<string[] | undefined> {
@@ -120,6 +133,7 @@ export function createSignInPages(
   people: People,
   deps: {
     tokens: SignInTokens;
+    admitIdentity: AdmitIdentity;
     /** The names of the OpenID providers, and the CSP sources of their pages. */
     providers: readonly { name: string; formTargets: readonly string[] }[];
     formTargets: (returnTo: string) => Promise<readonly string[]>;
@@ -163,7 +177,8 @@ export function createSignInPages(
       const identity = verifiedIdentities.of(request.form, request.now);
       if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
         return signIn(request, 422, { email: '', alert: NOT_LINKED });
-      const cookies = await beginHere(runtime, people, request, { user, identity });
+      const { admitIdentity } = deps;
+      const cookies = await beginHere(runtime, { ...people, admitIdentity }, request, { user, identity });
       if (cookies === undefined) return signIn(request, 422, { email: user.email, alert });
       return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
     },

@@ -8,6 +8,7 @@ import { deleteRows, hasRows } from './move-sql.ts';
 const NOT_MOVED: ReadonlySet<string> = new Set([
   'membership',
   'invitation',
+  'awaited_member',
   'shard_lease',
   'shard_owner',
   'moved_shard',

@@ -15,6 +15,8 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
 import { recordMember, type By, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
+import { addressOfAwaited, type Identity } from './awaited-member.ts';
+import { awaitMember, identityOf, type UserOfIdentity } from './awaited-member-operations.ts';
 import {
   addressOfMembers,
   MEMBER_PROPERTIES,
@@ -44,6 +46,7 @@ type Deps = {
   effects: MemberEffects;
   /** Makes an invitation for a person without an account, or with one whose e-mail address is not verified. */
   inviting: Inviting;
+  userOfIdentity: UserOfIdentity;
 };
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
@@ -93,10 +96,13 @@ async function addUser(
   tx: Tx,
   { request, userId }: { request: ApiRequest<NewMember>; userId: number },
 ): Promise<CreatedResult> {
-  const { role, email } = request.body;
+  const { role, email, identity } = request.body;
   const store = storeOfAddress(request);
   const key = { ...store, userId };
+  const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
   if (!(await lockStoreRow(tx, store))) throw notFound('store');
+  const known = identity === undefined ? undefined : await findMember(tx, key);
+  if (known !== undefined) return { document: memberDocument(known, { ...request, baseUrl }), location, isKnown: true };
   if (!(await lockUserRow(tx, userId))) throw unknownUser();
   if (!(await insertMember(tx, { ...key, role, now: request.now })))
     throw new Problem(409, {
@@ -109,7 +115,6 @@ async function addUser(
   if (member === undefined) throw new Error('A member that was just added does not exist');
   await recordMember(tx, key, { before: null, after: role }, byOf(effects, request));
   await effects.memberAccess.begin(tx, key, request.now);
-  const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
   return { document: memberDocument(member, { ...request, baseUrl }), location };
 }
 
@@ -117,22 +122,38 @@ async function addUser(
  * Creates the operation that adds a member. Only the platform adds people who have not accepted, and only if their address
  * is verified. A second addition is rejected, so that it cannot demote an owner.
  */
-const createAdd = (runtime: Runtime, { effects, inviting }: Deps): Operation =>
+const createAdd = (runtime: Runtime, { effects, inviting, userOfIdentity }: Deps): Operation =>
   creating({
     title: 'Add a member',
     summary:
       'Adds a person to the store; without an account whose e-mail address is verified, the response is an invitation instead; needs the scope platform: people invite',
     access: 'platform',
+    statuses: [200, 201],
     isSensitive: true,
     input: newMember,
     admit: async (request) => void (await storeOf(runtime.sql.reads, request)),
-    prepare: async (request) => {
+    prepare: async (request): Promise<Prepared> => {
+      requireOneName(request.body);
+      const { identity } = request.body;
+      if (identity !== undefined) return { identity: identityOf(runtime, identity) };
       const userId = await findNewMember(runtime.sql, request.body);
       return userId === undefined ? { invited: await inviting.prepare(request) } : { userId };
     },
-    make: (tx, request, { userId, invited }) =>
-      invited === undefined ? addUser(runtime, effects, tx, { request, userId }) : inviting.make(tx, request, invited),
+    make: async (tx, request, prepared) => {
+      if ('invited' in prepared) return inviting.make(tx, request, prepared.invited);
+      if ('userId' in prepared) return addUser(runtime, effects, tx, { request, userId: prepared.userId });
+      const { identity } = prepared;
+      const userId = await userOfIdentity(tx, identity);
+      if (userId !== undefined) return addUser(runtime, effects, tx, { request, userId });
+      const store = storeOfAddress(request);
+      if (!(await lockStoreRow(tx, store))) throw notFound('store');
+      const { role } = request.body;
+      return awaitMember(tx, runtime, { ...store, ...identity, role, now: request.now });
+    },
   });
+
+/** The person to add: a user, the invitation of a person, or an account at an OpenID provider. */
+type Prepared = { userId: number } | { invited: PreparedInvitation } | { identity: Identity };
 
 const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffects): Operation =>
   guarded({
@@ -158,7 +179,8 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
     },
   });
 
-export function createMemberOperations(runtime: Runtime, { effects, inviting }: Deps) {
+export function createMemberOperations(runtime: Runtime, deps: Deps) {
+  const { effects, inviting } = deps;
   const { sql, config } = runtime;
   const { baseUrl } = config;
   return {
@@ -182,10 +204,16 @@ export function createMemberOperations(runtime: Runtime, { effects, inviting }: 
         const listed = { path: addressOfMembers(key.storeId, baseUrl), items, total };
         if (!managesStore(request.principal, key.storeId)) return { ...listed, links };
         links.push({ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' });
+        if (request.principal.scope === 'platform')
+          links.push({
+            rel: 'awaited_members',
+            href: addressOfAwaited(key.storeId, baseUrl),
+            title: 'The memberships that wait for a sign-in',
+          });
         return { ...listed, links, summary: () => inviting.pending({ ...key, now: request.now }) };
       },
     }),
-    add: createAdd(runtime, { effects, inviting }),
+    add: createAdd(runtime, deps),
     read: guarded({
       summary: 'One member of the store',
       scopes: ['store_read'],
@@ -235,7 +263,7 @@ export type Inviting = {
 
 type MemberInput = { user?: number; email?: string };
 
-const EMAIL_OR_USER = 'Send either email or user, not both';
+const ONE_NAME = 'Send one of email, user and identity';
 const UNKNOWN_USER = 'user must be the id of a user whose e-mail address is verified';
 
 /** Returns the 400 for a user that does not exist. */
@@ -243,13 +271,18 @@ function unknownUser(): Problem {
   return invalid({ code: 'invalid_value', message: UNKNOWN_USER, field: 'user' });
 }
 
+/** Throws a 400 unless the body names the person in one way. */
+function requireOneName({ user, email, identity }: NewMember): void {
+  const named = [user, email, identity].filter((one) => one !== undefined).length;
+  if (named === 1) return;
+  throw invalid({ code: named === 0 ? 'required' : 'invalid_value', message: ONE_NAME, field: 'email' });
+}
+
 /**
  * Returns the id of the user in the body; undefined if no account has verified the e-mail address: its person has to accept an invitation.
  * Throws a 400 that says what to change.
  */
 async function findNewMember(sql: Sql, { user, email }: MemberInput): Promise<number | undefined> {
-  if ((user === undefined) === (email === undefined))
-    throw invalid({ code: email === undefined ? 'required' : 'invalid_value', message: EMAIL_OR_USER, field: 'email' });
   const userId = await findVerifiedUser(sql, { id: user ?? null, email: readEmail(email ?? '') ?? null });
   if (userId === undefined && user !== undefined) throw unknownUser();
   return userId;

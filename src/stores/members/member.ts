@@ -46,6 +46,15 @@ const newMemberFields = {
       description: 'The id of the user, instead of the e-mail address.',
     },
   },
+  identity: {
+    kind: 'json',
+    initial: {},
+    input: {
+      description:
+        'The account with which the new member signs in, instead of the e-mail address: the issuer of an OpenID provider of this server, and the subject there. Without a user who has linked it, the membership waits for the first sign-in with it.',
+      isForPrograms: true,
+    },
+  },
 } as const satisfies Fields;
 export const newMember = schemasOf(newMemberFields, {}).whole;
 export type NewMember = WholeOf<typeof newMemberFields>;
