@@ -83,7 +83,7 @@ const readRows = (run: Run, outbox: string, limit: number, exceptStores: readonl
     [RESOURCE_BYTES, KEY_HOURS, exceptStores.length === 0 ? [' '] : exceptStores, limit],
   );
 
-/** Returns ids as SQL. A list of texts would be compared as floating-point numbers, which are inexact from 2^53 on. */
+/** Returns ids as SQL. MySQL may compare texts with numbers as floating-point numbers, which are inexact from 2^53 on. */
 function listOf(ids: readonly string[]): string {
   if (ids.every((id) => /^-?\d+$/.test(id))) return ids.join(', ');
   throw new TypeError('An id is a whole number');
