@@ -79,6 +79,7 @@ test('a store shows its properties, its dates in its own zone', async () => {
     subscription_events: 'derived',
     second_factor: 'optional',
     is_sandbox: false,
+    external_id: null,
     date_created: '2026-01-02T04:04:05+0100',
     date_modified: '2026-01-02T04:04:05+0100',
   });
