@@ -140,7 +140,7 @@ const cases: [string, Parameters<typeof resolveSubscription>[0], Subscription, S
     'the resource alone replaces the events',
     { eventResource: 'customer' },
     captured,
-    { eventResource: 'customer', events: ['customer/created', 'customer/modified'] },
+    { eventResource: 'customer', events: eventsOf('customer') },
   ],
   ['clearing the resource clears the events', { eventResource: null }, captured, none],
   ['clearing the events clears the resource', { events: [] }, captured, none],
