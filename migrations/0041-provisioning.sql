@@ -11,11 +11,15 @@ create table external_key (
 );
 create unique index external_key_resource on external_key (resource, resource_id, client);
 
+-- Whether the platform has set the address (PLATFORM_EMAILS_VERIFIED), and the person has not: its reader may be another person, and gets no
+-- link that takes the account back.
+alter table users add column is_email_of_platform boolean not null default false;
+
 -- Increases with each change of what the API shows of a user, for conditional requests.
 alter table users add column revision integer not null default 0;
 
--- Memberships that wait for the first sign-in with an account at an OpenID provider. The row is deleted when the person becomes a member,
--- so that the end of the membership is final.
+-- Memberships by an account at an OpenID provider. Without a user they wait for the first sign-in with the account. The row ends with the
+-- membership, so that the end is final; it stays when the person unlinks the account, so that the platform can still end the membership by it.
 create table awaited_member (
   shard        smallint not null,
   store_id     bigint not null,
@@ -23,7 +27,10 @@ create table awaited_member (
   subject      text collate "C" not null check (length(subject) >= 1 and length(subject) <= 255),
   role         text not null check (role in ('owner', 'member')),
   date_created timestamptz not null,
+  user_id      bigint,
   primary key (shard, store_id, issuer, subject),
-  foreign key (shard, store_id) references store on delete cascade
+  foreign key (shard, store_id) references store on delete cascade,
+  foreign key (shard, store_id, user_id) references membership on delete cascade
 );
+create index awaited_member_user on awaited_member (shard, store_id, user_id) where user_id is not null;
 create index awaited_member_identity on awaited_member (issuer, subject);

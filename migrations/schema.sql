@@ -129,13 +129,16 @@ create table awaited_member (
   subject text collate "C" not null,
   role text not null,
   date_created timestamp with time zone not null,
+  user_id bigint,
   constraint awaited_member_issuer_check CHECK (((length(issuer) >= 1) AND (length(issuer) <= 2000))),
   constraint awaited_member_pkey PRIMARY KEY (shard, store_id, issuer, subject),
   constraint awaited_member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
   constraint awaited_member_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
+  constraint awaited_member_shard_store_id_user_id_fkey FOREIGN KEY (shard, store_id, user_id) REFERENCES membership(shard, store_id, user_id) ON DELETE CASCADE,
   constraint awaited_member_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
 );
 CREATE INDEX awaited_member_identity ON awaited_member USING btree (issuer, subject);
+CREATE INDEX awaited_member_user ON awaited_member USING btree (shard, store_id, user_id) WHERE (user_id IS NOT NULL);
 
 create table client (
   id bigint not null,
@@ -867,6 +870,7 @@ create table users (
   date_disabled timestamp with time zone,
   is_email_verified boolean default true not null,
   has_password boolean default true not null,
+  is_email_of_platform boolean default false not null,
   revision integer default 0 not null,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),

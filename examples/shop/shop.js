@@ -34,7 +34,7 @@ const { rows: tables } = await pool.query(`select to_regclass('orders') as order
 if (tables[0].orders === null) {
   await pool.query(`create table orders (id bigint generated always as identity primary key, product text not null,
     email text not null, total numeric(10, 2) not null, status text not null, date_modified timestamptz not null)`);
-  // The outbox and the table of what Halcyon refuses, as \`halcyon relay --init postgres\` prints them.
+  // The outbox and the table of what Halcyon refuses, as `halcyon relay --init postgres` prints them.
   await pool.query(readFileSync('outbox.sql', 'utf8'));
 }
 
@@ -99,7 +99,11 @@ app.post('/orders/:id/refund', async (request, response) => {
 
 app.post('/orders/:id/delete', async (request, response) => {
   // Halcyon reads the id and the date of a deletion only.
-  await change('transaction/deleted', 'delete from orders where id = $1 returning *', [request.params.id]);
+  await change(
+    'transaction/deleted',
+    'delete from orders where id = $1 returning id, product, email, total, status, now() as date_modified',
+    [request.params.id],
+  );
   response.redirect(303, '/');
 });
 

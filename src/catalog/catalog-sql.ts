@@ -115,7 +115,8 @@ type ListedCollection = Collection & { onlyDeleted?: true | undefined };
 
 function whereOf(sql: Queryable, collection: ListedCollection, filters: readonly Filter[]) {
   const dated = isDatedById(collection.type) ? { date_created: sql`r.modified_at` } : {};
-  const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated };
+  const deleted = collection.onlyDeleted === true ? { date_deleted: sql`r.date_deleted` } : {};
+  const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated, ...deleted };
   const ranges = filters
     .filter(isIdRange)
     .reduce((before, { operator, value }) => sql`${before}${idRange(sql, operator, String(value))}`, sql``);
@@ -197,10 +198,11 @@ async function findNarrowed(
   collection: ListedCollection,
   listing: Listing,
 ): Promise<Found | undefined> {
-  const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at` };
+  const deleted = collection.onlyDeleted === true ? { date_deleted: sql`o.date_deleted` } : {};
+  const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at`, ...deleted };
   const [found] = await sql<{ total: number; ids: string[] }[]>`
     with found as materialized (
-      select r.id, r.modified_at, ${membersFor(sql, listing, sql`r.body::json`, sorted)} as members
+      select r.id, r.modified_at, r.date_deleted, ${membersFor(sql, listing, sql`r.body::json`, sorted)} as members
       from resource r
       where ${whereOf(sql, collection, listing.filters)}${idsOfDates(sql, collection.type, listing.filters)}
         ${modifiedOnDays(sql, listing.filters)}

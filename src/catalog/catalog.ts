@@ -192,6 +192,11 @@ export function mappedTypes(): readonly string[] {
   return [...mappings.keys()];
 }
 
+/** Returns whether the operator maps resources of this type. */
+export function isMapped(type: ResourceType): boolean {
+  return mappings.has(type);
+}
+
 /** Returns a published resource as it is to be understood; the resource itself if the operator maps none of its type. */
 export function mapped(type: ResourceType, resource: Json): Mapped {
   return mappings.get(type)?.(resource) ?? { resource, isDeleted: false, warnings: [] };
@@ -312,7 +317,7 @@ export function relationsOf(type: ResourceType): Relations {
 }
 
 /** Returns the resource type that a relation embeds, by its name: `customer`, `transactions`, `last_transaction`. */
-function typeOfRelation(rel: string): ResourceType | undefined {
+export function typeOfRelation(rel: string): ResourceType | undefined {
   const named = types.filter((type) => [type, collectionOf(type)].some((name) => `_${rel}`.endsWith(`_${name}`)));
   return named.toSorted((a, b) => b.length - a.length)[0];
 }

@@ -8,7 +8,7 @@ import { parseExact } from '#core/exact-number.ts';
 import { notFound, invalid } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Search } from '#db/search.ts';
-import type { Comparisons, Listing } from '#core/listing.ts';
+import { conditionsOf, type Comparisons, type Listing } from '#core/listing.ts';
 import {
   resourceMissing,
   resourceNotFound,
@@ -80,6 +80,9 @@ function withoutDeleted(asked: Listing, type: ResourceType): { query: Listing; o
   if (texts.length > 1 || texts.some((text) => !['0', '1', 'false', 'true'].includes(text)))
     throw invalid({ code: 'invalid_value', message: 'deleted must be 1 or 0', field: 'deleted' });
   const isDeleted = texts[0] === '1' || texts[0] === 'true';
+  const dates = others.filter(({ property }) => isDeleted && property === 'date_deleted').flatMap(conditionsOf);
+  if (!dates.every(({ value }) => value instanceof Date))
+    throw invalid({ code: 'invalid_value', message: 'date_deleted must be a date', field: 'date_deleted' });
   return { query: { ...asked, filters: others }, ...(isDeleted && { onlyDeleted: true }) };
 }
 

@@ -125,7 +125,7 @@ export type Decimal = { digits: bigint; places: number };
 
 export const ZERO: Decimal = { digits: 0n, places: 0 };
 
-const DECIMAL_TEXT = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/;
+const DECIMAL_TEXT = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,2}))?$/;
 /** Longer texts are not plausible amounts and would cost processor time. */
 const LENGTH_MAX = 64;
 

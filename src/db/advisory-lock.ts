@@ -11,6 +11,7 @@ export const LOCKS = {
   shardsCommand: 7_209_006,
   outbox: 7_209_011,
   access: 7_209_012,
+  externalKeys: 7_209_013,
 } as const;
 
 /**

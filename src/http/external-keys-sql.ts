@@ -1,4 +1,5 @@
 /** SQL of the table external_key. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 
 /** The resources that have an `external_id`. */
@@ -37,6 +38,11 @@ export async function findKeyed(sql: Queryable, { client, resource, key }: Exter
   const [row] = await sql<{ id: number | null }[]>`
     select resource_id as id from external_key where client = ${client} and resource = ${resource} and key = ${key}`;
   return row?.id ?? undefined;
+}
+
+/** Lets one transaction at a time replace keys of a client: two that exchange their keys would wait for each other. */
+export async function lockKeysOf(sql: Queryable, client: number): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashint8extended(${client}, ${LOCKS.externalKeys}))`;
 }
 
 /** Deletes the key that a client has given to a resource. */

@@ -8,6 +8,7 @@ import {
   deleteOwnKey,
   findKeyed,
   insertKey,
+  lockKeysOf,
   type ExternalKey,
   type KeyedResource,
 } from './external-keys-sql.ts';
@@ -61,6 +62,7 @@ export async function replaceKey(
   tx: Tx,
   { key, ...of }: { client: number; resource: KeyedResource; id: number; key: string | null },
 ): Promise<void> {
+  await lockKeysOf(tx, of.client);
   await deleteOwnKey(tx, of);
   if (key === null || (await insertKey(tx, { ...of, key }))) return;
   const message = `Another ${of.resource} has this external_id`;

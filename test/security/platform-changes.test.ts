@@ -8,6 +8,7 @@ import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER, PASSWORD, type Browser } from './oauth-server.ts';
 import { submit } from './page-forms.ts';
+import { SEED } from '../setup/seed.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
@@ -286,7 +287,7 @@ for (const [server, which] of [
         assert.ok(await signsIn(server, current));
         while (mails.unread().length > 0) await mails.next();
       }),
-      { numRuns: 12 },
+      { numRuns: 12, seed: SEED },
     );
   });
 }

@@ -251,6 +251,19 @@ function repeatedMembers(text: string): string[] {
   return faults;
 }
 
+/** Deeper than any file needs to be, and not too deep for the functions that call themselves for each level. */
+const DEPTH_MAX = 100;
+
+/** Returns at most how many objects and arrays of JSON are nested. */
+function depthOf(text: string): number {
+  let [depth, most] = [0, 0];
+  for (const [sign] of text.matchAll(/[{}[\]]/g)) {
+    depth += sign === '{' || sign === '[' ? 1 : -1;
+    most = Math.max(most, depth);
+  }
+  return most;
+}
+
 /** Throws a `DeclarationError` with the faults of the file of a setting, at most ten. */
 export function refuseFile({ path }: DeclarationFile, setting: string, faults: readonly string[]): never {
   throw new DeclarationError(`${setting} is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
@@ -265,6 +278,7 @@ export function readFileOf<Schema extends TSchema>(
   let value: unknown;
   try {
     value = JSON.parse(file.text);
+    if (depthOf(file.text) > DEPTH_MAX) throw new RangeError('it is nested too deep');
   } catch (error) {
     return refuseFile(file, setting, [`it is not JSON (${(error as Error).message}): correct it there`]);
   }

@@ -117,6 +117,7 @@ test('WooCommerce: dates without an offset are in UTC, amounts are texts, on hol
       monthly: `${((24.5 * 365) / (84 * 2)).toFixed(6)} USD`,
     },
     { changes: { status: 'on-hold', ...modified('03-29') }, steps: ['billing_failure'] },
+    { changes: { ...modified('03-29'), customer_note: 'Call me' }, steps: ['modified'] },
     { changes: { status: 'active', ...modified('03-30') }, steps: ['recovered'] },
     {
       changes: { status: 'pending-cancel', end_date_gmt: '2026-04-12T09:00:00', ...modified('04-01') },

@@ -127,6 +127,7 @@ function isMarked(source: Static<typeof mark>, resource: JsonObject): boolean {
 }
 
 const MS_PER_SECOND = 1_000;
+const UNIX = /^-?\d{1,13}(?:\.\d+)?$/;
 /** The latest date that JavaScript has. */
 const LATEST_MS = 8.64e15;
 /** `2026-11-20 16:05:03`, as SQL databases write it. */
@@ -137,8 +138,8 @@ function readDate(source: DateSource, { resource }: Reading): Value | undefined 
   if (source.if !== undefined && !isMarked(source.if, resource)) return undefined;
   const value = valueAt(resource, source.at);
   if (source.as === 'unix') {
-    const ms = Number(textOf(value) || Number.NaN) * MS_PER_SECOND;
-    return Math.abs(ms) <= LATEST_MS ? new Date(ms).toISOString() : value;
+    const ms = UNIX.test(textOf(value)) ? Number(textOf(value)) * MS_PER_SECOND : Number.NaN;
+    return Math.abs(ms) <= LATEST_MS ? new Date(ms).toISOString() : undefined;
   }
   if (typeof value !== 'string') return value;
   const written = value.replace(WITH_BLANK, '$1T');
@@ -187,7 +188,8 @@ function templateOf(source: Amount, { resource }: Reading, currency: Value | und
 function frequencyOf(source: Static<typeof frequency>, reading: Reading): Value | undefined {
   const unit = readWord(source, reading, 'frequency');
   if (source.count === undefined || typeof unit !== 'string') return unit;
-  return `${textOf(valueAt(reading.resource, source.count)) || 1}${unit}`;
+  const count = valueAt(reading.resource, source.count);
+  return `${count === undefined ? 1 : textOf(count)}${unit}`;
 }
 
 const WORDS = ['is_active', 'currency_code', 'error_message'] as const;
@@ -199,18 +201,26 @@ const DATES = [
   'first_failed_transaction_date',
 ] as const;
 
-/** Returns the pointers of a description, wherever they are in it. */
-const pointersIn = (value: unknown): string[] => {
-  if (typeof value === 'string') return value.startsWith('/') ? [value] : [];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(pointersIn) : [];
-};
+/** Returns the pointers of a member into the resource; those into the elements of `each` are not. */
+function pointersOf(source: Description[keyof Description]): readonly string[] {
+  if (source === undefined) return [];
+  if (typeof source === 'string') return [source];
+  if ('each' in source && source.each !== undefined) return [source.each];
+  const others = [
+    'count' in source ? source.count : undefined,
+    'times' in source ? source.times : undefined,
+    'if' in source ? source.if?.at : undefined,
+  ];
+  return [source.at, ...others].flat().filter((one) => one !== undefined);
+}
 
 /**
  * Returns the mapping of a description. Members of the resource that a pointer leads into are left out of the result: their changes are
  * those of the mapped members.
  */
 function mappingOf(description: Description): Mapping {
-  const read = new Set(pointersIn(description).map((one) => stepsOf(one)[0]?.name ?? ''));
+  const pointersInto = Object.values(description).flatMap(pointersOf);
+  const read = new Set(pointersInto.map((one) => stepsOf(one)[0]?.name ?? ''));
   for (const name of ['id', '_embedded', '_links']) read.delete(name);
   return (resource): Mapped => {
     const reading: Reading = { resource, warnings: [] };

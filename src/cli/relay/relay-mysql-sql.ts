@@ -77,10 +77,11 @@ const readRows = (run: Run, outbox: string, limit: number, exceptStores: readonl
       case when octet_length(resource) <= ? then cast(resource as char) end as resource,
       case when date_attempted is null then 'no'
         when date_attempted < now() - interval ? hour then 'expired' else 'maybe' end as sent
-    from ${quoted(outbox)} o where coalesce(cast(store_id as char), '') not in (?)
+    from ${quoted(outbox)} o
+    ${exceptStores.length === 0 ? '' : "where coalesce(cast(store_id as char), '') not in (?)"}
     order by o.id limit ?`,
     // An empty list is no SQL.
-    [RESOURCE_BYTES, KEY_HOURS, exceptStores.length === 0 ? [' '] : exceptStores, limit],
+    [RESOURCE_BYTES, KEY_HOURS, ...(exceptStores.length === 0 ? [] : [exceptStores]), limit],
   );
 
 /** Returns ids as SQL. MySQL may compare texts with numbers as floating-point numbers, which are inexact from 2^53 on. */

@@ -4,6 +4,7 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
+import { isMapped, mapped } from '#catalog/catalog.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
 import { isNumber, parseExact } from '#core/exact-number.ts';
 import { type Value } from '#hypermedia/document.ts';
@@ -25,15 +26,17 @@ const isCustomerRelation = (name: string): boolean => name === 'customer' || nam
 
 /** Returns texts of which every body with a copy contains one; an id may be published as a number or as a string. */
 function needlesOf(id: string): string[] {
-  const asText = `"id":${JSON.stringify(id)}`;
-  return /^(?:0|[1-9][0-9]*)$/.test(id) ? [asText, `"id":${id}`] : [asText];
+  // The id of a mapped customer is in any member.
+  const name = isMapped('customer') ? '' : '"id":';
+  const asText = name + JSON.stringify(id);
+  return /^(?:0|[1-9][0-9]*)$/.test(id) ? [asText, name + id] : [asText];
 }
 
 /** Returns the JSON text without the customer, wherever it is embedded under `customer`; undefined if it contains no copy. */
 export function withoutCustomer(body: string, id: string): string | undefined {
   let found = false;
   const isCopy = (value: Value | undefined): boolean => {
-    const copyId = isObject(value) ? value['id'] : undefined;
+    const copyId = isObject(value) ? mapped('customer', value).resource['id'] : undefined;
     const isMatch = (typeof copyId === 'string' || isNumber(copyId)) && String(copyId) === id;
     found ||= isMatch;
     return isMatch;

@@ -1,5 +1,5 @@
 /** Sends `customer/erased` to the webhooks that may have got data of a customer, in the transaction that erases the customer. */
-import { ERASED } from '#catalog/catalog.ts';
+import { ERASED, typeOfRelation } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { storedShape } from '#catalog/shape.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
@@ -11,7 +11,7 @@ import { insertErasureEvent, listReaders } from './erased-customer-sql.ts';
 
 /** Returns whether `zoom` selects a customer, at any depth. */
 function embedsCustomer(zoom: Relations): boolean {
-  return Object.entries(zoom).some(([relation, nested]) => relation === 'customer' || embedsCustomer(nested));
+  return Object.entries(zoom).some(([rel, nested]) => typeOfRelation(rel) === 'customer' || embedsCustomer(nested));
 }
 
 /**

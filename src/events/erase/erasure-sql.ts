@@ -12,7 +12,7 @@ export type Latest = {
   headId: number;
   /** Id of the newest step that was derived from it, if it is a subscription. */
   stepId: number | null;
-  /** The id as JSON text: as a number or a text, as published; a text if the body has it under another name. */
+  /** The id as JSON text: a number if the body has this number as its `id`. */
   publishedId: string;
 };
 
@@ -23,7 +23,7 @@ export async function lockResource(
 ): Promise<Latest | undefined> {
   const [row] = await sql<Latest[]>`
     select r.version, coalesce(r.head_event_id, r.event_id) as "headId",
-      case when r.type = 'subscription' then r.step_id end as "stepId", coalesce((r.body::json -> 'id')::text, to_json(r.id)::text) as "publishedId"
+      case when r.type = 'subscription' then r.step_id end as "stepId", case when (r.body::json -> 'id')::text = r.id then r.id else to_json(r.id)::text end as "publishedId"
     from resource r join store s on s.shard = r.shard and s.id = r.store_id
     where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
     for update of r`;

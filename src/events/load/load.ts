@@ -3,7 +3,7 @@
  * chunks of one transaction each: a publish of the store waits for one of them at most, and what is written stays written.
  */
 import { setImmediate as pause, setTimeout as wait } from 'node:timers/promises';
-import { isInternal, mapped, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { canBeDeleted, isInternal, mapped, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { termOf } from '#catalog/mrr.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
@@ -112,7 +112,7 @@ function readItem(
     const read = readVersion(type, value['resource'], { limits, timeZone, now }, reported);
     if (read === undefined || faults.length > 0) return { faults: new Problem(400, faults).faults };
     const { version, seen } = read;
-    if (seen.isDeleted) return { faults: [DELETED_BEFORE] };
+    if (seen.isDeleted && canBeDeleted(version.type)) return { faults: [DELETED_BEFORE] };
     const warnings = warningsOf(read);
     return { version, warnings: version.modifiedAt === null ? [UNDATED, ...warnings] : warnings };
   } catch (error) {

@@ -200,8 +200,20 @@ function endedTerm({ currency }: Term): Term {
   return { currency, monthly: '0', isActive: false, startDay: null, endDay: null };
 }
 
-/** Returns a published version with the members that Halcyon understands. */
-const understood = (body: string): Subscription => mapped('subscription', parseExact(body) as Subscription).resource;
+/** A version with the members that Halcyon understands. `isKnown`: the mapping has all of its values. */
+type Understood = { resource: Subscription; isKnown: boolean };
+
+function understood(body: string): Understood {
+  const { resource, warnings } = mapped('subscription', parseExact(body) as Subscription);
+  return { resource, isKnown: warnings.length === 0 };
+}
+
+/** Returns the steps between two versions; none if one of them has values that the mapping does not have. */
+function knownSteps(before: Understood | undefined, after: Understood, { event }: Row, timeZone: string) {
+  if (before?.isKnown === false || !after.isKnown) return { steps: [], differing: [] };
+  if (event.kind === 'deletion') return stepsOfDeletion(before?.resource, timeZone);
+  return stepsBetween(before?.resource, after.resource, { action: event.action, timeZone });
+}
 
 /** Derives the steps and the new term of one subscription. */
 function deriveSubscription(
@@ -213,28 +225,34 @@ function deriveSubscription(
   const first = previous === undefined ? undefined : understood(previous);
   let latest = first;
   /** The latest version in the group that is not its deletion. */
-  let existing: Subscription | undefined;
+  let existing: Understood | undefined;
   let isDeleted = false;
   for (const { row, isStale } of markStale(group, newestDate)) {
     if (isStale) continue;
     const next = understood(row.event.body);
     if (derives) {
       const { timeZone } = book;
-      const { resourceId: subscriptionId, action, kind } = row.event;
-      const derived =
-        kind === 'deletion' ? stepsOfDeletion(latest, timeZone) : stepsBetween(latest, next, { action, timeZone });
+      const { resourceId: subscriptionId, body: published } = row.event;
+      const derived = knownSteps(latest, next, row, timeZone);
       const { differing } = derived;
-      const { body: published } = row.event;
-      const about = { subscriptionId, before: latest, after: next, published, differing, now, timeZone };
+      const about = {
+        subscriptionId,
+        before: latest?.resource,
+        after: next.resource,
+        published,
+        differing,
+        now,
+        timeZone,
+      };
       for (const step of derived.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
     isDeleted = row.event.kind === 'deletion';
     latest = isDeleted ? undefined : next;
-    if (!isDeleted) existing = next;
+    if (!isDeleted && next.isKnown) existing = next;
   }
   const [row] = group;
   if (row === undefined || (existing === undefined && !isDeleted)) return { steps, terms: [] };
-  const before = existing === undefined ? last : termOf(existing, book.timeZone);
+  const before = existing === undefined ? last : termOf(existing.resource, book.timeZone);
   const term = isDeleted ? before && endedTerm(before) : before;
   const day = term && dayOfTerm(last, term, book);
   const { storeId, event } = row;

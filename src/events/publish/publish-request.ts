@@ -7,8 +7,10 @@ import {
   canBeDeleted,
   DELETED,
   mapped,
+  isMapped,
   mappedTypes,
   declarationOf,
+  isInternal,
   isInternalEvent,
   isResourceId,
   resourceOfEvent,
@@ -79,7 +81,7 @@ export type NewEvent = {
   kind?: BareKind;
   /** The date of a deletion that has none itself: versions that are dated earlier do not bring the resource back. */
   endedAt?: Date;
-  /** What may not be what the platform means. */
+  /** Values that are accepted, and probably wrong. */
   warnings?: readonly Fault[];
   /** Id of the subscription that the event was derived from; both are erased together. */
   about?: string;
@@ -118,7 +120,7 @@ const REPORTED_MAX = 10;
 
 /** Returns the events of the resource type that the name begins with, or where to find all. */
 function choicesOf(name: string, eventsFilePath: string | undefined): string {
-  const type = resourceTypes().find((one) => name.startsWith(`${one}/`));
+  const type = resourceTypes().find((one) => name.startsWith(`${one}/`) && !isInternal(one));
   if (type !== undefined)
     return publishableEvents()
       .filter((event) => event.startsWith(`${type}/`))
@@ -190,6 +192,13 @@ export function refuseMembers(
 /** A version of a resource as the platform sends it. */
 export type SentVersion = Omit<NewEvent, 'action' | 'about'>;
 
+/** Returns how a resource is to be understood. A mapping of one that is refused for its size would take long. */
+function seenAs(type: ResourceType | undefined, resource: JsonObject, { eventLimitBytes }: EventLimits): Mapped {
+  const isRead =
+    type !== undefined && (!isMapped(type) || Buffer.byteLength(JSON.stringify(resource)) <= eventLimitBytes);
+  return isRead ? mapped(type, resource) : { resource, isDeleted: false, warnings: [] };
+}
+
 /** A version without faults, and how the resource is to be understood. */
 type ReadVersion = { version: SentVersion; seen: Mapped };
 
@@ -208,7 +217,7 @@ export function readVersion(
     fail('resource', 'required', 'resource must be an object: the complete resource');
     return undefined;
   }
-  const seen = type === undefined ? { resource, isDeleted: false, warnings: [] } : mapped(type, resource);
+  const seen = seenAs(type, resource, limits);
   const { id: ownId, date_modified: ownDate } = seen.resource;
   const resourceId = readId(ownId);
   if (resourceId === undefined) {
@@ -251,15 +260,20 @@ export function readVersion(
   return { version: { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), body }, seen };
 }
 
-/** Returns what may not be what the platform means, in a version without faults. */
+const AHEAD: Fault = {
+  code: 'ahead',
+  message: 'resource.date_modified is more than an hour in the future: it is compared with no other date',
+  field: 'resource.date_modified',
+};
+
+/** Returns the warnings about a version without faults: values that are accepted, and probably wrong. */
 export function warningsOf({ version: { type, isAhead }, seen }: ReadVersion): Fault[] {
   const warnings = [...seen.warnings];
   const warn = (name: string, code: string, message: string): void => {
     const field = `resource.${name}`;
     warnings.push({ code, message: `${field} ${message}`, field });
   };
-  if (isAhead === true)
-    warn('date_modified', 'ahead', 'is more than an hour in the future: it is compared with no other date');
+  if (isAhead === true) warnings.push(AHEAD);
   if (type !== 'subscription') return warnings;
   // The activity and the amount do not depend on the time zone.
   const { isActive, monthly, currency } = termOf(seen.resource, 'UTC');
@@ -301,8 +315,11 @@ function readEvent(value: unknown, at: string, context: EventContext, faults: Fa
   const { version, seen } = read;
   if (kind === 'notice') return { ...version, action, kind, modifiedAt: null };
   if (kind === 'deletion' || (seen.isDeleted && canBeDeleted(type))) {
-    const endedAt = version.modifiedAt === null ? { endedAt: context.now } : {};
-    return { ...version, action: DELETED, kind: 'deletion', ...endedAt };
+    // A date in the future is compared with no other date, so the deletion has the date of its publication.
+    const isUndated = version.modifiedAt === null || version.isAhead === true;
+    const dates = isUndated ? { modifiedAt: null, endedAt: context.now } : {};
+    const warned = version.isAhead === true ? { warnings: [AHEAD] } : {};
+    return { ...version, action: DELETED, kind: 'deletion', ...dates, ...warned };
   }
   const warnings = warningsOf(read);
   return warnings.length === 0 ? { ...version, action } : { ...version, action, warnings };

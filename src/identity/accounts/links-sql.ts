@@ -167,10 +167,17 @@ export async function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promi
  */
 export async function updateEmail(
   sql: Queryable,
-  { userId, email, isVerified = true, now }: { userId: number; email: string; isVerified?: boolean; now: Date },
+  {
+    userId,
+    email,
+    isVerified = true,
+    isOfPlatform = false,
+    now,
+  }: { userId: number; email: string; isVerified?: boolean; isOfPlatform?: boolean; now: Date },
 ): Promise<boolean> {
   const rows = await sql`
-    update users set email = ${email}, is_email_verified = ${isVerified}, revision = revision + 1
+    update users set email = ${email}, is_email_verified = ${isVerified}, is_email_of_platform = ${isOfPlatform},
+      revision = revision + 1
     where id = ${userId}
       and not exists (select from users other where other.email = ${email} and other.id <> ${userId})
       and not exists (

@@ -76,14 +76,15 @@ async function replaceAddress(
   await deleteResetsOf(tx, userId);
   await deleteSessionsOf(tx, userId);
   await recordAuditEntry(tx, { ...by, action: 'email_changed', userId });
-  // No link goes to an address that no person has used: its reader would get the account.
+  // No link goes to an address that no person has used, or that the platform has set: its reader would get the account.
   const undo =
-    mailer !== undefined && isUsed && isVerified
+    mailer !== undefined && isUsed && isVerified && !user.isEmailOfPlatform
       ? await requestIn(tx, { userId, oldEmail, newEmail, now }, accounts)
       : undefined;
   if (undo !== undefined) await consumePendingChange(tx, { hash: undo.hash, now, undoExpires: undo.undoExpires });
   try {
-    if (!(await updateEmail(tx, { userId, email: newEmail, isVerified, now }))) throw emailTaken();
+    if (!(await updateEmail(tx, { userId, email: newEmail, isVerified, isOfPlatform: isUsed, now })))
+      throw emailTaken();
   } catch (error) {
     throw isTaken(error) ? emailTaken() : error;
   }

@@ -169,7 +169,8 @@ async function addIn(
   const { id } = await addUser(tx, { ...user, hasPassword }, by);
   const { email } = user;
   const key = body.external_id || null;
-  const row = { id, email, isEmailVerified: true, dateCreated: now, revision: 0, externalId: key };
+  const isNew = { isEmailVerified: true, isEmailOfPlatform: false, revision: 0 };
+  const row = { ...isNew, id, email, dateCreated: now, externalId: key };
   const link = hasPassword || mailer === undefined ? undefined : await links.issueIn(tx, id, by);
   const { lifetimeMinutes } = links;
   return { row, mails: link === undefined ? [] : [welcomeMail({ to: email, link, lifetimeMinutes, authUrl })] };
@@ -323,6 +324,7 @@ const user: UserRow = {
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   revision: 0,
   externalId: null,
+  isEmailOfPlatform: false,
 };
 
 const platform: Principal = {

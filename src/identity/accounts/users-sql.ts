@@ -13,6 +13,8 @@ export type UserRow = {
   /** Increases with each change of the address and of an `external_id`. */
   revision: number;
   externalId: string | null;
+  /** Whether the platform has set the address of an account that a person uses, and the person has not confirmed it. */
+  isEmailOfPlatform: boolean;
 };
 
 /** `reader`: the client of the platform whose keys of users the rows have; null for other callers. */
@@ -25,6 +27,7 @@ const keyOfUser = (sql: Queryable, reader: Reader): Fragment =>
 /** Returns the columns of a user in the API. */
 const userColumns = (sql: Queryable, reader: Reader): Fragment =>
   sql`id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated", revision,
+    is_email_of_platform as "isEmailOfPlatform",
     ${keyOfUser(sql, reader)} as "externalId"`;
 
 export async function findUser(sql: Queryable, id: number, reader: Reader = null): Promise<UserRow | undefined> {

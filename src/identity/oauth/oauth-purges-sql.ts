@@ -1,4 +1,5 @@
 /** The expired rows of the authorization server: how long they are kept, and the statements that delete more than one table's. */
+import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { HALCYON } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
@@ -199,7 +200,9 @@ const purgeUnusedClients = (sql: Sql, before: Date, limit: number): Promise<numb
   transaction(sql, async (tx) => {
     const due = await lockUnusedClients(tx, before, limit);
     await keepUsedClients(tx, due);
-    return deleteUnusedClients(tx, due);
+    const ids = await deleteUnusedClients(tx, due);
+    await deleteKeysOf(tx, { resource: 'client', ids });
+    return ids.length;
   });
 
 /**
@@ -222,7 +225,8 @@ async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<
   `;
 }
 
-async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number> {
-  const { count } = await sql`delete from client where id = any(${ids}::bigint[]) and unused_until is not null`;
-  return count;
+async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    delete from client where id = any(${ids}::bigint[]) and unused_until is not null returning id`;
+  return rows.map(({ id }) => id);
 }

@@ -25,6 +25,7 @@ import {
   findAwaited,
   listAwaited,
   listStoresAwaiting,
+  noteMember,
   upsertAwaited,
 } from './awaited-members-sql.ts';
 import { addressOfMembers, type Role } from './member.ts';
@@ -70,9 +71,13 @@ export function createAdmission(
   return async (tx, { issuer, subject, userId, now }) => {
     for (const store of await listStoresAwaiting(tx, { issuer, subject })) {
       const isOpen = (await lockStoreRow(tx, store)) && (await countMembers(tx, store)) < stores.membersPerStore;
-      const role = isOpen ? await deleteAwaited(tx, { ...store, issuer, subject }) : undefined;
+      const waiting = isOpen ? await findAwaited(tx, { ...store, issuer, subject }) : undefined;
+      if (waiting === undefined) continue;
+      const { role } = waiting;
       const key = { ...store, userId };
-      if (role === undefined || !(await insertMember(tx, { ...key, role, now }))) continue;
+      const isNew = await insertMember(tx, { ...key, role, now });
+      await noteMember(tx, { ...key, issuer, subject, role, now });
+      if (!isNew) continue;
       await recordMember(tx, key, { before: null, after: role }, { changelog, actor: HALCYON, now });
       await memberAccess.begin(tx, key, now);
     }
@@ -92,14 +97,14 @@ async function endMembership(
   identity: Identity,
 ): Promise<void> {
   const store = storeOfAddress(request);
-  const role = await deleteAwaited(tx, { ...store, ...identity });
-  const userId = await userOfIdentity(tx, identity);
+  const noted = await deleteAwaited(tx, { ...store, ...identity });
+  const userId = noted?.userId ?? (await userOfIdentity(tx, identity));
   const isMember = userId !== undefined && (await findMember(tx, { ...store, userId })) !== undefined;
   if (isMember) {
     const { changelog, memberAccess: access } = effects;
     const by = { changelog, actor: actorOf(request.principal), now: request.now, access, request };
     await removeMemberWithEntry(tx, { storeId: store.storeId, userId }, by);
-  } else if (role === undefined) throw notFound('member');
+  } else if (noted === undefined) throw notFound('member');
 }
 
 type Deps = { effects: MemberEffects; userOfIdentity: UserOfIdentity };
@@ -140,6 +145,8 @@ export function createAwaitedMembers(runtime: Runtime, deps: Deps): Record<'list
         const [issuer, subject] = [request.query.get('issuer'), request.query.get('subject')];
         await storeOf(sql, request);
         if (!issuer || !subject) throw invalid(REQUIRED);
+        // PostgreSQL stores no NUL, so no identity has one.
+        if (`${issuer}${subject}`.includes('\0')) throw notFound('member');
         await transaction(sql, (tx) => endMembership(tx, deps, request, { issuer, subject }));
         return { status: 204 };
       },

@@ -17,6 +17,7 @@ import { addressOfStore } from '../store-document.ts';
 import { recordMember, type By, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
 import { addressOfAwaited, type Identity } from './awaited-member.ts';
 import { awaitMember, identityOf, type UserOfIdentity } from './awaited-member-operations.ts';
+import { findNoted, noteMember } from './awaited-members-sql.ts';
 import {
   addressOfMembers,
   MEMBER_PROPERTIES,
@@ -94,15 +95,21 @@ async function addUser(
   { config: { baseUrl, stores } }: Runtime,
   effects: MemberEffects,
   tx: Tx,
-  { request, userId }: { request: ApiRequest<NewMember>; userId: number },
+  { request, userId, identity }: { request: ApiRequest<NewMember>; userId: number; identity?: Identity },
 ): Promise<CreatedResult> {
-  const { role, email, identity } = request.body;
+  const { role, email } = request.body;
   const store = storeOfAddress(request);
   const key = { ...store, userId };
   const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
   if (!(await lockStoreRow(tx, store))) throw notFound('store');
   const known = identity === undefined ? undefined : await findMember(tx, key);
-  if (known !== undefined) return { document: memberDocument(known, { ...request, baseUrl }), location, isKnown: true };
+  const note = async (): Promise<void> => {
+    if (identity !== undefined) await noteMember(tx, { ...key, ...identity, role, now: request.now });
+  };
+  if (known !== undefined) {
+    await note();
+    return { document: memberDocument(known, { ...request, baseUrl }), location, isKnown: true };
+  }
   if (!(await lockUserRow(tx, userId))) throw unknownUser();
   if (!(await insertMember(tx, { ...key, role, now: request.now })))
     throw new Problem(409, {
@@ -113,6 +120,7 @@ async function addUser(
   if ((await countMembers(tx, store)) > stores.membersPerStore) throw tooManyMembers(stores.membersPerStore);
   const member = await findMember(tx, key);
   if (member === undefined) throw new Error('A member that was just added does not exist');
+  await note();
   await recordMember(tx, key, { before: null, after: role }, byOf(effects, request));
   await effects.memberAccess.begin(tx, key, request.now);
   return { document: memberDocument(member, { ...request, baseUrl }), location };
@@ -143,9 +151,9 @@ const createAdd = (runtime: Runtime, { effects, inviting, userOfIdentity }: Deps
       if ('invited' in prepared) return inviting.make(tx, request, prepared.invited);
       if ('userId' in prepared) return addUser(runtime, effects, tx, { request, userId: prepared.userId });
       const { identity } = prepared;
-      const userId = await userOfIdentity(tx, identity);
-      if (userId !== undefined) return addUser(runtime, effects, tx, { request, userId });
       const store = storeOfAddress(request);
+      const userId = (await findNoted(tx, { ...store, ...identity })) ?? (await userOfIdentity(tx, identity));
+      if (userId !== undefined) return addUser(runtime, effects, tx, { request, userId, identity });
       if (!(await lockStoreRow(tx, store))) throw notFound('store');
       const { role } = request.body;
       return awaitMember(tx, runtime, { ...store, ...identity, role, now: request.now });
