@@ -66,13 +66,21 @@ test('steps are those of the mapped members, and the resource is served as publi
   assert.deepEqual(served, { ...subscription, status: 'canceled', ended_at: 1_775_001_600 });
 });
 
-test('a value that is not mapped is a warning with the event, and is counted', async () => {
+test('a value that is not mapped is a warning with the event, and derives nothing', async () => {
   const event = await publish('subscription/created', { ...subscription, id: 'sub_2', status: 'melted' });
   const [warning] = event['warnings'] as Json[];
   assert.deepEqual([warning?.['code'], warning?.['field']], ['unknown_value', 'resource.status']);
   assert.match(String(warning?.['message']), /"melted"/);
   const known = await publish('subscription/modified', { ...subscription, id: 'sub_2' });
   assert.equal(known['warnings'], undefined);
+  for (const status of ['active', 'melted', 'active', 'canceled'])
+    await publish('subscription/modified', { ...subscription, id: 'sub_3', status });
+  const { json } = await get('/subscription_events?subscription_id=sub_3');
+  const steps = Object.values(json['_embedded'] as Record<string, Json[]>).flat();
+  assert.deepEqual(
+    steps.map((step) => step['event']),
+    ['activated', 'cancelled'],
+  );
 });
 
 test('the mark of a deletion deletes', async () => {

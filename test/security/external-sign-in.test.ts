@@ -490,6 +490,19 @@ test('a membership that has ended, or has waited in vain, does not come back wit
   assert.deepEqual(await rolesOf(two), {});
 });
 
+test('the platform ends a membership also after the person has unlinked the account that names it', async () => {
+  const { email, browser } = await newLinkedPerson();
+  const identity = identityOf(email);
+  assert.equal((await add(foreign, email, 'owner')).status, 201);
+  assert.equal((await submit(browser, '/account/security', await unlinkPath(email))).status, 303);
+  await mails.next();
+  assert.equal((await add(foreign, email, 'owner')).status, 200);
+  assert.equal(await end(foreign, identity), 204);
+  assert.deepEqual(await rolesOf(email), {});
+  assert.equal(await end(foreign, identity), 404);
+  assert.equal(await end(foreign, { ...identity, subject: '\0' }), 404);
+});
+
 test('a sign-in that is refused makes no person a member', async () => {
   const email = newEmail('elsewhere.example');
   await add(foreign, email);

@@ -150,6 +150,33 @@ test('a platform that the operator trusts replaces the address at once; sessions
   ]);
 });
 
+test('an address that the platform corrects gets no link that takes the account', async () => {
+  const { id, email } = await newUser(trusting);
+  const [wrong, right] = [newEmail(), newEmail()];
+  assert.equal((await patch(trusting, id, { email: wrong })).status, 200);
+  const undo = (await mailsTo(email))[email] ?? '';
+  assert.equal((await patch(trusting, id, { email: right })).status, 200);
+  // The next mail is this one, so none was sent to the wrong address.
+  await createBrowser(trusting.origin).post('/forgot-password', { email: right });
+  await mailsTo(right);
+  assert.equal((await submit(createBrowser(trusting.origin), undo, '/undo-email')).status, 200);
+  assert.equal(await signsIn(trusting, email), true);
+});
+
+test('of two users who exchange their keys at the same time none ends in an error of the server', async () => {
+  const [one, two] = [await newUser(asking), await newUser(asking)];
+  for (let round = 0; round < 10; round += 1) {
+    const answers = await Promise.all([
+      patch(asking, one.id, { external_id: two.key }),
+      patch(asking, two.id, { external_id: one.key }),
+    ]);
+    assert.ok(
+      answers.every(({ status }) => status === 200 || status === 409),
+      answers.map(({ status }) => status).join(),
+    );
+  }
+});
+
 for (const server of [asking, trusting]) {
   const which = server === asking ? 'that asks' : 'that trusts the platform';
 

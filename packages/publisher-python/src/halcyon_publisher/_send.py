@@ -146,9 +146,14 @@ def send_batch(
         except Exception as error:
             for event in part:
                 event.reject(error)
-            if on_rejected is None or (isinstance(error, PublishError) and error.code == "closed"):
+            code = error.code if isinstance(error, PublishError) else None
+            if code == "closed" or (on_rejected is None and code == "refused"):
                 continue
-            on_rejected()
+            # An outage may end before the parts after this one are sent: they must not overtake it.
+            reason = error
+            if on_rejected is not None:
+                on_rejected()
+                reason = PublishError("closed", "The publisher is closed")
             for event in (event for rest in parts for event in rest):
-                event.reject(PublishError("closed", "The publisher is closed"))
+                event.reject(reason)
             parts = []
