@@ -7,7 +7,7 @@ import type { Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
 import { currencyOf } from './kinds.ts';
 import { readFlag } from './subscription-steps.ts';
-import { millionthsOf, textOfMillionths, plus, readDecimal, times, ZERO, type Decimal } from '#core/exact-number.ts';
+import { millionthsOf, textOfMillionths, plus, readAmount, times, ZERO, type Decimal } from '#core/exact-number.ts';
 
 // Converts the billing frequency of a subscription to periods per month.
 
@@ -47,7 +47,7 @@ function objectsUnder(resource: JsonObject, relation: string): JsonObject[] {
 
 function decimalOf(resource: JsonObject, name: string, absent: Decimal): Decimal | undefined {
   const value = resource[name];
-  return value === undefined || value === null ? absent : readDecimal(value);
+  return value === undefined || value === null ? absent : readAmount(value);
 }
 
 /** Returns (price + price changes of its options) × quantity; undefined if one of them is not a number. */
@@ -68,7 +68,7 @@ function amountOfItem(item: JsonObject): Decimal | undefined {
 function amountOf(template: JsonObject): Decimal | undefined {
   const items = objectsUnder(template, 'items');
   if (items.length === 0) {
-    return readDecimal(template['total_item_price'] ?? template['total_order'] ?? 0);
+    return readAmount(template['total_item_price'] ?? template['total_order'] ?? 0);
   }
   return items
     .map(amountOfItem)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { ExactNumber, parseExact } from './exact-number.ts';
+import { ExactNumber, parseExact, readAmount, readDecimal } from './exact-number.ts';
 
 const digits = (maxLength: number) => fc.stringMatching(new RegExp(`^[0-9]{1,${maxLength}}$`));
 const whole = fc.oneof(fc.constant('0'), fc.stringMatching(/^[1-9][0-9]{0,24}$/));
@@ -90,4 +90,11 @@ test('each number that a double would change is checked', () => {
   const checked: string[] = [];
   parseExact('[1,12.50,[1E2],{"a":-0}]', { check: ({ text }) => checked.push(text) });
   assert.deepEqual(checked, ['12.50', '1E2', '-0']);
+});
+
+test('an exponent of three digits is read for a comparison, and not for an amount, whose sums would cost processor time', () => {
+  assert.deepEqual(readDecimal('1e-999'), { digits: 1n, places: 999 });
+  for (const value of ['1e-999', '1e999', 1e300, new ExactNumber('1E+100')]) assert.equal(readAmount(value), undefined);
+  for (const value of ['1e2', 1e2, new ExactNumber('1E+2')])
+    assert.deepEqual(readAmount(value), { digits: 100n, places: 0 });
 });

@@ -125,7 +125,7 @@ export type Decimal = { digits: bigint; places: number };
 
 export const ZERO: Decimal = { digits: 0n, places: 0 };
 
-const DECIMAL_TEXT = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,2}))?$/;
+const DECIMAL_TEXT = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/;
 /** Longer texts are not plausible amounts and would cost processor time. */
 const LENGTH_MAX = 64;
 
@@ -142,6 +142,14 @@ export function readDecimal(value: unknown): Decimal | undefined {
   const places = fraction.length - Number(exponent);
   const digits = BigInt(whole + fraction) * (sign === '-' ? -1n : 1n);
   return places < 0 ? { digits: digits * 10n ** BigInt(-places), places: 0 } : { digits, places };
+}
+
+const LONG_EXPONENT = /[eE][+-]?\d{3}/;
+
+/** Like {@link readDecimal}, but returns undefined for an exponent of three digits: sums of those cost processor time. */
+export function readAmount(value: unknown): Decimal | undefined {
+  const decimal = readDecimal(value);
+  return decimal && LONG_EXPONENT.test(String(value)) ? undefined : decimal;
 }
 
 export function plus(a: Decimal, b: Decimal): Decimal {

@@ -3,7 +3,7 @@
  * docs/platforms.md. Resources are stored and delivered as published; only what is derived from them reads the mapped members.
  */
 import { Type, type Static } from 'typebox';
-import { isNumber, readDecimal, type Decimal } from '#core/exact-number.ts';
+import { readAmount, type Decimal } from '#core/exact-number.ts';
 import { stepsOf } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { parseDate } from '#hypermedia/date.ts';
@@ -166,7 +166,7 @@ const CURRENCY = /^[A-Z]{3}$/;
 
 /** Returns the amount in the unit of its currency; the value itself if it is no number, or the currency is unknown. */
 function inMajorUnits(value: Value | undefined, currency: string): Value | undefined {
-  const decimal = isNumber(value) || typeof value === 'string' ? readDecimal(value) : undefined;
+  const decimal = readAmount(value);
   if (decimal === undefined || !CURRENCY.test(currency)) return value;
   return textOfDecimal({ digits: decimal.digits, places: decimal.places + minorPlacesOf(currency) });
 }
