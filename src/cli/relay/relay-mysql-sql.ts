@@ -43,7 +43,7 @@ create table ${prefix}${quoted(dead)} (
 
 type Value = string | number | readonly string[];
 /** Executes a statement; `?` stands for a value, and for the values of an array. */
-type Run = <Row = object>(statement: string, values?: readonly Value[]) => Promise<Row[]>;
+type Run = <Row = object>(statement: string, values?: readonly Value[]) => Promise<(Row & RowDataPacket)[]>;
 
 /**
  * Settings on which the statements depend: the mode decides how values are written, the zone what a timestamp is. The server ends the
@@ -54,7 +54,8 @@ async function beginSession(run: Run): Promise<{ version: string; database: stri
   const [row] = await run<{ version: string; database: string | null }>(
     'select version() as `version`, database() as `database`',
   );
-  return row ?? { version: '', database: null };
+  if (row === undefined) throw new TypeError('A select without a table has one row');
+  return row;
 }
 
 const readColumns = (run: Run, schema: string, { outbox, dead }: Table) =>
@@ -137,8 +138,8 @@ export async function openMysql(url: string, table: Table): Promise<Source | und
   };
   const run: Run = async <Row>(sql: string, values: readonly Value[] = []) => {
     try {
-      const [rows] = await connection.query<RowDataPacket[]>({ sql, timeout: SILENCE_MS }, [...values]);
-      return rows as unknown as Row[];
+      const [rows] = await connection.query<(Row & RowDataPacket)[]>({ sql, timeout: SILENCE_MS }, [...values]);
+      return rows;
     } catch (error) {
       // The driver has no code for a statement on a connection that was lost before.
       if (!(error instanceof TypeError) && (error as { code?: unknown }).code === undefined)
