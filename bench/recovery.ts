@@ -75,7 +75,7 @@ await bench({ numbers }, async (options, defer) => {
     const id = idOf(await nextNumber(sql), shard);
     const { id: webhookId, epoch } = webhook;
     await transaction(sql, (tx) =>
-      insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, ...PART, now: new Date() }),
+      insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, ...PART, loadedType: null, now: new Date() }),
     );
     return id;
   };

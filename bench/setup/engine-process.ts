@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { Registry } from 'prom-client';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { createRecoveryMetrics } from '#events/event-metrics.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
 import { createLog } from '#core/log.ts';
@@ -58,6 +59,7 @@ const handlers = {
         clock: engine.clock,
         log: createLog('error'),
         metrics: createRecoveryMetrics(new Registry()),
+        allocateIds: createIdAllocator(),
         announce: announceWork,
         shards: () => worker.ownedShards(),
         settings: yielding,

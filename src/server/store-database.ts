@@ -163,7 +163,7 @@ export type Serving = ReturnType<typeof createServing>;
 /** Starts what runs by itself, and adds each part to `running`. */
 async function startParts(
   deps: DatabaseDeps,
-  { observing, internalEvents, worker }: Delivering,
+  { allocateIds, observing, internalEvents, worker }: Delivering,
   serving: Serving | undefined,
   running: Running[],
 ): Promise<void> {
@@ -182,7 +182,9 @@ async function startParts(
     const { writeInternalEvents } = internalEvents;
     keep(startSnapshots({ sql, clock, log, writeInternalEvents, shards, settings: snapshots }));
     const metrics = observing.recoveries;
-    keep(startRecoveries({ sql, clock, log, metrics, announce: announceWork, shards, settings: recoveries }));
+    keep(
+      startRecoveries({ sql, clock, log, metrics, allocateIds, announce: announceWork, shards, settings: recoveries }),
+    );
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createEventPurges } from '#events/event-purges-sql.ts';
-import { openRecoveries, writePage } from '#events/replay/recoveries-sql.ts';
+import { moveLoaded, openRecoveries, writePage } from '#events/replay/recoveries-sql.ts';
 import { insertResend } from '#events/replay/replay-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -365,4 +365,54 @@ test('an end before the start, no date and a foreign event are refused, with the
     const [fault] = (body['_embedded'] as Record<string, { field?: string }[]>)['svc:errors'] ?? [];
     assert.deepEqual([status, fault?.field], [400, field], value);
   }
+});
+
+/** Returns the resources whose events have a pending delivery to the webhook, with the action of the event. */
+async function resourcesOf(webhook: number): Promise<string[]> {
+  const rows = await sql<{ resource: string }[]>`
+    select e.action || ' ' || e.resource_id as resource from delivery d
+    join event e on e.shard = d.shard and e.id = d.event_id
+    where d.webhook_id = ${webhook} order by 1`;
+  return rows.map(({ resource }) => resource);
+}
+
+const LOADED_FROM = new Date('2020-01-01T00:00:00Z');
+
+test('a recovery of what was loaded sends the resources of the period that no event has published since, a page at a time', async () => {
+  const webhook = await addWebhook({ filter: 'id:not=10002' });
+  await fixture.load([
+    { id: 9001, date_modified: '2019-12-31T09:00:00Z' },
+    ...[9002, 9010, 9011, 10_001, 10_002].map((id) => ({ id, date_modified: '2020-03-01T09:00:00Z' })),
+  ]);
+  await publish('transaction/modified', 9002);
+  const asked = await fixture.recover(webhook, LOADED_FROM, { loaded: '1' });
+  assert.equal(asked.body['loaded'], '1');
+  const slow = ownerOf({ settings: { ...SETTINGS, dueDeliveriesMax: 2 } });
+  await slow.round();
+  const [first] = await openRecoveries(sql, [shardOf(webhook)], { shard: -1, webhookId: 0 }, 1);
+  for (let rounds = 0; rounds < 4; rounds += 1) await slow.round();
+  assert.deepEqual(await resourcesOf(webhook), ['refeed 9010', 'refeed 9011']);
+  assert.ok(first);
+  assert.equal(await moveLoaded(sql, first, { seen: 1, last: '9001', made: 1 }, clock.now()), false, 'written twice');
+  await runOut();
+  assert.deepEqual(await resourcesOf(webhook), ['refeed 10001', 'refeed 9010', 'refeed 9011']);
+  const { body } = await ask('GET', asked.location);
+  assert.deepEqual([body['state'], body['events_recovered']], ['finished', 3]);
+  assert.equal(body['events_seen'], body['events_total']);
+});
+
+test('a recovery of what was loaded may begin at any date, and takes nothing that is about events', async () => {
+  const webhook = await addWebhook();
+  const path = `/webhooks/${webhook}/recover`;
+  const ofEvents = { event: 'transaction/created', only_failed: '1', response_code: 500, response_body: 'x' };
+  const refused = await ask('POST', path, { body: { since: '2001-01-01', loaded: '1', ...ofEvents } });
+  assert.equal(refused.status, 400);
+  const fields = /"field":"\w+"/g;
+  assert.deepEqual(
+    JSON.stringify(refused.body).match(fields),
+    Object.keys(ofEvents).map((name) => `"field":"${name}"`),
+  );
+  const last = await fixture.recover(webhook, new Date('2001-01-01T00:00:00Z'), { loaded: '1', resource_id: '9002' });
+  await runOut();
+  assert.equal(await fixture.stateOf(last), 'finished');
 });

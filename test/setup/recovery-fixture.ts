@@ -4,6 +4,7 @@ import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { nextEventBlock } from '#db/numbers.ts';
 import { announceWork } from '#delivery/announce.ts';
+import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { publishBatch } from '#events/publish/publish-sql.ts';
 import { rowOf, toColumns } from '#events/publish/rows.ts';
 import { createRecoveryMetrics } from '#events/event-metrics.ts';
@@ -48,8 +49,8 @@ export async function startRecoveryFixture() {
     return { status: response.status, location: response.headers.get('location') ?? '', body };
   };
 
-  const write = async (event: string): Promise<number> => {
-    const body = { event, resource: { id: (resource += 1) } };
+  const write = async (event: string, id = (resource += 1)): Promise<number> => {
+    const body = { event, resource: { id } };
     const { status, body: made } = await ask('POST', `/stores/${storeId}/events`, { token: app.platformToken, body });
     assert.equal(status, 201);
     return Number(made['id']);
@@ -88,7 +89,13 @@ export async function startRecoveryFixture() {
     storeId,
     ask,
     holdPublish,
-    publish: (event = 'transaction/created') => write(event),
+    /** Loads transactions. */
+    load: async (resources: readonly Record<string, unknown>[]): Promise<void> => {
+      const body = resources.map((one) => ({ type: 'transaction', resource: one }));
+      const { body: made } = await ask('POST', `/stores/${storeId}/load`, { token: app.platformToken, body });
+      assert.equal(made['loaded'], resources.length, JSON.stringify(made));
+    },
+    publish: (event = 'transaction/created', id?: number) => write(event, id),
     /** Publishes a transaction event without subscribers, refeeds it to these webhooks, and returns the id of the new event. */
     refeed: async (webhooks: readonly number[]): Promise<number> => {
       await write('transaction/voided');
@@ -103,6 +110,7 @@ export async function startRecoveryFixture() {
         clock,
         log: createLog('silent'),
         metrics: createRecoveryMetrics(new Registry()),
+        allocateIds: createIdAllocator(),
         announce: announceWork,
         shards: () => [shard],
         settings: SETTINGS,
@@ -118,8 +126,9 @@ export async function startRecoveryFixture() {
     },
     change: async (webhook: number, body: Record<string, unknown>): Promise<void> =>
       assert.equal((await ask('PATCH', `/webhooks/${webhook}`, { body })).status, 200),
-    recover: async (webhook: number, since: Date): Promise<Answer> => {
-      const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since: since.toISOString() } });
+    recover: async (webhook: number, since: Date, more: Record<string, unknown> = {}): Promise<Answer> => {
+      const body = { since: since.toISOString(), ...more };
+      const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body });
       assert.equal(asked.status, 202, JSON.stringify(asked.body));
       return asked;
     },

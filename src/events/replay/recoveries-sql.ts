@@ -6,8 +6,8 @@ import type { Queryable, Fragment } from '#db/pool.ts';
 import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';
 import { narrowed } from '#db/list-conditions.ts';
 import { textFilter } from '#hypermedia/filter.ts';
-import { resourceKey } from '../publish/publish-sql.ts';
-import { ERASED } from '#catalog/catalog.ts';
+import { NO_EVENT, resourceKey } from '../publish/publish-sql.ts';
+import { ERASED, type ResourceType } from '#catalog/catalog.ts';
 import { REFEED } from './refeed.ts';
 
 type MissedQuery = {
@@ -128,8 +128,9 @@ export type RecoveredPart = {
   responseBody: string | null;
 };
 
+/** `loadedType`: the type of the loaded resources to send, modified in the period; null to send missed events. */
 export type NewRecovery = RecoveryKey &
-  RecoveredPart & { storeId: number; webhookId: number; epoch: number; now: Date };
+  RecoveredPart & { storeId: number; webhookId: number; epoch: number; loadedType: string | null; now: Date };
 
 /**
  * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
@@ -138,13 +139,13 @@ export type NewRecovery = RecoveryKey &
  */
 export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
   const { shard, id, storeId, webhookId, epoch, since, until, event, now } = recovery;
-  const { onlyFailed, resourceId, responseCode, responseBody } = recovery;
+  const { onlyFailed, resourceId, responseCode, responseBody, loadedType } = recovery;
   const older = await openTransactions(tx);
   await tx`
-    insert into recovery (shard, id, store_id, webhook_id, epoch, since, until, event, only_failed, resource_id, response_code, response_body, state,
-      older_transactions, date_created, date_modified)
+    insert into recovery (shard, id, store_id, webhook_id, epoch, since, until, event, only_failed, resource_id, response_code, response_body, loaded_type,
+      state, older_transactions, date_created, date_modified)
     values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, ${until}, ${event}, ${onlyFailed}, ${resourceId}, ${responseCode},
-      ${responseBody}, 'waiting', ${older}::text[], ${now}, ${now})`;
+      ${responseBody}, ${loadedType}, 'waiting', ${older}::text[], ${now}, ${now})`;
 }
 
 /** Stops unfinished recoveries of older epochs, because a unique index allows one unfinished recovery per webhook. */
@@ -186,6 +187,9 @@ export type OpenRecovery = RecoveryKey &
     olderTransactions: string[];
     afterEventId: number;
     untilEventId: number | null;
+    loadedType: ResourceType | null;
+    /** The cursor of a recovery of loaded resources: the last one that was examined; empty before the first. */
+    afterResourceId: string;
     eventsSeen: number;
     eventsRecovered: number;
     /** Events that the webhook subscribes to, and the refeed event of its resource; one if the recovery is limited to it. */
@@ -220,7 +224,7 @@ export async function openRecoveries(
   select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.until, r.only_failed as "onlyFailed", r.resource_id as "resourceId",
     r.response_code as "responseCode", r.response_body as "responseBody", r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
-    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, w.filter, w.filter_id::text as "filterId", not ${isWebhookActive(sql)} as "isWebhookInactive"
+    r.loaded_type as "loadedType", r.after_resource_id as "afterResourceId", r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, w.filter, w.filter_id::text as "filterId", not ${isWebhookActive(sql)} as "isWebhookInactive"
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id
   where r.shard = any (${shards}::smallint[]) and r.state in ('waiting', 'running')
@@ -337,4 +341,70 @@ export async function writePage(
     )
     select (select count(*) from moved) = 1 as "isMoved", array(select id from made order by id) as "deliveryIds"`;
   return row ?? { isMoved: false, deliveryIds: [] };
+}
+
+/** An unfinished recovery of loaded resources. */
+export type OpenRecoveryOfLoaded = OpenRecovery & { loadedType: ResourceType };
+
+/** Starts it. Returns the number of resources to examine; undefined if it has started or ended already. 10⁶ take 0.2 s to count. */
+export async function startRecoveryOfLoaded(
+  sql: Queryable,
+  { shard, id, storeId, loadedType }: OpenRecoveryOfLoaded,
+  now: Date,
+): Promise<number | undefined> {
+  const [row] = await sql<{ total: number }[]>`
+    with found as (
+      select count(*) as total from resource where shard = ${shard} and store_id = ${storeId} and type = ${loadedType}
+    )
+    update recovery r set state = 'running', until_event_id = 0, events_total = f.total, date_modified = ${now}
+    from found f
+    where r.shard = ${shard} and r.id = ${id} and r.state = 'waiting'
+    returning f.total`;
+  return row?.total;
+}
+
+/** `seen`: the number of resources that were examined; `last`: the last one. `ids`: those to send. */
+export type LoadedPage = { seen: number; last: string; ids: string[] };
+
+/**
+ * Returns the next resources to send, at most `limit`: those whose latest version was loaded, and which the recovery is not limited
+ * to leave out. Examines at most `examined` resources; undefined if none is left.
+ */
+export async function findLoaded(
+  sql: Queryable,
+  { shard, storeId, loadedType, afterResourceId, since, until, resourceId }: OpenRecoveryOfLoaded,
+  { limit, examined }: { limit: number; examined: number },
+): Promise<LoadedPage | undefined> {
+  const rows = await sql<LoadedPage[]>`
+    with seen as materialized (
+      select id, row_number() over (order by length(id), id) as place,
+        event_id = ${NO_EVENT} and date_deleted is null and modified_at >= ${since}
+          and (${until}::timestamptz is null or modified_at < ${until}) ${isText(sql, 'id', resourceId)} as is_wanted
+      from (
+        select id, event_id, date_deleted, modified_at from resource
+        where shard = ${shard} and store_id = ${storeId} and type = ${loadedType}
+          and (length(id), id) > (length(${afterResourceId}::text), ${afterResourceId}::text)
+        order by length(id), id limit ${examined}
+      ) as r
+    ), wanted as (
+      select id, place from seen where is_wanted order by place limit ${limit}
+    ), page as (
+      select case when (select count(*) from wanted) = ${limit} then (select max(place) from wanted) else (select max(place) from seen) end as seen
+    )
+    select p.seen, s.id as last, array(select id from wanted order by id) as ids from page p join seen s on s.place = p.seen`;
+  return rows[0];
+}
+
+/** Moves the cursor after the deliveries of a page were written; returns false if it is elsewhere: the caller must then roll back. */
+export async function moveLoaded(
+  tx: Queryable,
+  { shard, id, afterResourceId }: OpenRecovery,
+  { seen, last, made }: Pick<LoadedPage, 'seen' | 'last'> & { made: number },
+  now: Date,
+): Promise<boolean> {
+  const { count } = await tx`
+    update recovery set after_resource_id = ${last}, events_seen = events_seen + ${seen}, events_recovered = events_recovered + ${made},
+      date_modified = ${now}
+    where shard = ${shard} and id = ${id} and state = 'running' and after_resource_id = ${afterResourceId}`;
+  return count > 0;
 }

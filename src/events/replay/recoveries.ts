@@ -6,13 +6,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Running } from '#core/lifecycle.ts';
-import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
 import type { RecoveryMetrics } from '../event-metrics.ts';
+import type { IdAllocator } from '../publish/publish-batch.ts';
 import {
   openRecoveries,
   type OpenRecovery,
@@ -24,13 +25,18 @@ import {
   type End,
   type Page,
   versionsOf,
+  findLoaded,
   findMissed,
+  moveLoaded,
+  startRecoveryOfLoaded,
   type Missed,
+  type OpenRecoveryOfLoaded,
 } from './recoveries-sql.ts';
+import { writeRefeed } from './refeed.ts';
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 
-/** Events that one statement examines. */
+/** Events or resources that one statement examines. */
 const RANGE_EVENTS_MAX = 10_000;
 
 /**
@@ -91,6 +97,7 @@ type StepDeps = {
   clock: Clock;
   log: Log;
   metrics: Pick<RecoveryMetrics, 'made' | 'ended'>;
+  allocateIds: IdAllocator;
   /** Called within the transaction with the deliveries of a page, which exist when it commits. */
   announce: (tx: Queryable, deliveries: readonly MadeDelivery[]) => Promise<void>;
   settings: RecoverySettings;
@@ -138,25 +145,29 @@ async function end(
   return 'ended';
 }
 
+const isOfLoaded = (recovery: OpenRecovery): recovery is OpenRecoveryOfLoaded => recovery.loadedType !== null;
+
 async function start({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> {
   if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
-  const events = await startRecovery(sql, recovery, clock.now());
+  const begin = isOfLoaded(recovery)
+    ? startRecoveryOfLoaded(sql, recovery, clock.now())
+    : startRecovery(sql, recovery, clock.now());
+  const events = await begin;
   const { id, webhookId, storeId, since } = recovery;
   if (events !== undefined)
     log.info({ recovery: id, webhook: webhookId, store: storeId, since, events }, 'recovery started');
   return 'moved';
 }
 
-/** Writes a page. Returns false after a `PageConflict`. */
+/** Writes the deliveries of a page in a transaction. Returns false after a `PageConflict`. */
 async function write(
-  { sql, clock, announce, metrics }: StepDeps,
-  recovery: OpenRecovery,
-  page: Page,
+  { sql, announce, metrics }: StepDeps,
+  { shard, webhookId }: OpenRecovery,
+  writeIn: (tx: Tx) => Promise<{ isMoved: boolean; deliveryIds: readonly number[] }>,
 ): Promise<boolean> {
-  const { shard, webhookId } = recovery;
   try {
     const ids = await transaction(sql, async (tx) => {
-      const { isMoved, deliveryIds } = await writePage(tx, recovery, page, clock.now());
+      const { isMoved, deliveryIds } = await writeIn(tx);
       if (!isMoved) throw new PageConflict();
       const made = deliveryIds.map((deliveryId) => ({ shard, webhookId, deliveryId }));
       if (made.length > 0) await announce(tx, made);
@@ -168,6 +179,26 @@ async function write(
     if (error instanceof PageConflict) return false;
     throw error;
   }
+}
+
+/** Sends the next loaded resources as refeeds. The resources are locked in the order in which a publish locks them. */
+async function sendLoaded(deps: StepDeps, recovery: OpenRecoveryOfLoaded, limit: number): Promise<StepResult> {
+  const { shard, storeId, webhookId, loadedType: type } = recovery;
+  const page = await findLoaded(deps.sql, recovery, { limit, examined: RANGE_EVENTS_MAX });
+  if (page === undefined) return end(deps, recovery, 'finished');
+  const now = deps.clock.now();
+  // A recovery is started only by those who may send to the webhook.
+  const selected = { webhooks: [webhookId], sentFor: null, sender: { app: null, isOwner: true }, now };
+  await write(deps, recovery, async (tx) => {
+    const deliveryIds: number[] = [];
+    for (const id of page.ids) {
+      const key = { shard, storeId, type, id };
+      const { rows } = await writeRefeed(tx, deps.allocateIds, { key, ...selected });
+      deliveryIds.push(...rows.flatMap(({ deliveryId }) => deliveryId ?? []));
+    }
+    return { isMoved: await moveLoaded(tx, recovery, { ...page, made: deliveryIds.length }, now), deliveryIds };
+  });
+  return 'moved';
 }
 
 /** Returns the number of deliveries that may be created now; 0 if the webhook has too many pending ones. */
@@ -188,16 +219,18 @@ async function runStep(deps: StepDeps, recovery: OpenRecovery, ranges: EventRang
   ranges.delete(id);
   if (recovery.isWebhookInactive) return end(deps, recovery, 'stopped');
   if (!isStarted(recovery)) return start(deps, recovery);
-  if (afterEventId >= recovery.untilEventId) return end(deps, recovery, 'finished');
+  if (!isOfLoaded(recovery) && afterEventId >= recovery.untilEventId) return end(deps, recovery, 'finished');
   const capacity = await capacityOf(deps, recovery);
   const range = knownRange?.from === afterEventId ? knownRange : undefined;
   if (capacity === 0) {
     if (range !== undefined) ranges.set(id, range);
     return 'waiting';
   }
+  if (isOfLoaded(recovery)) return sendLoaded(deps, recovery, capacity);
   const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
-  if ((await write(deps, recovery, await passing(deps.sql, recovery, page))) && rest !== undefined)
-    ranges.set(id, rest);
+  const passed = await passing(deps.sql, recovery, page);
+  const isWritten = await write(deps, recovery, (tx) => writePage(tx, recovery, passed, deps.clock.now()));
+  if (isWritten && rest !== undefined) ranges.set(id, rest);
   return 'moved';
 }
 

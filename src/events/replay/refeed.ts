@@ -138,6 +138,25 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
 }
 
 /**
+ * Writes a refeed of the latest version of a resource, and its deliveries to the selected webhooks. Returns no rows if the resource does
+ * not exist or is deleted.
+ */
+export async function writeRefeed(
+  tx: Tx,
+  allocateIds: IdAllocator,
+  { key, now, ...selected }: Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'now'> & { key: ResourceKey },
+): Promise<{ made: Refeed; rows: RefeedRow[] }> {
+  const { shard } = key;
+  const day = dayOf(now);
+  const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
+  const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
+  const { eventId, nonce } = made;
+  const filters = await evaluate(tx, key);
+  const row = { ...key, ...selected, filters, eventId, nonce, action: REFEED, day, now };
+  return { made, rows: await insertRefeed(tx, row).catch(busyIfUnknownFilter) };
+}
+
+/**
  * Publishes the refeed. Throws a 404 if the resource does not exist or the caller does not see it, a 400 for listed webhooks that cannot
  * receive it, a 409 if no webhook receives it.
  */
@@ -146,17 +165,11 @@ async function refeed(
   allocateIds: IdAllocator,
   { key, input, principal, now }: { key: ResourceKey; input: RefeedInput; principal: Principal; now: Date },
 ): Promise<{ event: PublishedEvent; deliveries: Committed[] }> {
-  const { shard, type, id: resourceId } = key;
+  const { type, id: resourceId } = key;
   const about = type === 'app' ? await findResource(tx, key) : undefined;
   if (about !== undefined && !isVisible(principal, { type, body: about.body })) throw resourceNotFound(type);
-  const day = dayOf(now);
-  const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
-  const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
-  const { eventId, nonce } = made;
-  const filters = await evaluate(tx, key);
   const sender = { app: callingApp(principal)?.id ?? null, isOwner: principal.owned.includes(key.storeId) };
-  const row = { ...key, ...input, filters, sender, eventId, nonce, action: REFEED, day, now };
-  const rows = await insertRefeed(tx, row).catch(busyIfUnknownFilter);
+  const { made, rows } = await writeRefeed(tx, allocateIds, { key, ...input, sender, now });
   const [first] = rows;
   if (first === undefined) throw await resourceMissing(tx, key);
   const faults = webhookFaults(rows, input, type);
@@ -164,7 +177,10 @@ async function refeed(
   const deliveries = committedOf(made, rows);
   if (deliveries.length === 0) throw noRecipient(type, input.sentFor);
   const { version, timeZone } = first;
-  return { event: { id: eventId, type, resourceId, action: REFEED, version, timeZone, dateCreated: now }, deliveries };
+  return {
+    event: { id: made.eventId, type, resourceId, action: REFEED, version, timeZone, dateCreated: now },
+    deliveries,
+  };
 }
 
 export function createRefeed({ allocateIds, baseUrl, metrics, onCommitted }: RefeedDeps): Operation {

@@ -85,13 +85,18 @@ const createSchema = () =>
         description:
           'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
       }),
+      loaded: flag({
+        isMinor: true,
+        description:
+          'Sends the resources that were loaded and not published since, if they were modified in the period, instead of events.',
+      }),
     },
     { additionalProperties: false },
   );
 
 type RecoveryBody = Partial<Static<ReturnType<typeof createSchema>>>;
 
-const invalidField = (field: 'since' | 'until' | 'event', message: string): Fault => ({
+const invalidField = (field: keyof RecoveryBody, message: string): Fault => ({
   code: 'invalid_value',
   message,
   field,
@@ -99,19 +104,30 @@ const invalidField = (field: 'since' | 'until' | 'event', message: string): Faul
 
 const NO_DATE = 'must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000';
 
+/** Members that are about events and their deliveries. */
+const OF_EVENTS = ['event', 'only_failed', 'response_code', 'response_body'] as const;
+
+/** What to recover: events, or with `isOfLoaded` resources. */
+type RequestedPart = RecoveredPart & { isOfLoaded: boolean };
+
 /** `timeZone`: of the store, for dates without an offset. */
 type PartContext = { now: Date; retentionDays: number; timeZone: string };
 
 /**
- * Returns the requested start, or a fault if it is no date, in the future, or before the retention period. For failed deliveries an
- * earlier start is that of the oldest stored events: lists show these deliveries for part of a day longer than events are promised.
+ * Returns the requested start, or a fault if it is no date, in the future, or before the retention period, which does not hold for
+ * resources. For failed deliveries an earlier start is that of the oldest stored events: lists show these deliveries for part of a day
+ * longer than events are promised.
  */
-function readSince(since: string, onlyFailed: boolean, { now, retentionDays, timeZone }: PartContext): Date | Fault {
+function readSince(
+  since: string,
+  { onlyFailed, isOfLoaded }: Pick<RequestedPart, 'onlyFailed' | 'isOfLoaded'>,
+  { now, retentionDays, timeZone }: PartContext,
+): Date | Fault {
   const at = parseDate(since, timeZone);
   if (at === undefined) return invalidField('since', `since ${NO_DATE}`);
   if (at > now) return invalidField('since', `since must not be in the future: now is ${formatDate(now, timeZone)}`);
   const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
-  if (at >= earliest) return at;
+  if (at >= earliest || isOfLoaded) return at;
   if (onlyFailed) return new Date(Math.max(at.getTime(), startOfDay(dayOf(now) - retentionDays).getTime()));
   const kept = `events are kept for ${retentionDays} days`;
   return invalidField('since', `since must not be before ${formatDate(earliest, timeZone)}: ${kept}`);
@@ -126,11 +142,19 @@ function readUntil(until: string, since: Date | Fault, timeZone: string): Date |
 }
 
 /** Returns what to recover. Throws a 400 with all faults of the body. */
-function readPart(body: RecoveryBody, context: PartContext): RecoveredPart {
+function readPart(body: RecoveryBody, context: PartContext): RequestedPart {
   const onlyFailed = isSet(body.only_failed);
-  const since = readSince(body.since ?? '', onlyFailed, context);
+  const isOfLoaded = isSet(body.loaded);
+  const since = readSince(body.since ?? '', { onlyFailed, isOfLoaded }, context);
   const until = readUntil(body.until ?? '', since, context.timeZone);
   const faults = [since, until].flatMap((value) => (value === null || value instanceof Date ? [] : [value]));
+  const ofEvents = OF_EVENTS.filter((name) => (name === 'only_failed' ? onlyFailed : Boolean(body[name])));
+  if (isOfLoaded)
+    faults.push(
+      ...ofEvents.map((name) =>
+        invalidField(name, `${name} is about events: omit it, or loaded, which sends resources`),
+      ),
+    );
   if (faults.length > 0 || !(since instanceof Date)) throw invalid(...faults);
   return {
     since,
@@ -140,6 +164,7 @@ function readPart(body: RecoveryBody, context: PartContext): RecoveredPart {
     resourceId: body.resource_id || null,
     responseCode: body.response_code ?? null,
     responseBody: body.response_body || null,
+    isOfLoaded,
   };
 }
 
@@ -175,7 +200,7 @@ async function openRecovery(
   tx: Tx,
   { config: { baseUrl } }: Deps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
-  part: RecoveredPart,
+  { isOfLoaded, ...part }: RequestedPart,
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
   const webhook = await lockWebhook(tx, key);
@@ -184,11 +209,12 @@ async function openRecovery(
   checkSubscribes(webhook, part);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
+  const loadedType = isOfLoaded ? webhook.eventResource : null;
   const { now } = request;
   await stopOlder(tx, { shard, webhookId, epoch, now });
   await checkNoOpenRecovery(tx, webhook, baseUrl);
   const id = idOf(await nextNumber(tx), shard);
-  await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, ...part, now });
+  await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, ...part, loadedType, now });
   const row = await findRecovery(tx, { shard, webhookId, id });
   if (row === undefined) throw new Error(`Recovery ${id} not found after its insert`);
   return { webhook, row };

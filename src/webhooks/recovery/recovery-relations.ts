@@ -15,6 +15,7 @@ const recovery: RecoveryRow = {
   resourceId: null,
   responseCode: null,
   responseBody: null,
+  loaded: false,
   eventsTotal: 48_120,
   eventsSeen: 20_000,
   eventsRecovered: 1_734,
@@ -32,7 +33,7 @@ export const recoveryRelations: readonly Relation[] = [
     rel: 'recover',
     title: 'Recover missed events',
     about:
-      'POST {"since": date} starts a recovery: the webhook is sent those of its events since that date that have neither a successful nor a pending delivery, with their original webhook-id. until limits it to events before a date, event to one event of the webhook, resource_id to one resource, and only_failed to events with a failed delivery. response_code and response_body limit it to events with a failed delivery whose last response had them. In resource_id and response_body * is any text, as in a search of statuses. Recovered and live events are sent side by side. The response (202) is the recovery with its progress. A webhook has one open recovery at a time.',
+      'POST {"since": date} starts a recovery: the webhook is sent those of its events since that date that have neither a successful nor a pending delivery, with their original webhook-id. until limits it to events before a date, event to one event of the webhook, resource_id to one resource, and only_failed to events with a failed delivery. response_code and response_body limit it to events with a failed delivery whose last response had them. In resource_id and response_body * is any text, as in a search of statuses. With loaded the webhook is instead sent the resources of its type that were loaded and not published since, and modified since that date, each as a refeed; the date may be any. Recovered and live events are sent side by side. The response (202) is the recovery with its progress. A webhook has one open recovery at a time.',
     paths: ['/webhooks/:webhook_id/recover'],
     makes: ['recovery'],
   },
@@ -47,7 +48,7 @@ export const recoveryRelations: readonly Relation[] = [
     rel: 'recovery',
     title: 'A recovery',
     about:
-      'events_total is the number of events of the store since the beginning of the day (UTC) of since; events_seen of them were checked, and events_recovered received a delivery. state is waiting (for publishes that were running when it was created), running, finished, cancelled, or stopped (the webhook was disabled meanwhile). Ended recoveries stay readable.',
+      'events_total is the number of events of the store since the beginning of the day (UTC) of since; events_seen of them were checked, and events_recovered received a delivery; with loaded they count resources. state is waiting (for publishes that were running when it was created), running, finished, cancelled, or stopped (the webhook was disabled meanwhile). Ended recoveries stay readable.',
     paths: ['/webhooks/:webhook_id/recoveries/:recovery_id'],
     example,
   },

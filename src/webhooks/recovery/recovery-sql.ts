@@ -14,8 +14,10 @@ export type RecoveryRow = RowOf<typeof recoveryFields>;
 const stateOf = (sql: Queryable) => sql`
   case when r.state in ('waiting', 'running') and r.epoch <> w.epoch then 'stopped' else r.state end`;
 
+const computed = (sql: Queryable) => ({ state: stateOf(sql), loaded: sql`r.loaded_type is not null` });
+
 const selected = (sql: Queryable) => sql`
-  select ${fields.selected(sql, { state: stateOf(sql) })}
+  select ${fields.selected(sql, computed(sql))}
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id`;
 
@@ -30,7 +32,7 @@ export async function findRecovery(
   return row;
 }
 
-const compared = (sql: Queryable) => fields.compared(sql, { state: stateOf(sql) });
+const compared = (sql: Queryable) => fields.compared(sql, computed(sql));
 
 const ofWebhook = (sql: Queryable, { shard, webhookId }: OfWebhook, { filters }: Pick<Listing, 'filters'>) =>
   sql`where r.shard = ${shard} and r.webhook_id = ${webhookId} ${narrowed(sql, filters, compared(sql))}`;

@@ -20,6 +20,7 @@ export const recoveryFields = {
   resource_id: { kind: 'text', isNullable: true },
   response_code: { kind: 'number', isNullable: true },
   response_body: { kind: 'text', isNullable: true },
+  loaded: { kind: 'flag', from: 'sql' },
   events_total: { kind: 'number' },
   events_seen: { kind: 'number' },
   events_recovered: { kind: 'number' },
