@@ -31,7 +31,7 @@ function zoomsOf(relations: Relations, above = ''): readonly string[] {
 
 const LINK: JsonObject = { type: 'object', properties: { href: { type: 'string' } }, required: ['href'] };
 
-/** Returns the schema of the links, which depend on the type only. */
+/** Returns the schema of the links; those to relations with content are added. */
 function linksSchema(type: ResourceType, naming: Naming): JsonObject {
   const { links } = resourceHead({ storeId: STORE_ID, type, id: '1', baseUrl: naming.baseUrl });
   return {

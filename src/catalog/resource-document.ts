@@ -91,9 +91,16 @@ export function nameOf({ type, id }: Pick<Address, 'type' | 'id'>): string {
   return `${titleOf(type)} ${id}`;
 }
 
-function linksOf(address: Address): Link[] {
+/** Returns whether the resource embeds something under the relation. */
+function hasEmbedded(resource: JsonObject, relation: string): boolean {
+  const value = embeddedUnder(resource, relation);
+  return Array.isArray(value) ? (value as readonly Value[]).some(isObject) : isObject(value);
+}
+
+/** Returns the links of a version; to those of its relations alone that have content. All of them took 2.1 KB of an order's 2.4. */
+function linksOf(address: Address, resource: JsonObject): Link[] {
   const self = addressOf(address);
-  const relations = Object.keys(relationsOf(address.type));
+  const relations = Object.keys(relationsOf(address.type)).filter((rel) => hasEmbedded(resource, rel));
   return [
     { rel: 'self', href: self, title: `This ${labelOf(address.type)}` },
     {
@@ -107,12 +114,12 @@ function linksOf(address: Address): Link[] {
   ];
 }
 
-/** Returns the part of a resource Document that does not depend on the published JSON: name, title and links. */
-export function resourceHead(address: Address): Document {
+/** Returns name, title and links of the Document of a resource; without one, those of a version that embeds nothing. */
+export function resourceHead(address: Address, resource: JsonObject = {}): Document {
   return {
     name: address.type,
     title: nameOf(address),
-    links: linksOf(address),
+    links: linksOf(address, resource),
     properties: [],
     embedded: [],
   };
@@ -125,7 +132,7 @@ export const resourceView = viewType<JsonObject>('resource');
 export function resourceDocument(frozen: Frozen, { zoom, fields, links }: Shape): Document {
   const resource = parseExact(frozen.body) as JsonObject;
   const currency = currencyOf(mapped(frozen.type, resource).resource);
-  const head = resourceHead(frozen);
+  const head = resourceHead(frozen, resource);
   return {
     ...head,
     links: links === null ? head.links : head.links.filter(({ rel }) => links.has(rel)),

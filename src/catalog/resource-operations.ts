@@ -205,7 +205,7 @@ const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
 
 /**
  * Creates the operation that reads a relation with one target. If nothing is embedded it returns a document without properties
- * instead of a 404, because all representations link to it, including those delivered earlier.
+ * instead of a 404: representations that were delivered earlier link to it, also for a version that embeds nothing.
  */
 const createOne = ({ sql, config: { naming } }: Deps): Operation =>
   guarded({

@@ -34,7 +34,9 @@ test('zoom is a tree of relations, fields a set of names', () => {
 
 for (const type of builtInTypes)
   test(`links selects among the links of a ${type}, each by its name`, () => {
-    const frozen: Frozen = { storeId: 1, type, id: '2', baseUrl: 'https://api.example.com', body: '{"id":2}' };
+    const embedded = Object.fromEntries(Object.keys(relationsOf(type)).map((rel) => [rel, {}]));
+    const body = JSON.stringify({ id: 2, _embedded: embedded });
+    const frozen: Frozen = { storeId: 1, type, id: '2', baseUrl: 'https://api.example.com', body };
     const linksWith = (query: string) => resourceDocument(frozen, readShape(query, type)).links.map(({ rel }) => rel);
     const all = linksWith('');
     for (const rel of all) assert.deepEqual(linksWith(`links=${rel}`), [rel]);
@@ -150,6 +152,18 @@ test('a relation that is not requested is only a link', () => {
     href: 'https://api.example.com/stores/256/transactions/7/items',
     title: 'Items',
   });
+});
+
+test('a relation without content is no link, in a version with and without embedded resources', () => {
+  const linksOf = (embedded: object) => {
+    const body = JSON.stringify({ id: 7, ...embedded });
+    const { links } = resourceDocument({ ...frozen, body }, readShape('', 'transaction'));
+    return links.map(({ rel }) => rel);
+  };
+  const always = ['self', 'store', 'send_webhooks'];
+  assert.deepEqual(linksOf({}), always);
+  assert.deepEqual(linksOf({ _embedded: { items: [], customer: null, folder: 'none', discounts: [1] } }), always);
+  assert.deepEqual(linksOf({ _embedded: { customer: {}, 'svc:items': [{}] } }), [...always, 'items', 'customer']);
 });
 
 test('a requested relation is embedded from what the publisher embedded, and no deeper', () => {
