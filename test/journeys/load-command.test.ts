@@ -9,8 +9,9 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { startCommand, type Ended } from '../setup/command.ts';
+import { startCommand, startProcess, type Ended } from '../setup/command.ts';
 import { startGate } from '../setup/publish-gate.ts';
+import { until } from '../setup/until.ts';
 
 const ends = cleanups();
 const app = await startTestApp({ roles: ['serve'] });
@@ -26,18 +27,23 @@ const env = {
   HALCYON_DATA: join(folder, 'none'),
 };
 
+const STORE = { name: 'S', domain: 's.example', email: 'a@example.com', timeZone: 'UTC', now: app.clock.now() };
 let storeId = 0;
 beforeEach(async () => {
-  const store = { name: 'S', domain: 's.example', email: 'a@example.com', timeZone: 'UTC', now: app.clock.now() };
-  storeId = (await createStore(sql, store)).id;
+  storeId = (await createStore(sql, STORE)).id;
 });
 
 const line = (id: number, more: object = {}): string =>
   JSON.stringify({ type: 'transaction', resource: { id, date_modified: '2022-01-01T00:00:00Z', ...more } });
 
+const FILE = join(folder, 'history.jsonl');
+
+const loadFile = (...args: string[]): Promise<Ended> =>
+  startCommand(['load', 'history.jsonl', '--store', String(storeId), ...args], env, { cwd: folder }).ended;
+
 async function load(lines: readonly string[], ...args: string[]): Promise<Ended> {
-  await writeFile(join(folder, 'history.jsonl'), lines.join('\n'));
-  return startCommand(['load', 'history.jsonl', '--store', String(storeId), ...args], env, { cwd: folder }).ended;
+  await writeFile(FILE, lines.join('\n'));
+  return loadFile(...args);
 }
 
 async function stored(): Promise<number> {
@@ -92,4 +98,52 @@ test('requests without an answer are repeated', async () => {
   assert.equal(code, 0);
   assert.equal(gate.posts.length, 3);
   assert.equal(await stored(), 2);
+});
+
+/** Ends a load of these lines whose second request has no answer yet. */
+async function endInTheMiddle(signal: NodeJS.Signals, lines: readonly string[], ...args: string[]): Promise<void> {
+  await writeFile(FILE, lines.join('\n'));
+  gate.posts = [];
+  gate.fate = (n) => (n < 1 ? undefined : 'held');
+  const ended = startProcess(['load', FILE, '--store', String(storeId), ...args], env);
+  await until(
+    async () => gate.posts.length,
+    (count) => count === 2,
+  );
+  ended.kill(signal);
+  await ended.ended;
+  gate.release();
+  gate.posts = [];
+}
+
+const many = Array.from({ length: 600 }, (_, id) => line(id));
+const sentLines = (): number => gate.posts.reduce((sum, { events }) => sum + events, 0);
+const CONTINUES = /^history\.jsonl: an earlier load has finished [\d,]+ lines; this one continues after them$/m;
+
+test('after a kill the same command continues after the lines that are loaded', async () => {
+  await endInTheMiddle('SIGKILL', many);
+  const { err, code } = await loadFile();
+  assert.match(err, CONTINUES);
+  assert.equal(code, 0);
+  assert.equal(await stored(), 600);
+  assert.ok(sentLines() < 600, `${sentLines()} lines were sent`);
+  gate.posts = [];
+  assert.match((await loadFile()).out, /600 kept/, 'the position of a complete load');
+});
+
+test('after a kill a changed file is loaded from its first line, and so is the file into another store', async () => {
+  await endInTheMiddle('SIGKILL', many);
+  const [first] = many;
+  assert.match((await load([first ?? '', ...many])).out, /601 kept/);
+  await endInTheMiddle('SIGKILL', many);
+  storeId = (await createStore(sql, { ...STORE, name: 'Other' })).id;
+  assert.match((await loadFile()).out, /^600 resources loaded in /);
+});
+
+test('a refused line is read again, also if lines after it were loaded', async () => {
+  await endInTheMiddle('SIGINT', [line(0), 'null', ...many], '--keep-going');
+  const again = await loadFile('--keep-going');
+  assert.match(again.err, CONTINUES);
+  assert.match(again.err, /^history\.jsonl:2: /m);
+  assert.equal(again.code, 2);
 });

@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Clock } from '#core/clock.ts';
+import { openLoadPosition, type LoadPosition, type Position } from './load-position.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { createKeys, resourceOf, withKeys } from './publish-keys.ts';
@@ -13,7 +14,7 @@ import type { PublishTarget } from './publish-target.ts';
 // Opens the input: a file or stdin.
 
 /** `name` is for messages. `bytes` is undefined for a pipe. */
-type Input = { name: string; bytes: number | undefined; stream: Readable };
+type Input = { name: string; bytes: number | undefined; stream: Readable; position?: LoadPosition | undefined };
 
 async function sizeOf(path: string, name: string): Promise<number | undefined> {
   try {
@@ -26,12 +27,19 @@ async function sizeOf(path: string, name: string): Promise<number | undefined> {
   }
 }
 
-/** Opens the input; `stop` ends reading, also of an idle pipe. */
-async function openInput(file: string, terminal: Terminal, stop: AbortSignal): Promise<Input> {
+/** Opens the input; `stop` ends reading, also of an idle pipe. A file that is loaded is read from where an earlier load stopped. */
+async function openInput(
+  file: string,
+  { task, terminal, target, clock }: PublishRun,
+  stop: AbortSignal,
+): Promise<Input> {
   if (file === '-') return { name: 'stdin', bytes: undefined, stream: addAbortSignal(stop, terminal.input()) };
   const path = resolve(terminal.cwd, file);
   const bytes = await sizeOf(path, file);
-  return { name: file, bytes, stream: addAbortSignal(stop, createReadStream(path)) };
+  const isLoad = task.command === 'load' && !task.isDryRun && bytes !== undefined;
+  const position = isLoad ? await openLoadPosition(path, target, clock) : undefined;
+  const stream = createReadStream(path, { start: position?.start?.endByte ?? 0 });
+  return { name: file, bytes, position, stream: addAbortSignal(stop, stream) };
 }
 
 /** More than the limit of an event (256 KiB of JSON as Halcyon writes it; a file may escape more characters). */
@@ -139,8 +147,8 @@ function summaryOf({ done, kept }: PublishCounts, seconds: number, words: Words)
 }
 
 /** Calls `next` with each line of the input until it returns false. */
-async function readLines(stream: Readable, next: (line: Line) => Promise<boolean>): Promise<void> {
-  for await (const lines of linesOf(stream, { limitBytes: LINE_BYTES }))
+async function readLines({ stream, position }: Input, next: (line: Line) => Promise<boolean>): Promise<void> {
+  for await (const lines of linesOf(stream, { limitBytes: LINE_BYTES, after: position?.start }))
     for (const line of lines) if (!(await next(line))) return;
 }
 
@@ -151,12 +159,19 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
   const warnings = new Map<string, number>();
   const faults: Refused[] = [];
   const startedMs = clock.monotonicMs();
+  const before = input.position?.start;
+  const bytesBefore = before?.endByte ?? 0;
+  const bytesTotal = input.bytes === undefined ? undefined : input.bytes - bytesBefore;
   const secondsNow = (): number => (clock.monotonicMs() - startedMs) / 1000;
   let shownMs = -Infinity;
   const warn = (text: string): void => {
     terminal.showProgress?.('');
     terminal.warn(text);
   };
+  if (before !== undefined)
+    warn(
+      `${input.name}: an earlier load has finished ${whole.format(before.number)} lines; this one continues after them`,
+    );
   return {
     counts,
     warn,
@@ -174,12 +189,12 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
       }
     },
     advance: (bytes: number): void => {
-      counts.bytes = bytes;
+      counts.bytes = bytes - bytesBefore;
       const nowMs = clock.monotonicMs();
       if (nowMs - shownMs < PROGRESS_MS) return;
       shownMs = nowMs;
-      const done = { lines: counts.done, bytes, seconds: secondsNow() };
-      terminal.showProgress?.(progressLine(done, input.bytes, `${words.one}s`));
+      const done = { lines: counts.done, bytes: counts.bytes, seconds: secondsNow() };
+      terminal.showProgress?.(progressLine(done, bytesTotal, `${words.one}s`));
     },
     end: (complete: boolean, hasFailed: boolean): void => {
       terminal.showProgress?.('');
@@ -209,7 +224,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
     signal = name;
     stop.abort();
   });
-  const input = await openInput(file, terminal, stop.signal);
+  const input = await openInput(file, run, stop.signal);
   const report = createReport(run, input);
   const { send, publisher } = openPublisher(target, { ...run, warn: report.warn, onGivenUp: end });
   stop.signal.addEventListener('abort', () => void publisher.close({ signal: stop.signal }));
@@ -224,6 +239,8 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
       report.counts.done += 1;
       if (outcome.isKept) report.counts.kept += 1;
       report.warnOf(number, outcome.warnings);
+      // A refused line is read again, and the lines after it.
+      if (report.counts.refused === 0) input.position?.reached({ number, endByte });
     } else {
       report.refuse(number, outcome);
       if (!keepsGoing) end(new UserError(`Stopped at line ${number}`, EXIT.failed));
@@ -241,7 +258,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
     return !stop.signal.aborted && (keepsGoing || !('fault' in entry));
   };
   try {
-    await readLines(input.stream, next);
+    await readLines(input, next);
   } catch (error) {
     if (!stop.signal.aborted) end(error);
   } finally {
@@ -249,6 +266,7 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
   }
   await publisher.close({ signal: stop.signal });
   await settled;
+  input.position?.end(thrown === undefined && signal === undefined);
   const failure = failureOf(thrown, report.counts, signal, wordsOf(task));
   report.end(thrown === undefined && signal === undefined, failure !== undefined);
   if (failure !== undefined) throw failure;
@@ -256,8 +274,8 @@ export async function publishInput(file: string, run: PublishRun): Promise<void>
 
 // Splits a stream into lines; buffers at most one line of at most `limitBytes`.
 
-/** `endByte` is the end of the line in the stream. `fault` is a message if the line cannot be read. */
-export type Line = { number: number; endByte: number } & ({ text: string } | { fault: string });
+/** `endByte` is the end of the line in the file. `fault` is a message if the line cannot be read. */
+export type Line = Position & ({ text: string } | { fault: string });
 
 const LINE_END = 0x0a;
 /** Fatal, because replacement characters would be published. */
@@ -271,12 +289,12 @@ function read(bytes: Buffer): { text: string } | { fault: string } {
   }
 }
 
-/** Yields for each chunk the lines that end in it. Blank lines are skipped, but counted in line numbers. */
+/** Yields for each chunk the lines that end in it. Blank lines are skipped, but counted in line numbers. `after`: where the stream begins. */
 export async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
-  { limitBytes }: { limitBytes: number },
+  { limitBytes, after = { number: 0, endByte: 0 } }: { limitBytes: number; after?: Position | undefined },
 ): AsyncGenerator<Line[]> {
-  let [number, endByte, sizeBytes] = [0, 0, 0];
+  let [{ number, endByte }, sizeBytes] = [after, 0];
   let parts: Uint8Array[] = [];
   const add = (bytes: Uint8Array): void => {
     sizeBytes += bytes.length;
