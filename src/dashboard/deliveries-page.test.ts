@@ -19,17 +19,18 @@ for (const [ms, words] of [
   test(`${ms} ms are ${words}`, () => assert.equal(roughly(ms), words));
 
 const now = new Date('2026-11-24T10:00:00Z');
-const delivery = { status: 'pending', attempts: 0, dateNext: null } as const;
+const delivery = { status: 'pending', attempts: 0, dateNext: null, resentAs: null } as const;
 
 test('a pending delivery is queued until its first attempt has failed', () => {
   assert.deepEqual(
     [
       stateOf(delivery),
-      stateOf({ status: 'pending', attempts: 1 }),
-      stateOf({ status: 'failed', attempts: 0 }),
-      stateOf({ status: 'successful', attempts: 3 }),
+      stateOf({ ...delivery, attempts: 1 }),
+      stateOf({ ...delivery, status: 'failed' }),
+      stateOf({ ...delivery, status: 'failed', resentAs: 7 }),
+      stateOf({ ...delivery, status: 'successful', attempts: 3 }),
     ].map(([words]) => words),
-    ['Queued', 'Retrying', 'Failed', 'Delivered'],
+    ['Queued', 'Retrying', 'Failed', 'Sent again', 'Delivered'],
   );
 });
 

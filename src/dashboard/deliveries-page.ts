@@ -23,8 +23,11 @@ type Parameters = readonly (readonly [name: string, value: string])[];
 
 const SECOND_MS = 1_000;
 
+/** The filters of deliveries that failed, and whose events were not sent again. */
+export const NOT_ARRIVED = { status: 'failed', 'resent_as:isnull': '1' } as const;
+
 /** Filters that the buttons imply. */
-const IMPLIED: ReadonlySet<string> = new Set(['status', 'webhook_id']);
+const IMPLIED: ReadonlySet<string> = new Set([...Object.keys(NOT_ARRIVED), 'webhook_id']);
 /** Filters of deliveries that are fields of a recovery, with the same values. */
 const SHARED: ReadonlySet<string> = new Set(['event', 'resource_id', 'response_code', 'response_body']);
 const [AFTER, BEFORE] = ['date_created:greaterthan', 'date_created:lessthan'];
@@ -61,13 +64,10 @@ function webhookAddress(document: Document, naming: Naming, filters: Parameters)
   return linkTo(document, 'webhook')?.href ?? (chosen > 0 ? `${naming.baseUrl}/webhooks/${chosen}` : undefined);
 }
 
-const actionOf = (webhook: string, name: string): Action => ({
-  name,
-  title: '',
-  method: 'POST',
-  href: `${webhook}/${name}`,
-  fields: [],
-});
+/** Returns an action of the webhook, for a form whose fields are fixed. */
+export function actionOf(webhook: string, name: string): Action {
+  return { name, title: '', method: 'POST', href: `${webhook}/${name}`, fields: [] };
+}
 
 /** Renders the button for all deliveries of the list; false for a list of several states or without a session. */
 function bulkAction(
@@ -129,9 +129,13 @@ export function roughly(ms: number): string {
 }
 
 /** Returns the state in words, with its tone. */
-export function stateOf({ status, attempts }: Pick<DeliveryView, 'status' | 'attempts'>): [words: string, tone: Tone] {
+export function stateOf({
+  status,
+  attempts,
+  resentAs,
+}: Pick<DeliveryView, 'status' | 'attempts' | 'resentAs'>): [words: string, tone: Tone] {
   if (status === 'successful') return ['Delivered', 'fine'];
-  if (status === 'failed') return ['Failed', 'broken'];
+  if (status === 'failed') return resentAs === null ? ['Failed', 'broken'] : ['Sent again', 'plain'];
   return attempts === 0 ? ['Queued', 'plain'] : ['Retrying', ''];
 }
 
@@ -176,7 +180,7 @@ const TABS: readonly Tab[] = [
   { label: 'All', filters: {}, counted: 'all' },
   { label: 'Queued', filters: { status: 'pending', attempts: '0' }, counted: 'queued' },
   { label: 'Retrying', filters: { status: 'pending', 'attempts:greaterthan': '0' }, counted: 'retrying' },
-  { label: 'Failed', filters: { status: 'failed' }, counted: 'failed' },
+  { label: 'Not arrived', filters: NOT_ARRIVED, counted: 'notArrived' },
   { label: 'Delivered', filters: { status: 'successful' }, counted: 'delivered' },
 ];
 const OF_TABS: ReadonlySet<string> = new Set(TABS.flatMap(({ filters }) => Object.keys(filters)));

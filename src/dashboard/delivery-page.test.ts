@@ -5,14 +5,25 @@ import { array, assert as assertAll, constantFrom, property, string } from 'fast
 import { render } from '#hypermedia/markup.ts';
 import { harmless } from '#core/text.ts';
 import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
+import type { DeliveryView } from '#webhooks/history/history-documents.ts';
 import { naming } from '../../test/setup/documents.ts';
 import { owner } from '../../test/setup/pages.ts';
 import { curlCommand, deliveryPage, outcomeOf, shellWord } from './delivery-page.ts';
 
 const now = new Date('2026-07-01T10:00:00Z');
-const state = { status: 'pending', attempts: 0, attemptsMax: null, dateNext: null, dateEnded: null } as const;
+const state = {
+  status: 'pending',
+  attempts: 0,
+  attemptsMax: null,
+  dateNext: null,
+  dateEnded: null,
+  resentAs: null,
+  resent: null,
+} as const;
 const said = (changes: Partial<DetailedView>): string =>
-  render(outcomeOf({ ...state, ...changes }, now)).replaceAll(/<[^>]*>/g, '');
+  render(outcomeOf({ ...state, ...changes }, now))
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll(/\s+/g, ' ');
 
 test('a pending delivery says which attempt is next, and when', () => {
   assert.equal(said({}), 'Attempt 1 is next.');
@@ -40,6 +51,11 @@ test('an ended delivery says after how many attempts', () => {
     ['failed', 12, `Failed ${at}, after 12 attempts. There are no more automatic attempts.`],
   ] as const)
     assert.equal(said({ ...ended, status, attempts }), words);
+  const resent = { status: 'successful', dateEnded: '2026-07-01T10:38:00+0000' } as DeliveryView;
+  assert.equal(
+    said({ ...ended, status: 'failed', attempts: 2, resent }),
+    `Failed ${at}, after 2 attempts. The event was sent again, and arrived 1 July 2026 at 10:38 UTC.`,
+  );
 });
 
 const refused = (n: number): AttemptView => ({

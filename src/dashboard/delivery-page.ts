@@ -6,12 +6,13 @@ import { actionForms } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
 import { refreshNote, renderDesigned } from '#hypermedia/html/document-page.ts';
 import { badge, shownCode, stateBadge } from '#hypermedia/html/property-values.ts';
+import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
 import { harmless } from '#core/text.ts';
 import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import type { RequestView } from '#webhooks/history/delivery-request.ts';
-import type { Reason } from '#webhooks/history/history-documents.ts';
+import type { DeliveryView, Reason } from '#webhooks/history/history-documents.ts';
 import { nextAttempt, stateOf } from './deliveries-page.ts';
 
 // A shell command that repeats the request of a delivery, without its secrets.
@@ -77,14 +78,26 @@ export function curlCommand({ method, url, headers, body }: ShownRequest): strin
 
 const counted = (attempts: number): string => (attempts === 1 ? '1 attempt' : `${attempts} attempts`);
 
-type Stated = Pick<DetailedView, 'status' | 'attempts' | 'attemptsMax' | 'dateNext' | 'dateEnded'>;
+type Stated = Pick<DetailedView, 'status' | 'attempts' | 'attemptsMax' | 'dateNext' | 'dateEnded' | 'resent'>;
+
+/** Returns what became of the delivery that sent the event again. */
+function laterWords({ status, dateEnded }: DeliveryView): Markup {
+  if (status === 'pending') return html`The event was sent again, and waits for its next attempt.`;
+  const at = shownDateOf(dateEnded ?? '');
+  return status === 'successful'
+    ? html`The event was sent again, and arrived ${at}.`
+    : html`The event was sent again, and failed again ${at}.`;
+}
 
 /** Returns what happened to the delivery and what comes next, in a sentence. */
 export function outcomeOf(delivery: Stated, now: Date): Markup {
-  const { status, attempts, dateNext, dateEnded } = delivery;
+  const { status, attempts, dateNext, dateEnded, resent } = delivery;
   const at = dateEnded === null ? undefined : shownDateOf(dateEnded);
   if (status === 'successful')
     return html`Delivered ${at}, at ${attempts === 1 ? 'the first attempt' : `attempt ${attempts}`}.`;
+  if (status === 'failed' && resent !== null)
+    return html`Failed ${at}, ${attempts === 0 ? 'without an attempt' : `after ${counted(attempts)}`}.
+    ${laterWords(resent)}`;
   if (status === 'failed')
     return attempts === 0
       ? html`Failed ${at}, without an attempt.`
@@ -206,9 +219,11 @@ function requestCard(request: RequestView, naming: Naming): Markup {
 export function deliveryPage({ document, naming, view, now }: ShownDocument): string | undefined {
   const delivery = detailedView.of(document);
   if (delivery === undefined) return undefined;
-  const { title, status, reason } = delivery;
-  const [words, tone] = stateOf(delivery);
-  const { buttons } = actionForms({ document, naming, view }, false);
+  const { title, status, reason, resent } = delivery;
+  const hasArrivedLater = resent?.status === 'successful';
+  const [words, tone]: [string, Tone] = hasArrivedLater ? ['Arrived later', 'fine'] : stateOf(delivery);
+  // What arrived by another delivery is not offered to be sent once more.
+  const buttons = hasArrivedLater ? [] : actionForms({ document, naming, view }, false).buttons;
   const main = html`<div class="card">
       ${crumbs(document, naming)}
       <p class="kind">Delivery</p>
@@ -217,7 +232,7 @@ export function deliveryPage({ document, naming, view, now }: ShownDocument): st
         ${badge(words, tone)}
       </div>
       <p class="lead">${outcomeOf(delivery, now)}</p>
-      ${reason !== null && html`<p class="${status === 'failed' ? 'alert' : 'alert mild'}">${reasonText(reason)}</p>`}
+      ${reason !== null && html`<p class="${status === 'failed' && !hasArrivedLater ? 'alert' : 'alert mild'}">${reasonText(reason)}</p>`}
       ${waiting(delivery)} ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${refreshNote(view)}
       ${facts(delivery)} ${linkRow(document, naming, 'Related pages')}
     </div>

@@ -2,29 +2,58 @@
 import { rangeText, rangeUpTo } from '#core/histogram.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import type { Naming } from '#hypermedia/document.ts';
+import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
 import { addressWith } from '#hypermedia/html/search-form.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { MISSING_COUNTED_MAX } from '#webhooks/health/figures.ts';
 import type { HealthView } from '#webhooks/health/health-document.ts';
-import { roughly } from './deliveries-page.ts';
+import { actionOf, NOT_ARRIVED, roughly } from './deliveries-page.ts';
 
-type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason'>;
+type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'notArrived'>;
 
-/** Returns whether a person has disabled the webhook, which needs no attention. */
-export function isDisabledByPerson({ state, isActive, inactiveReason }: Stated): boolean {
+/** Returns whether a person has disabled the webhook, which needs no attention unless events did not arrive. */
+export function isDisabledByPerson({ state, isActive, inactiveReason }: Omit<Stated, 'notArrived'>): boolean {
   return state === 'inactive' && !isActive && inactiveReason === null;
 }
 
-/** Returns whether the webhook does not deliver although a person expects that it does. */
+/** Returns whether events did not arrive, or the webhook does not deliver although a person expects that it does. */
 export function needsAttention(health: Stated): boolean {
-  return health.state !== 'ok' && !isDisabledByPerson(health);
+  return health.notArrived > 0 || (health.state !== 'ok' && !isDisabledByPerson(health));
+}
+
+const missingCount = (count: number): string => countWords(count, MISSING_COUNTED_MAX);
+
+/** Returns how many events did not arrive: `5 events did not arrive`. */
+export function missingWords(count: number): string {
+  return count === 1 ? '1 event did not arrive' : `${missingCount(count)} events did not arrive`;
+}
+
+/** Renders the button that sends what did not arrive again; false if nothing can be sent. */
+export function sendMissing(health: HealthView, context: Context): Markup | false {
+  const { address, state, notArrived, notArrivedSince } = health;
+  if (notArrived === 0 || notArrivedSince === null || state === 'inactive' || context.view.session === undefined)
+    return false;
+  const button = html`<button type="submit" class="quiet">
+    ${notArrived === 1 ? 'Send it again' : `Send them again (${missingCount(notArrived)})`}
+  </button>`;
+  return fixedForm(
+    actionOf(address, 'recover'),
+    { values: { only_failed: '1', since: notArrivedSince }, button },
+    context,
+  );
 }
 
 /** Returns the state in words, with its tone. */
-export function stateWords(health: Stated & Pick<HealthView, 'delivered'>): [words: string, tone: Tone] {
+export function stateWords(
+  health: Omit<Stated, 'notArrived'> & Pick<HealthView, 'lastAttempt' | 'retrying'>,
+): [words: string, tone: Tone] {
   switch (health.state) {
     case 'ok':
-      return health.delivered > 0 ? ['Delivering', 'fine'] : ['Ready', 'plain'];
+      if (health.retrying > 0) return ['Retrying', ''];
+      // The last attempt failed before the webhook was enabled again.
+      return health.lastAttempt === 'delivered' ? ['Delivering', 'fine'] : ['Not used yet', 'plain'];
     case 'failing':
       return ['Failing', 'broken'];
     case 'paused':
@@ -43,7 +72,10 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
 };
 
 /** Returns a sentence about why the webhook needs attention. */
-export function reasonOf({ state, reason, inactiveReason }: HealthView): string {
+export function reasonOf(health: HealthView): string {
+  const { state, reason, inactiveReason } = health;
+  if (state === 'ok') return 'Attempts to deliver them have failed, and there are no more automatic ones.';
+  if (isDisabledByPerson(health)) return 'The webhook is disabled: enable it to send them again.';
   if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];
   if (state === 'paused') return 'Your endpoint asked for a pause (Retry-After). Deliveries continue by themselves.';
   return reason ?? 'The last attempt failed.';
@@ -59,9 +91,10 @@ export function remedyOf(
     addressWith(`${href}/statuses`, Object.entries(filters));
   if (state === 'paused') return ['See waiting deliveries', deliveries({ status: 'pending' })];
   if (state === 'failing') {
-    const filters = pending > 0 ? { status: 'pending', 'attempts:greaterthan': '0' } : { status: 'failed' };
+    const filters = pending > 0 ? { status: 'pending', 'attempts:greaterthan': '0' } : NOT_ARRIVED;
     return ['See what failed', deliveries(filters)];
   }
+  if (state === 'ok') return ['See what did not arrive', deliveries(NOT_ARRIVED)];
   if (isActive) return ['Complete the settings', `${href}#change`];
   return [inactiveReason === 'access_ended' ? 'See how to reconnect' : 'Repair and enable', href];
 }

@@ -83,7 +83,7 @@ export async function listWebhookNames(
 export type Count = { count: number; isMore: boolean };
 /** `delivered`: undefined if not all failed deliveries were counted. */
 export type DeliveryCounts = Readonly<
-  Record<'all' | 'queued' | 'retrying' | 'failed', Count> & { delivered: Count | undefined }
+  Record<'all' | 'queued' | 'retrying' | 'notArrived', Count> & { delivered: Count | undefined }
 >;
 
 /** A backlog of 900,000 deliveries would take 0.3 s to count, because the index does not have their attempts. */
@@ -92,14 +92,12 @@ const PENDING_MAX = 1_000;
 const ENDED_MAX = 100_000;
 const ENDED_PER_WEBHOOK_MIN = 2_000;
 
-type Row = { queued: number; retrying: number; stale: number; ended: number; failed: number } & Record<
-  'isMorePending' | 'isMoreEnded' | 'isMoreFailed',
-  boolean
->;
+type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed' | 'lost', number> &
+  Record<'isMorePending' | 'isMoreEnded' | 'isMoreFailed' | 'isMoreLost', boolean>;
 
 /**
  * Counts the deliveries of a store's webhooks, or of one: all, those without an attempt yet, those that wait for a retry, those that
- * failed, and those that were delivered. At most `PENDING_MAX` pending ones of each webhook are read, and
+ * failed and were not sent again, and those that were delivered. At most `PENDING_MAX` pending ones of each webhook are read, and
  * of ended and of failed ones an equal part of `ENDED_MAX`, at least `ENDED_PER_WEBHOOK_MIN`. Pending deliveries of an older epoch have failed.
  */
 export async function countTabs(
@@ -115,6 +113,7 @@ export async function countTabs(
   const [row] = await sql<Row[]>`
     select coalesce(sum(p.queued), 0)::int as queued, coalesce(sum(p.retrying), 0)::int as retrying,
       coalesce(sum(p.stale), 0)::int as stale, coalesce(sum(e.ended), 0)::int as ended, coalesce(sum(f.failed), 0)::int as failed,
+      coalesce(sum(l.lost), 0)::int as lost, coalesce(bool_or(l.lost = ${endedMax}), false) as "isMoreLost",
       coalesce(bool_or(p.seen = ${PENDING_MAX}), false) as "isMorePending",
       coalesce(bool_or(e.ended = ${endedMax}), false) as "isMoreEnded",
       coalesce(bool_or(f.failed = ${endedMax}), false) as "isMoreFailed"
@@ -139,16 +138,22 @@ export async function countTabs(
         select from delivery_done where shard = ${shard} and webhook_id = w.id and state = 'failed' limit ${endedMax}
       ) as failures
     ) as f
+    cross join lateral (
+      select count(*) as lost from (
+        select from delivery_done
+        where shard = ${shard} and webhook_id = w.id and state = 'failed' and resent_as is null limit ${endedMax}
+      ) as losses
+    ) as l
     where w.shard = ${shard} and w.id = any(${ownerIds}::bigint[])`;
   if (row === undefined) throw new Error('A count returned no row');
-  const { queued, retrying, stale, failed, isMorePending, isMoreEnded, isMoreFailed } = row;
+  const { queued, retrying, stale, failed, lost, isMorePending, isMoreEnded, isMoreFailed, isMoreLost } = row;
   const ended = countedRows(counts) + row.ended;
   const isMoreStale = isMorePending && stale > 0;
   return {
     all: { count: ended + queued + retrying + stale, isMore: isMorePending || isMoreEnded },
     queued: { count: queued, isMore: isMorePending },
     retrying: { count: retrying, isMore: isMorePending },
-    failed: { count: failed + stale, isMore: isMoreFailed || isMoreStale },
+    notArrived: { count: lost + stale, isMore: isMoreLost || isMoreStale },
     delivered: isMoreFailed ? undefined : { count: ended - failed, isMore: isMoreEnded },
   };
 }

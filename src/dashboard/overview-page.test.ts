@@ -21,11 +21,18 @@ const ok: HealthView = {
   slowMs: 50,
   trend: { name: 'success_trend', kind: 'trend', value: [] },
   pending: 0,
+  retrying: 0,
+  notArrived: 0,
+  notArrivedSince: null,
+  lastAttempt: 'delivered',
   oldestPending: null,
   dateNext: null,
   failures: [],
 };
-const idle = { ...ok, delivered: 0 };
+const idle: HealthView = { ...ok, lastAttempt: null };
+const enabledAgain: HealthView = { ...ok, lastAttempt: 'failed' };
+const retrying: HealthView = { ...ok, retrying: 1 };
+const missed: HealthView = { ...ok, notArrived: 5, notArrivedSince: '2026-11-20T16:05:03+0000' };
 const failing: HealthView = { ...ok, state: 'failing' };
 const paused: HealthView = { ...ok, state: 'paused' };
 const incomplete: HealthView = { ...ok, state: 'inactive' };
@@ -44,6 +51,7 @@ const sentences: readonly (readonly [sentence: string, healths: readonly HealthV
   ['All 2 webhooks are disabled.', [disabled, disabled]],
   ['Your webhook needs attention.', [failing]],
   ['1 of 3 webhooks needs attention.', [ok, failing, disabled]],
+  ['2 of 3 webhooks need attention.', [missed, ok, { ...missed, ...disabled, notArrived: 5 }]],
   ['5 of 6 webhooks need attention.', [ok, failing, paused, incomplete, gone, ended]],
 ];
 for (const [sentence, healths] of sentences)
@@ -51,8 +59,20 @@ for (const [sentence, healths] of sentences)
 
 test('a state has words of its own', () => {
   assert.deepEqual(
-    [ok, idle, failing, paused, incomplete, disabled, gone].map((health) => stateWords(health)[0]),
-    ['Delivering', 'Ready', 'Failing', 'Paused', 'Incomplete', 'Disabled', 'Disabled by Halcyon'],
+    [ok, idle, enabledAgain, retrying, failing, paused, incomplete, disabled, gone].map(
+      (health) => stateWords(health)[0],
+    ),
+    [
+      'Delivering',
+      'Not used yet',
+      'Not used yet',
+      'Retrying',
+      'Failing',
+      'Paused',
+      'Incomplete',
+      'Disabled',
+      'Disabled by Halcyon',
+    ],
   );
 });
 
@@ -61,7 +81,7 @@ test('a webhook that needs attention leads to the remedy', () => {
     [{ ...failing, pending: 2 }, failing, paused, incomplete, gone, ended].map((health) => remedyOf(health, naming)[1]),
     [
       '/webhooks/1/statuses?status=pending&attempts%3Agreaterthan=0',
-      '/webhooks/1/statuses?status=failed',
+      '/webhooks/1/statuses?status=failed&resent_as%3Aisnull=1',
       '/webhooks/1/statuses?status=pending',
       '/webhooks/1#change',
       '/webhooks/1',

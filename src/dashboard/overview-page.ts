@@ -11,11 +11,13 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import {
   countWords,
   isDisabledByPerson,
+  missingWords,
   needsAttention,
   nextWords,
   reasonOf,
   remedyOf,
   responseTime,
+  sendMissing,
   stateWords,
 } from './health-words.ts';
 import { DEFAULT_PERIOD, PERIODS } from '#webhooks/health/figures.ts';
@@ -24,7 +26,7 @@ import { overviewView, type HealthView } from '#webhooks/health/health-document.
 /** The number up to which the overview counts the pending deliveries of a webhook. */
 const PENDING_COUNTED_MAX = 1_000;
 
-type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'delivered'>;
+type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'lastAttempt' | 'notArrived'>;
 
 /** Returns one sentence about the state of all webhooks. */
 export function stateSentence(healths: readonly Stated[]): string {
@@ -36,7 +38,7 @@ export function stateSentence(healths: readonly Stated[]): string {
   if (attention > 0)
     return total === 1 ? 'Your webhook needs attention.' : `${attention} of ${total} webhooks ${needs} attention.`;
   if (working === 0) return total === 1 ? 'Your webhook is disabled.' : `All ${total} webhooks are disabled.`;
-  const isUsed = healths.some(({ delivered }) => delivered > 0);
+  const isUsed = healths.some(({ lastAttempt }) => lastAttempt === 'delivered');
   const many = disabled === 0 && working > 1 ? `All ${working} webhooks` : `${working} webhooks`;
   const subject = working === 1 ? (total === 1 ? 'Your webhook' : '1 webhook') : many;
   const verb = isUsed ? (working === 1 ? 'delivers' : 'deliver') : working === 1 ? 'is ready' : 'are ready';
@@ -48,12 +50,25 @@ const waiting = (pending: number): string =>
   `${countWords(pending, PENDING_COUNTED_MAX)} ${pending === 1 ? 'delivery waits' : 'deliveries wait'}`;
 
 /** Renders a webhook that needs attention. */
-function concern(health: HealthView, { now, period, naming }: { now: Date; period: string; naming: Naming }): Markup {
-  const { name, address, attempts, failingSince, pausedUntil, pending, successRate, trend } = health;
+function concern(health: HealthView, { shown, period }: { shown: ShownDocument; period: string }): Markup {
+  const { naming, now } = shown;
+  const {
+    name,
+    address,
+    attempts,
+    failingSince,
+    notArrived,
+    pausedUntil,
+    pending,
+    state: kind,
+    successRate,
+    trend,
+  } = health;
   const [state, tone] = stateWords(health);
   const [label, to] = remedyOf(health, naming);
   const next = nextWords(health, now);
   const facts = [
+    notArrived > 0 && html`${missingWords(notArrived)}`,
     failingSince !== null && html`Failing since ${shownDateOf(failingSince)}`,
     pausedUntil !== null && html`Paused until ${shownDateOf(pausedUntil)}`,
     pending > 0 && waiting(pending),
@@ -72,7 +87,10 @@ function concern(health: HealthView, { now, period, naming }: { now: Date; perio
         </p>`
       }
     </div>
-    <a class="button" href="${to}">${label}<span class="unseen">: ${name}</span></a>
+    <div class="actions">
+      ${kind === 'ok' && sendMissing(health, shown)}
+      <a class="button" href="${to}">${label}<span class="unseen">: ${name}</span></a>
+    </div>
   </li>`;
 }
 
@@ -140,22 +158,28 @@ const empty = (webhooks: string): Markup =>
   </div>`;
 
 /** Renders the overview of a store; undefined for a document without its view. */
-export function overviewPage({ document, naming, view, now }: ShownDocument): string | undefined {
+export function overviewPage(shown: ShownDocument): string | undefined {
+  const { document, naming, view } = shown;
   const overview = overviewView.of(document);
   if (overview === undefined) return undefined;
   const { healths, webhooks } = overview;
   if (healths.length === 0)
     return renderDesigned({ document, naming, view, main: empty(hrefOf(webhooks, naming) ?? '') });
   const concerns = healths.filter(needsAttention);
-  const [disabled, working] = [healths.filter(isDisabledByPerson), healths.filter(({ state }) => state === 'ok')];
+  const rest = healths.filter((health) => !needsAttention(health));
+  const [disabled, working] = [rest.filter(isDisabledByPerson), rest.filter(({ state }) => state === 'ok')];
   const others = [...working, ...disabled];
+  const missing = healths.reduce((sum, { notArrived }) => sum + notArrived, 0);
   const period = PERIODS[overview.period].words;
   const main = html`<div class="card">
-      <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">${stateSentence(healths)}</h1>
+      <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">
+        ${missing > 0 ? `${missingWords(missing)}.` : stateSentence(healths)}
+      </h1>
+      ${missing > 0 && html`<p>${stateSentence(healths)}</p>`}
       ${
         concerns.length > 0 &&
         html`<ul class="concerns">
-          ${concerns.map((health) => concern(health, { now, period, naming }))}
+          ${concerns.map((health) => concern(health, { shown, period }))}
         </ul>`
       }
     </div>

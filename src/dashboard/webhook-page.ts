@@ -11,7 +11,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
-import { countWords, nextWords, responseTime, stateWords } from './health-words.ts';
+import { countWords, missingWords, nextWords, responseTime, sendMissing, stateWords } from './health-words.ts';
 
 /** The number up to which the health of a webhook counts its pending deliveries. */
 const PENDING_COUNTED_MAX = 10_000;
@@ -116,6 +116,17 @@ function sinceFigure(health: HealthView): Markup {
   return lastFailure === undefined
     ? figure('Last failed attempt', 'None', 'in 24 hours')
     : figure('Last failed attempt', moment(lastFailure));
+}
+
+/** Renders what did not arrive, with the button that sends it again. */
+function missing(health: HealthView, shown: ShownDocument): Markup | false {
+  const { notArrived, notArrivedSince, state } = health;
+  if (notArrived === 0 || notArrivedSince === null) return false;
+  const advice = state === 'inactive' && ' Enable the webhook to send them again.';
+  return html`<div class="alert">
+    <p><strong>${missingWords(notArrived)}</strong>, the first on ${moment(notArrivedSince)}.${advice}</p>
+    ${sendMissing(health, shown)}
+  </div>`;
 }
 
 /** Renders the current numbers of the webhook. */
@@ -278,8 +289,8 @@ export function webhookPage(shown: ShownDocument): string | undefined {
         ${eventResource !== null && html`${phraseOf(eventResource)} events`}
         ${url !== null && html`to <code>${url}</code>`}
       </p>
-      ${panels} ${adviceOf(view)} ${health && summary(health, now)} ${tabs(document, naming)} ${chartsOf(view.charts)}
-      ${health && failures(health, naming)}
+      ${panels} ${adviceOf(view)} ${health && missing(health, shown)} ${health && summary(health, now)}
+      ${tabs(document, naming)} ${chartsOf(view.charts)} ${health && failures(health, naming)}
     </div>
     <div class="card" id="settings">
       <div class="head">

@@ -66,6 +66,7 @@ const PENDING = {
   attempts: 0,
   dateNext: null,
   dateEnded: null,
+  resentAs: null,
   outcome: null,
   responseCode: null,
 } as const;

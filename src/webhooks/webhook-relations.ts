@@ -62,6 +62,7 @@ const delivery: DeliveryRow = {
   dateNext: null,
   dateCreated: now,
   dateEnded: new Date('2026-11-20T16:06:11Z'),
+  resentAs: null,
   outcome: 'delivered',
   responseCode: 200,
 };

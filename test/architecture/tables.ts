@@ -2,11 +2,12 @@
 import { moduleOf, type Fault, type File } from './tree.ts';
 
 type Writing = 'insert' | 'update' | 'delete';
-type Writer = string | Readonly<Record<Writing, string>>;
+type Writer = string | Readonly<Record<Writing, string | readonly string[]>>;
 
 /**
  * Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and
- * deletes. So has `shard_lease`: the map of shards says which rows there are, and workers update them.
+ * deletes. So has `shard_lease`: the map of shards says which rows there are, and workers update them. A resend and a recovery note on ended
+ * deliveries which one sent the event again, in their own transaction, and end those of older epochs for that.
  */
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
@@ -50,8 +51,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   erased_customer: 'events',
   erased_event: 'events',
   erased_resource: 'events',
-  delivery: { insert: 'events', update: 'delivery', delete: 'delivery' },
-  delivery_done: 'delivery',
+  delivery: { insert: 'events', update: 'delivery', delete: ['delivery', 'events'] },
+  delivery_done: { insert: ['delivery', 'events'], update: ['delivery', 'events'], delete: 'delivery' },
   attempt: 'delivery',
   webhook_state: 'delivery',
   webhook_hour: 'delivery',
@@ -127,9 +128,10 @@ function writingOf(words: string): Writing {
   return /^(?:insert|merge)/i.test(words) ? 'insert' : 'delete';
 }
 
-function writerOf(table: string, writing: Writing): string | undefined {
+function writersOf(table: string, writing: Writing): readonly string[] {
   const writer = Object.hasOwn(WRITERS, table) ? WRITERS[table] : undefined;
-  return typeof writer === 'object' ? writer[writing] : writer;
+  const [writers = []] = [typeof writer === 'object' ? writer[writing] : writer];
+  return typeof writers === 'string' ? [writers] : writers;
 }
 
 /** Deletes from a table named at run time: found by the entries of the modules' lists, which name it in a string. */
@@ -162,9 +164,10 @@ export function foreignWrites(files: readonly File[]): Fault[] {
     .filter(({ isTest, path }) => !isTest && !OF_SHOPS.test(path))
     .flatMap((file) =>
       writesOf(file).flatMap(({ line, table, writing }) => {
-        const writer = writerOf(table, writing);
-        if (writer === moduleOf(file.path)) return [];
-        const reason = writer === undefined ? 'which no module owns' : `which is ${writer}'s to ${writing}`;
+        const writers = writersOf(table, writing);
+        if (writers.some((writer) => writer === moduleOf(file.path))) return [];
+        const reason =
+          writers.length === 0 ? 'which no module owns' : `which is ${writers.join(' and ')}'s to ${writing}`;
         return [`${file.path}:${line} writes ${table}, ${reason}`];
       }),
     );

@@ -120,7 +120,7 @@ task(
       (count) => count === '0',
     );
     await person.click(link(person, 'Deliveries').last());
-    assert.match(await page.locator('nav.states').innerText(), /Retrying\s*0\s*Failed\s*0/);
+    assert.match(await page.locator('nav.states').innerText(), /Retrying\s*0\s*Not arrived\s*0/);
   },
 );
 

@@ -65,7 +65,7 @@ test('the tabs show the deliveries of a state, and keep other filters', async ()
     ['All', 1],
     ['Queued', 0],
     ['Retrying', 1],
-    ['Failed', 0],
+    ['Not arrived', 0],
     ['Delivered', 0],
   ] as const) {
     const tab = tabIn(page, label);
@@ -75,7 +75,7 @@ test('the tabs show the deliveries of a state, and keep other filters', async ()
     assert.match(shown.page, new RegExp(`aria-current="page"[^>]*>\\s*${label}\\s*</a`));
   }
   const counts = [];
-  for (const label of ['All', 'Queued', 'Retrying', 'Failed', 'Delivered'])
+  for (const label of ['All', 'Queued', 'Retrying', 'Not arrived', 'Delivered'])
     counts.push((await read(tabIn((await read()).page, label))).rows.length);
   assert.deepEqual(counts, [3, 0, 1, 1, 1]);
 });

@@ -353,7 +353,7 @@ async function compareCounts({ deliveries }: World): Promise<void> {
       all: of(() => true),
       queued: of(({ status, attempts }) => status === 'pending' && attempts === 0),
       retrying: of(({ status, attempts }) => status === 'pending' && attempts > 0),
-      failed: of(({ status }) => status === 'failed'),
+      notArrived: of(({ status }) => status === 'failed'),
       delivered: of(({ status }) => status === 'successful'),
     });
   }

@@ -71,7 +71,13 @@ test('a delivery that arrived because it was resent on a later day is not sent o
   const failed = await publish();
   await finish(webhook, failed, 'failed');
   const tomorrow = new Date(clock.now().getTime() + 86_400_000);
-  await insertResend(sql, { shard: shardOf(webhook), webhookId: webhook, eventId: failed, now: tomorrow });
+  await insertResend(sql, {
+    shard: shardOf(webhook),
+    webhookId: webhook,
+    eventId: failed,
+    deliveryId: 1,
+    now: tomorrow,
+  });
   assert.equal((await finish(webhook, failed, 'successful')).count, 1);
   await recover(webhook);
   await runOut();
@@ -345,7 +351,7 @@ test('a page whose events were compared with an earlier filter is not written', 
   };
   const earlier = await read();
   await change(webhook, { filter: 'id:greaterthan=1' });
-  const page = { from: earlier.afterEventId, to: missed, seen: 1, eventIds: [missed] };
+  const page = { from: earlier.afterEventId, to: missed, seen: 1, eventIds: [missed], failed: [] };
   assert.deepEqual(await writePage(sql, earlier, page, clock.now()), { isMoved: false, deliveryIds: [] });
   assert.equal((await writePage(sql, await read(), page, clock.now())).isMoved, true);
   await runOut();

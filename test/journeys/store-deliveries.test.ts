@@ -78,7 +78,7 @@ test('the page names the webhook of each delivery, counts states in its tabs, an
   const page = (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
   assert.match(page, /Transaction T 1 created Failed To Stock\./);
   assert.match(page, /Transaction T 1 created Delivered To Orders\./);
-  assert.match(page, /All 4 Queued 0 Retrying 1 Failed 1 Delivered 2/);
+  assert.match(page, /All 4 Queued 0 Retrying 1 Not arrived 1 Delivered 2/);
   assert.match(page, /Webhooks Deliveries Events/);
   const filtered = (await (await show(`${DELIVERIES}?webhook_id=${stock.id}`)).text()).replaceAll(/\s+/g, ' ');
   assert.match(filtered, /<option value="\d+" selected[^>]*>Stock<\/option>/);

@@ -69,6 +69,7 @@ test("a delivery shows its event, its dates in the store's zone, and links to it
     date_next: '2026-07-01T12:00:32+0200',
     date_created: '2026-07-01T12:00:02+0200',
     date_ended: null,
+    resent_as: null,
   });
   assert.equal(links?.['svc:resource']?.href, `${BASE_URL}/stores/${a}/transactions/T%202`);
   assert.equal(links?.['svc:event']?.href, `${BASE_URL}/stores/${a}/events/${id(2)}`);

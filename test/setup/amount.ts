@@ -15,6 +15,7 @@ const IN_TURN = [
   'malformed',
   'misplaced-secrets',
   'model',
+  'not-arrived',
   'publish-kill',
   'restarts',
   'realistic-load',

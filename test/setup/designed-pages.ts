@@ -53,6 +53,8 @@ function delivery(status: 'pending' | 'failed', attempts: number): Document {
     waitsFor: isPending ? { kind: 'queue', text: 'The deliveries before it, and the rate limit.' } : null,
     dateCreated: '2026-11-20T16:00:00+0000',
     dateEnded: isPending ? null : '2026-11-20T16:20:00+0000',
+    resentAs: null,
+    resent: null,
     tried: Array.from({ length: attempts }, (_, n) => tried(n)),
     request: {
       note: 'This is the request of the last attempt.',

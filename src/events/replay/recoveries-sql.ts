@@ -9,6 +9,7 @@ import { textFilter } from '#hypermedia/filter.ts';
 import { NO_EVENT, resourceKey } from '../publish/publish-sql.ts';
 import { ERASED, type ResourceType } from '#catalog/catalog.ts';
 import { REFEED } from './refeed.ts';
+import { resentAs } from './replay-sql.ts';
 
 type MissedQuery = {
   /** The events after `after`, up to and including `upTo`; all of the same day. */
@@ -20,9 +21,16 @@ type MissedQuery = {
 
 /**
  * `ids`: the missed events. `places`: for each of them, the number of events read up to it. `last` is null if no events were
- * read.
+ * read. `failed`: the earlier deliveries of missed events, all of which have failed, in the order of their events `failedOf`.
  */
-export type Missed = { seen: number; last: number | null; ids: number[]; places: number[] };
+export type Missed = {
+  seen: number;
+  last: number | null;
+  ids: number[];
+  places: number[];
+  failed: number[];
+  failedOf: number[];
+};
 
 /** Returns the condition that a column has a text with `*` for any text, as in a search; none for null. */
 function isText(sql: Queryable, column: string, text: string | null): Fragment {
@@ -98,14 +106,16 @@ export async function findMissed(
       union all
       ${ended(sql`(id >> 38) <> (event_id >> 38)`)}
     ), missed as (
-      select id, max(place) as place, ${isOfFailed ? sql`array_remove(array_agg(failed), null)` : sql`null::bigint[]`} as failed
+      select id, max(place) as place, array_remove(array_agg(failed), null) as failed
       from candidate group by id having count(place) = 1 and not bool_or(has_it)
     ), chosen as materialized (
-      select m.id, m.place from missed m ${isOfFailed ? hasFailed(sql, recovery) : sql``}
+      select m.id, m.place, m.failed from missed m ${isOfFailed ? hasFailed(sql, recovery) : sql``}
     )
     select (select count(*) from seen) as seen, (select max(id) from seen) as last,
-      array(select id from chosen order by id) as ids, array(select place from chosen order by id) as places`;
-  return row ?? { seen: 0, last: null, ids: [], places: [] };
+      array(select id from chosen order by id) as ids, array(select place from chosen order by id) as places,
+      array(select f from chosen, unnest(failed) as f order by id) as failed,
+      array(select id from chosen, unnest(failed) as f order by id) as "failedOf"`;
+  return row ?? { seen: 0, last: null, ids: [], places: [], failed: [], failedOf: [] };
 }
 
 /** `stopped`: the webhook was disabled or lost its url. */
@@ -205,12 +215,16 @@ export type OpenRecovery = RecoveryKey &
 const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
 
 /**
- * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds and need not subscribe to erasures, but
- * receive those of their resource. A recovery of one event ends without deliveries if the webhook does not subscribe to it any more.
+ * Names of the events that can be sent to the webhook `w`: webhooks do not subscribe to refeeds and need not subscribe to erasures, but
+ * receive those of their resource.
  */
+export function deliverableTo(sql: Queryable): Fragment {
+  return sql`array_remove(w.events || (w.event_resource || '/' || ${REFEED}) || (w.event_resource || '/' || ${ERASED}), null)`;
+}
+
+/** The same for a recovery. One of a single event ends without deliveries if the webhook does not subscribe to it any more. */
 const deliverableEvents = (sql: Queryable) => sql`
-  case when r.event is null
-    then array_remove(w.events || (w.event_resource || '/' || ${REFEED}) || (w.event_resource || '/' || ${ERASED}), null)
+  case when r.event is null then ${deliverableTo(sql)}
     else array(select r.event where r.event = any(w.events)) end as events`;
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
@@ -296,8 +310,11 @@ export async function versionsOf(
     order by id`;
 }
 
-/** A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. */
-export type Page = { from: number; to: number; seen: number; eventIds: readonly number[] };
+/**
+ * A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. `failed`: the earlier deliveries of
+ * these events.
+ */
+export type Page = { from: number; to: number; seen: number; eventIds: readonly number[]; failed: readonly number[] };
 
 /**
  * Writes the deliveries of a page and moves the cursor. `isMoved` is false if the cursor is elsewhere, because another process
@@ -306,7 +323,7 @@ export type Page = { from: number; to: number; seen: number; eventIds: readonly 
 export async function writePage(
   tx: Queryable,
   { shard, id, filterId }: RecoveryKey & Pick<OpenRecovery, 'filterId'>,
-  { from, to, seen, eventIds }: Page,
+  { from, to, seen, eventIds, failed }: Page,
   now: Date,
 ): Promise<{ isMoved: boolean; deliveryIds: number[] }> {
   const day = dayOf(now);
@@ -326,7 +343,7 @@ export async function writePage(
         and octet_length(e.body) > 0 and (e.resource_type || '/' || e.action) = any (t.events)
       order by e.id
       returning shard, id, webhook_id, event_id
-    ), ordered as (
+    ), ${resentAs(tx, { shard, earlier: tx`${failed}::bigint[]`, now })}, ordered as (
       insert into delivery_order (shard, delivery_id, webhook_id, resource_key, version)
       select m.shard, m.id, m.webhook_id, ${resourceKey(tx, tx`e`)}, e.version
       from made m

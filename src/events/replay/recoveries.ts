@@ -75,14 +75,23 @@ async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Promise<Pa
 
 /** Splits off the first page of a range, with at most `limit` deliveries; `rest` is undefined if nothing remains. */
 function splitPage({ from, to, missed }: EventRange, limit: number): { page: Page; rest: EventRange | undefined } {
-  const { ids, places, seen } = missed;
-  if (ids.length <= limit) return { page: { from, to, seen, eventIds: ids }, rest: undefined };
+  const { ids, places, seen, failed, failedOf } = missed;
+  if (ids.length <= limit) return { page: { from, to, seen, eventIds: ids, failed }, rest: undefined };
   const last = ids[limit - 1] ?? from;
   const seenOnPage = places[limit - 1] ?? 0;
   const remainingPlaces = places.slice(limit).map((place) => place - seenOnPage);
-  const rest = { ...missed, seen: seen - seenOnPage, ids: ids.slice(limit), places: remainingPlaces };
+  const afterPage = failedOf.findIndex((id) => id > last);
+  const failedOnPage = afterPage === -1 ? failed.length : afterPage;
+  const rest = {
+    ...missed,
+    failed: failed.slice(failedOnPage),
+    failedOf: failedOf.slice(failedOnPage),
+    seen: seen - seenOnPage,
+    ids: ids.slice(limit),
+    places: remainingPlaces,
+  };
   return {
-    page: { from, to: last, seen: seenOnPage, eventIds: ids.slice(0, limit) },
+    page: { from, to: last, seen: seenOnPage, eventIds: ids.slice(0, limit), failed: failed.slice(0, failedOnPage) },
     rest: { from: last, to, missed: rest },
   };
 }

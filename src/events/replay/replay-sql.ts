@@ -2,7 +2,7 @@
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Committed } from '../publish/rows.ts';
@@ -30,15 +30,44 @@ export async function findPending(
   return row?.id;
 }
 
+/**
+ * The CTEs that note the deliveries in the CTE `made` on the earlier ones of the same event and webhook: on those in the array `earlier`,
+ * and on all that these had been noted on. A pending one of an older epoch has failed, and is ended.
+ */
+export function resentAs(
+  sql: Queryable,
+  { shard, earlier, now }: { shard: number; earlier: Fragment; now: Date },
+): Fragment {
+  return sql`
+  noted as (
+    update delivery_done d set resent_as = made.id
+    from made
+    where d.shard = ${shard} and d.webhook_id = made.webhook_id and d.event_id = made.event_id
+      and d.id = any(${earlier} || array(
+        select b.id from delivery_done a join delivery_done b on b.shard = a.shard and b.resent_as in (a.id, a.resent_as)
+        where a.shard = ${shard} and a.id = any(${earlier})
+      ) || array(
+        select a.resent_as from delivery_done a where a.shard = ${shard} and a.id = any(${earlier}) and a.resent_as is not null
+      ))
+  ), outdated as (
+    delete from delivery d using made
+    where d.shard = ${shard} and d.id = any(${earlier}) and d.webhook_id = made.webhook_id and d.event_id = made.event_id
+    returning d.*, made.id as resent_as
+  ), noted_as_ended as (
+    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, resent_as)
+    select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now}, resent_as from outdated
+  )`;
+}
+
 type Row = Omit<FrozenEvent, 'id'> & { deliveryId: number; storeId: number; epoch: number; isHeld: boolean };
 
 /**
- * Inserts a new delivery of an event to a webhook, due at once; to be called in the transaction that has locked the row of the
- * webhook, so that two are not inserted concurrently. Returns undefined if the event was erased or dropped by retention.
+ * Inserts a new delivery of an event to a webhook, due at once, in place of an ended one; to be called in the transaction that has locked
+ * the row of the webhook, so that two are not inserted concurrently. Returns undefined if the event was erased or dropped by retention.
  */
 export async function insertResend(
   tx: Queryable,
-  { shard, webhookId, eventId, now }: EventOfWebhook & { now: Date },
+  { shard, webhookId, eventId, deliveryId: earlierId, now }: EventOfWebhook & { deliveryId: number; now: Date },
 ): Promise<Committed | undefined> {
   const [row] = await tx<Row[]>`
     with source as materialized (
@@ -52,8 +81,8 @@ export async function insertResend(
       select ${shard}, ${nextDeliveryId(tx, dayOf(now), tx`${shard}::smallint`)}, store_id,
         ${webhookId}, epoch, ${eventId}, case when is_held then 'infinity' else ${now}::timestamptz end
       from source
-      returning id
-    )
+      returning shard, id, webhook_id, event_id
+    ), ${resentAs(tx, { shard, earlier: tx`array[${earlierId}::bigint]`, now })}
     select made.id as "deliveryId", t.store_id as "storeId", t.resource_type as type, t.resource_id as "resourceId", t.action,
       t.version, t.nonce, t.base_url as "baseUrl", t.date_created as "dateCreated", t.body, t.epoch, t.is_held as "isHeld"
     from source t cross join made`;

@@ -1,18 +1,21 @@
 /**
- * Statistics of webhooks from their hourly rows, and the reads of what they need. The health of one webhook or of a hundred takes two
- * statements, and a third if there are failures.
+ * Statistics of webhooks from their hourly rows, and the reads of what they need. The health of one webhook or of a hundred takes
+ * three statements, and two more if there are failures.
  */
 import { invalid, type Fault } from '#core/problem.ts';
 import { onlyValue } from '#hypermedia/paging.ts';
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
 import {
   listHours,
+  listLastOutcomes,
   listLastFailures,
+  listMissing,
   listPending,
   listSpans,
   type HealthRow,
   type HourRow,
   type LastFailureRow,
+  type MissingRow,
   type PendingRow,
 } from './health-sql.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -135,6 +138,10 @@ export type Health = {
   row: HealthRow;
   figures: Figures;
   pending: Omit<PendingRow, 'webhookId'>;
+  /** The events that did not arrive. */
+  missing: Omit<MissingRow, 'webhookId'>;
+  /** The result of the last attempt; null without one. */
+  lastAttempt: 'delivered' | 'failed' | null;
   /** The last attempt by outcome; absent if it was not found. */
   last: ReadonlyMap<string, LastFailureRow>;
 };
@@ -155,6 +162,9 @@ export async function readHours(
     : listSpans(sql, shard, webhookIds, { since, spanHours });
 }
 
+/** The limit of counted events that did not arrive, per webhook. */
+export const MISSING_COUNTED_MAX = 1_000;
+
 /** Returns the health of webhooks of one shard. `pendingLimit`: the limit of counted pending deliveries per webhook. */
 export async function readHealths(
   sql: Queryable,
@@ -163,20 +173,32 @@ export async function readHealths(
   { now, pendingLimit, period = DEFAULT_PERIOD }: { now: Date; pendingLimit: number; period?: Period },
 ): Promise<Healths> {
   const ids = webhooks.map(({ id }) => id);
-  const [hours, pending] = await Promise.all([
+  const [hours, pending, missing] = await Promise.all([
     readHours(sql, shard, ids, { now, period }),
     listPending(sql, shard, webhooks, pendingLimit),
+    listMissing(sql, shard, ids, MISSING_COUNTED_MAX),
   ]);
   const total = figuresOf(hours, now, period);
   const failures = total.failures.slice(0, FAILURES_MAX);
   const found = failures.length === 0 ? [] : await listLastFailures(sql, shard, failures, ATTEMPTS_SEARCHED_MAX);
+  const missingOf = new Map(missing.map((row) => [row.webhookId, row]));
   const hoursOf = Map.groupBy(hours, ({ webhookId }: HourRow) => webhookId);
   const pendingOf = new Map(pending.map((row) => [row.webhookId, row]));
   const lastOf = Map.groupBy(found, ({ webhookId }) => webhookId);
+  const figuresById = new Map(ids.map((id) => [id, figuresOf(hoursOf.get(id) ?? [], now, period)]));
+  // The last attempt of the others was delivered, as all of the period.
+  const unsure = [...figuresById].filter(([, { attempts, delivered }]) => attempts === 0 || delivered < attempts);
+  const unsureIds = unsure.map(([id]) => id);
+  const outcomes = unsure.length === 0 ? [] : await listLastOutcomes(sql, shard, unsureIds);
+  const lastAttemptOf = new Map<number, Health['lastAttempt']>(unsureIds.map((id) => [id, null]));
+  for (const { webhookId, outcome } of outcomes)
+    lastAttemptOf.set(webhookId, outcome === 'delivered' ? 'delivered' : 'failed');
   const healths = webhooks.map((row) => ({
     row,
-    figures: figuresOf(hoursOf.get(row.id) ?? [], now, period),
-    pending: pendingOf.get(row.id) ?? { pending: 0, oldestAt: null, nextAt: null },
+    figures: figuresById.get(row.id) ?? figuresOf([], now, period),
+    pending: pendingOf.get(row.id) ?? { pending: 0, retrying: 0, oldestAt: null, nextAt: null },
+    missing: missingOf.get(row.id) ?? { count: 0, since: null },
+    lastAttempt: lastAttemptOf.has(row.id) ? (lastAttemptOf.get(row.id) ?? null) : ('delivered' as const),
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));
   return { healths, total };

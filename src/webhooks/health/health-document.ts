@@ -158,8 +158,13 @@ export type HealthView = {
   slowMs: number | null;
   trend: Property;
   pending: number;
+  retrying: number;
   oldestPending: string | null;
   dateNext: string | null;
+  /** The events that did not arrive, up to `MISSING_COUNTED_MAX`, and the date of the oldest. */
+  notArrived: number;
+  notArrivedSince: string | null;
+  lastAttempt: Health['lastAttempt'];
   /** The newest first. */
   failures: readonly FailureView[];
 };
@@ -167,7 +172,7 @@ export type HealthView = {
 export const healthView = viewType<HealthView>('health');
 
 function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
-  const { row, figures, pending } = health;
+  const { row, figures, pending, missing } = health;
   const { timeZone, pausedUntil } = row;
   const formatted = (at: Date | null): string | null => at && formatDate(at, timeZone);
   return {
@@ -186,6 +191,10 @@ function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
     slowMs: p95(figures),
     trend: trend(figures, { name: 'success_trend', unit: '%', of: successRate, timeZone }),
     pending: pending.pending,
+    retrying: pending.retrying,
+    notArrived: missing.count,
+    notArrivedSince: formatted(missing.since),
+    lastAttempt: health.lastAttempt,
     oldestPending: formatted(pending.oldestAt),
     dateNext: formatted(nextAttempt(health)),
     failures: figures.failures.map((failure) => failureView(failure, health, baseUrl)),
@@ -221,6 +230,8 @@ function documentOf(health: Health, view: HealthView, baseUrl: string): Document
       number('pending', view.pending),
       date.orNull('oldest_pending', view.oldestPending),
       date.orNull('date_next', view.dateNext),
+      number('not_arrived', view.notArrived),
+      date.orNull('not_arrived_since', view.notArrivedSince),
     ],
     ...healthView.attach(view),
   };
@@ -288,6 +299,10 @@ export function overviewDocument(
       number(
         'pending',
         healths.reduce((sum, { pending }) => sum + pending.pending, 0),
+      ),
+      number(
+        'not_arrived',
+        healths.reduce((sum, { missing }) => sum + missing.count, 0),
       ),
     ],
     ...overviewView.attach({

@@ -41,7 +41,14 @@ const last = { webhookId: row.id, outcome: 'refused', at: new Date('2026-11-20T1
 const health: Health = {
   row,
   figures: figuresOf(hours, now),
-  pending: { pending: 2, oldestAt: new Date('2026-11-20T16:03:12Z'), nextAt: new Date('2026-11-20T16:05:41Z') },
+  pending: {
+    pending: 2,
+    retrying: 2,
+    oldestAt: new Date('2026-11-20T16:03:12Z'),
+    nextAt: new Date('2026-11-20T16:05:41Z'),
+  },
+  missing: { count: 5, since: new Date('2026-11-19T06:14:09Z') },
+  lastAttempt: 'failed',
   last: new Map([[last.outcome, last]]),
 };
 
@@ -71,7 +78,7 @@ export const healthRelations: readonly Relation[] = [
   {
     rel: 'health',
     title: 'The health of a webhook',
-    about: `State, success rate, response times, failures and pending deliveries of a webhook. While consecutive attempts fail, reason explains the last failure, and failing_since is the time of the first. ${measures} Attempts are included after some seconds. pending is counted up to 10,000, and up to 1,000 in an overview; date_next is the time of the next attempt. While the circuit breaker is open, one delivery is attempted at date_next_probe, and the others wait for it.`,
+    about: `State, success rate, response times, failures and pending deliveries of a webhook. While consecutive attempts fail, reason explains the last failure, and failing_since is the time of the first. ${measures} Attempts are included after some seconds. pending is counted up to 10,000, and up to 1,000 in an overview; date_next is the time of the next attempt. not_arrived counts the events that did not arrive, as long as they are kept, up to 1,000: those whose last delivery has failed, and which can be sent again; not_arrived_since is the date of the oldest. svc:recover with only_failed and this date sends them. While the circuit breaker is open, one delivery is attempted at date_next_probe, and the others wait for it.`,
     paths: ['/webhooks/:webhook_id/health'],
     example: healthExample,
   },

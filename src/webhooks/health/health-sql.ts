@@ -1,6 +1,7 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
+import { deliverableTo } from '#events/replay/recoveries-sql.ts';
 import { lacking, seenBy, type Key, type Lack } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 
@@ -130,6 +131,8 @@ export async function listSpans(
 export type PendingRow = {
   webhookId: number;
   pending: number;
+  /** The number of pending deliveries that wait for another attempt. */
+  retrying: number;
   oldestAt: Date | null;
   /** When the first is due; null without one, or if all wait for the listener of a pull webhook. */
   nextAt: Date | null;
@@ -147,20 +150,78 @@ export async function listPending(
   limit: number,
 ): Promise<PendingRow[]> {
   return sql<PendingRow[]>`
-  select w.id as "webhookId", p.pending, e.date_created as "oldestAt", nullif(p.next, 'infinity') as "nextAt"
+  select w.id as "webhookId", p.pending, p.retrying, e.date_created as "oldestAt", nullif(p.next, 'infinity') as "nextAt"
   from unnest(
     ${webhooks.map(({ id }) => id)}::bigint[], ${webhooks.map(({ epoch }) => epoch)}::int[]
   ) as w (id, epoch)
   cross join lateral (
-    select count(*) filter (where d.epoch >= w.epoch) as pending, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest,
+    select count(*) filter (where d.epoch >= w.epoch) as pending,
+      count(*) filter (where d.epoch >= w.epoch and d.attempts > 0) as retrying, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest,
       min(d.due_at) filter (where d.epoch >= w.epoch) as next
     from (
-      select epoch, event_id, due_at from delivery
+      select epoch, event_id, due_at, attempts from delivery
       where shard = ${shard} and webhook_id = w.id and due_at > '-infinity'
       order by due_at, id limit ${limit}
     ) d
   ) p
   left join event e on e.shard = ${shard} and e.id = p.oldest`;
+}
+
+/** `since`: the date of the oldest of these events; null without one. */
+export type MissingRow = { webhookId: number; count: number; since: Date | null };
+
+/** Failed deliveries that are examined for each that is counted: those of tests and of erased events are not. */
+const EXAMINED_PER_COUNTED = 2;
+
+/**
+ * Counts the events that did not arrive at each webhook, at most `limit`, the oldest first: those whose last delivery has failed, that did not
+ * arrive before a resend, that can be sent, and to which the webhook still subscribes. A recovery with `only_failed` sends these.
+ */
+export async function listMissing(
+  sql: Queryable,
+  shard: number,
+  webhookIds: readonly number[],
+  limit: number,
+): Promise<MissingRow[]> {
+  return sql<MissingRow[]>`
+  select w.id as "webhookId", m.count, m.since
+  from webhook w
+  cross join lateral (
+    select count(*) as count, min(e.date_created) as since from (
+      select e.date_created
+      from (
+        select id, event_id from delivery_done
+        where shard = ${shard} and webhook_id = w.id and state = 'failed' and resent_as is null
+        order by id limit ${limit * EXAMINED_PER_COUNTED}
+      ) as d
+      cross join lateral (
+        select resource_type, action, body, date_created from event
+        where shard = ${shard} and id = d.event_id and store_id = w.store_id limit 1
+      ) as e
+      where octet_length(e.body) > 0
+        and (e.resource_type || '/' || e.action) = any(${deliverableTo(sql)})
+        and not exists (
+          select from delivery_done a where a.shard = ${shard} and a.resent_as = d.id and a.state = 'successful'
+        )
+      limit ${limit}
+    ) as e
+  ) as m
+  where w.shard = ${shard} and w.id = any (${webhookIds as number[]}::bigint[])`;
+}
+
+/** Returns the outcome of the last attempt of each webhook that has one. */
+export async function listLastOutcomes(
+  sql: Queryable,
+  shard: number,
+  webhookIds: readonly number[],
+): Promise<{ webhookId: number; outcome: string }[]> {
+  return sql<{ webhookId: number; outcome: string }[]>`
+  select w.id as "webhookId", a.outcome from unnest(${webhookIds as number[]}::bigint[]) as w (id)
+  cross join lateral (
+    select outcome from attempt_log
+    where shard = ${shard} and webhook_id = w.id and outcome is not null and date_started > '-infinity'
+    order by date_started desc limit 1
+  ) as a`;
 }
 
 export type LastFailureRow = { webhookId: number; outcome: string; at: Date; responseCode: number | null };

@@ -61,7 +61,10 @@ type Ids = Pick<IdRange, 'from' | 'to'>;
 
 const columnsOf = (
   sql: Queryable,
-  stateColumns: Record<'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body', Fragment>,
+  stateColumns: Record<
+    'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body' | 'resent_as',
+    Fragment
+  >,
 ): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   webhook_id: sql`d.webhook_id`,
@@ -100,6 +103,7 @@ const pendingPart = (sql: Queryable, source: Source, narrowing: readonly Filter[
     date_ended: sql`null::timestamptz`,
     response_code: sql`r.response_code`,
     response_body: sql`r.response_body`,
+    resent_as: sql`null::bigint`,
   }),
   within: sql`and d.due_at > '-infinity'`,
 });
@@ -119,6 +123,7 @@ const endedPart = (
     date_ended: sql`d.date_ended`,
     response_code: sql`coalesce(d.response_code, r.response_code)`,
     response_body: sql`coalesce(d.response_body, r.response_body)`,
+    resent_as: sql`d.resent_as`,
   }),
   within,
 });
@@ -302,11 +307,17 @@ async function readDeliveries(
   const ties = [sql`d.id`] as const;
   const isByResponse = needs(BY_RESPONSE, [], order);
   const limited = parts.map((part) => {
-    const { status, date_next: dateNext, date_ended: dateEnded, response_code: code } = part.columns;
+    const {
+      status,
+      date_next: dateNext,
+      date_ended: dateEnded,
+      response_code: code,
+      resent_as: resentAs,
+    } = part.columns;
     const response = isByResponse ? sql`, ${code} as response_code` : sql``;
     return sql`(${source.each(sql`
       select d.id, d.event_id, d.webhook_id, ${status} as status, d.attempts, ${dateNext} as date_next,
-        ${dateEnded} as date_ended ${response}
+        ${dateEnded} as date_ended, ${resentAs} as resent_as ${response}
       from ${rowsOf(sql, source, part, listing)}
       order by ${ordered(sql, order, part.columns, ties)} ${atLeast(sql, offset + limit)}`)})`;
   });
@@ -317,6 +328,7 @@ async function readDeliveries(
     response_code: sql`d.response_code`,
     // Nothing is ordered by it.
     response_body: sql`null::text`,
+    resent_as: sql`d.resent_as`,
   });
   const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
   const event = needs(BY_EVENT, [], order) ? withEvent(sql, source) : sql``;
@@ -327,7 +339,7 @@ async function readDeliveries(
       select d.* from found d ${event} ${sorted} ${paged(sql, { offset, limit })}
     )
     select d.id, d.webhook_id as "webhookId", d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
-      e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
+      d.resent_as as "resentAs", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
       a.response_code as "responseCode"
     from page d ${withShownEvent(sql, source)} ${withLastAttempt(sql, source)} ${sorted}`;
 }

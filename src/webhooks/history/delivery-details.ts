@@ -184,6 +184,8 @@ export type DeliveryDetails = {
   lastFailure?: string | null;
   /** The id of the pending delivery that it waits for, if its webhook has an ordering. */
   preceding?: number | null;
+  /** The delivery that sent its event again. */
+  resent?: DeliveryRow | undefined;
   attemptsMaxOf: AttemptsMaxOf;
   baseUrl: string;
   now: Date;
@@ -210,6 +212,8 @@ export type DetailedView = DeliveryView & {
   /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */
   attemptsMax: number | null;
   waitsFor: Awaited | null;
+  /** The delivery that sent its event again. */
+  resent: DeliveryView | null;
   /** The last attempts, oldest first. */
   tried: readonly AttemptView[];
   request: RequestView;
@@ -226,6 +230,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     request,
     lastFailure = null,
     preceding = null,
+    resent,
     attemptsMaxOf,
     baseUrl,
     now,
@@ -236,6 +241,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     ...viewOfDelivery(row, webhook),
     attemptsMax: attemptsMax(row, webhook, attemptsMaxOf),
     waitsFor: waitsFor(row, webhook, { lastFailure, preceding, now }),
+    resent: resent === undefined ? null : viewOfDelivery(resent, webhook),
     tried: attempts.map((attempt) => viewOfAttempt(attempt, webhook)),
     request,
   };
@@ -301,10 +307,11 @@ async function showDelivery(
   const owner = ownerOf(webhook);
   const { row, attempts } = await deliveryWithAttempts(sql, webhook, request);
   const isPending = row.status === 'pending';
-  const [changedAt, lastFailure, preceding] = await Promise.all([
+  const [changedAt, lastFailure, preceding, resent] = await Promise.all([
     storeChangedAt(sql, owner),
     isPending && webhook.consecutiveFailures > 0 ? lastFailureOf(sql, owner) : null,
     isPending && webhook.ordering !== null ? precedingOf(sql, owner, row.id) : null,
+    row.resentAs === null ? undefined : findDelivery(sql, owner, row.resentAs),
   ]);
   const last = attempts.at(-1) ?? null;
   const difference = differenceOf(last, row, { webhook, storeChangedAt: changedAt });
@@ -327,6 +334,7 @@ async function showDelivery(
     isSendable: maySendTo(principal, webhook),
     lastFailure,
     preceding,
+    resent,
     attemptsMaxOf,
     baseUrl,
     now,

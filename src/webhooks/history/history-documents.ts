@@ -28,6 +28,7 @@ export const STATUS_PROPERTIES = {
   date_next: 'date',
   date_created: 'date',
   date_ended: 'date',
+  resent_as: 'number',
 } as const satisfies Comparisons;
 
 export const DELIVERY_STATES = ['pending', 'successful', 'failed'] as const;
@@ -94,7 +95,7 @@ const titleOf = ({ id, type, resourceId, action }: DeliveryRow): string =>
 
 /** Returns the link to a delivery; none if its webhook was deleted. */
 const deliveryLink = (
-  rel: 'self' | 'status',
+  rel: 'self' | 'status' | 'resent_as',
   title: string,
   id: number,
   webhook: HistoryWebhook,
@@ -112,6 +113,8 @@ export type DeliveryView = {
   dateNext: string | null;
   dateCreated: string | null;
   dateEnded: string | null;
+  /** The delivery that sent the event again. */
+  resentAs: number | null;
 };
 
 export const deliveryView = viewType<DeliveryView>('delivery');
@@ -129,6 +132,7 @@ export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook): Deliv
     dateNext: formatted(row.dateNext, webhook),
     dateCreated: formatted(row.dateCreated, webhook),
     dateEnded: formatted(row.dateEnded, webhook),
+    resentAs: row.resentAs,
   };
 }
 
@@ -138,7 +142,13 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
     name: 'status',
     called: 'Delivery',
     title: view.title,
-    links: [...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
+    links: [
+      ...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl),
+      ...linksOf(row, webhook, baseUrl),
+      ...(row.resentAs === null
+        ? []
+        : deliveryLink('resent_as', 'The delivery that sent the event again', row.resentAs, webhook, baseUrl)),
+    ],
     embedded: [],
     properties: [
       number('id', row.id),
@@ -150,6 +160,7 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
       date.orNull('date_next', view.dateNext),
       date.orNull('date_created', view.dateCreated),
       date.orNull('date_ended', view.dateEnded),
+      number.orNull('resent_as', row.resentAs),
     ],
     ...deliveryView.attach(view),
   };

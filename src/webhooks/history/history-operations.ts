@@ -154,12 +154,18 @@ async function resend(
   const webhook = await lockWebhook(tx, keyOf(request));
   if (webhook === undefined) throw notFound('webhook');
   const requested = await deliveryOf(tx, webhook, request);
-  const { eventId, action } = requested;
+  const { id: deliveryId, eventId, action } = requested;
   if (isTest(action)) throw conflict('is_test', SAMPLE);
   checkCanSend(webhook);
   await checkNotPending(tx, webhook, { requested, baseUrl });
   const { id: webhookId } = webhook;
-  const made = await insertResend(tx, { shard: shardOf(webhookId), webhookId, eventId, now: request.now });
+  const made = await insertResend(tx, {
+    shard: shardOf(webhookId),
+    webhookId,
+    eventId,
+    deliveryId,
+    now: request.now,
+  });
   if (made === undefined) throw conflict('event_gone', GONE);
   return { webhook, made };
 }

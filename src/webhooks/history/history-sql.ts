@@ -25,6 +25,8 @@ export type DeliveryRow = EventSummary & {
   dateNext: Date | null;
   dateCreated: Date | null;
   dateEnded: Date | null;
+  /** The last delivery that sent the event to the webhook again. */
+  resentAs: number | null;
   /** Outcome of the last attempt; null if there was none. */
   outcome: string | null;
   responseCode: number | null;

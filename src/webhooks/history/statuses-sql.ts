@@ -30,6 +30,7 @@ const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
   date_next: sql`d.date_next`,
   date_created: sql`e.date_created`,
   date_ended: sql`d.date_ended`,
+  resent_as: sql`d.resent_as`,
 });
 
 type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
@@ -50,10 +51,10 @@ export async function listDeliveriesOfEvent(
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
       select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_stale, null as state, d.attempts,
-        greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
+        greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, null::bigint as resent_as, w.id is null as is_gone
       from delivery d ${ofEvent(sql, key)}
       union all
-      select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
+      select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, d.resent_as, w.id is null
       from delivery_done d ${ofEvent(sql, key)} and d.id >= ${firstIdOfDay(dayOfId(key.eventId))}
     ), known as (
       select d.*, coalesce(d.state, case when d.is_stale then 'failed' else 'pending' end) as status,
@@ -66,7 +67,7 @@ export async function listDeliveriesOfEvent(
     )
     select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
       d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
-      e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
+      d.resent_as as "resentAs", e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
       d.outcome, d.response_code as "responseCode"
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
