@@ -74,8 +74,10 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
 /** Returns a sentence about why the webhook needs attention. */
 export function reasonOf(health: HealthView): string {
   const { state, reason, inactiveReason } = health;
-  if (state === 'ok') return 'Attempts to deliver them have failed, and there are no more automatic ones.';
-  if (isDisabledByPerson(health)) return 'The webhook is disabled: enable it to send them again.';
+  const missing = missingWords(health.notArrived);
+  if (state === 'ok') return `${missing}: the last automatic attempt has failed.`;
+  if (isDisabledByPerson(health))
+    return `${missing}. The webhook is disabled: enable it, and send what is missing again.`;
   if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];
   if (state === 'paused') return 'Your endpoint asked for a pause (Retry-After). Deliveries continue by themselves.';
   return reason ?? 'The last attempt failed.';

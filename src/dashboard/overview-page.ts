@@ -68,7 +68,7 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
   const [label, to] = remedyOf(health, naming);
   const next = nextWords(health, now);
   const facts = [
-    notArrived > 0 && html`${missingWords(notArrived)}`,
+    notArrived > 0 && kind !== 'ok' && !isDisabledByPerson(health) && missingWords(notArrived),
     failingSince !== null && html`Failing since ${shownDateOf(failingSince)}`,
     pausedUntil !== null && html`Paused until ${shownDateOf(pausedUntil)}`,
     pending > 0 && waiting(pending),

@@ -122,9 +122,9 @@ function sinceFigure(health: HealthView): Markup {
 function missing(health: HealthView, shown: ShownDocument): Markup | false {
   const { notArrived, notArrivedSince, state } = health;
   if (notArrived === 0 || notArrivedSince === null) return false;
-  const advice = state === 'inactive' && ' Enable the webhook to send them again.';
+  const advice = state === 'inactive' && ' Enable the webhook, and send what is missing again.';
   return html`<div class="alert">
-    <p><strong>${missingWords(notArrived)}</strong>, the first on ${moment(notArrivedSince)}.${advice}</p>
+    <p><strong>${missingWords(notArrived)}</strong> since ${moment(notArrivedSince)}.${advice}</p>
     ${sendMissing(health, shown)}
   </div>`;
 }

@@ -325,7 +325,7 @@ figcaption>*{display:block}
 .concerns{list-style:none;margin:0;padding:0}
 .concern{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.75rem 2rem;margin:0;padding:1.25rem 0;border-top:1px solid var(--line)}
 .concern:last-child{padding-bottom:0}
-.concern>div{flex:1 1 22rem;min-width:0}
+.concern>div:first-child{flex:1 1 22rem;min-width:0}
 .concern h2{margin:0 0 .35rem}
 .concern h2 .badge{margin-left:.35rem}
 .concern p{margin:0 0 .35rem}

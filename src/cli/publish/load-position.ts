@@ -24,7 +24,7 @@ const WRITE_EVERY_MS = 1_000;
 const isPosition = (value: unknown): value is Position =>
   typeof value === 'object' &&
   value !== null &&
-  Object.values({ number: 0, endByte: 0, ...value }).every((part) => Number.isSafeInteger(part) && Number(part) >= 0);
+  Object.values({ number: -1, endByte: -1, ...value }).every((part) => Number.isSafeInteger(part) && part >= 0);
 
 /** Returns the position that is stored for this load; undefined if there is none, or the file has changed since. */
 function readPosition(path: string, loaded: string): Position | undefined {

@@ -159,8 +159,8 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
   const warnings = new Map<string, number>();
   const faults: Refused[] = [];
   const startedMs = clock.monotonicMs();
-  const before = input.position?.start;
-  const bytesBefore = before?.endByte ?? 0;
+  const start = input.position?.start;
+  const bytesBefore = start?.endByte ?? 0;
   const bytesTotal = input.bytes === undefined ? undefined : input.bytes - bytesBefore;
   const secondsNow = (): number => (clock.monotonicMs() - startedMs) / 1000;
   let shownMs = -Infinity;
@@ -168,9 +168,9 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
     terminal.showProgress?.('');
     terminal.warn(text);
   };
-  if (before !== undefined)
+  if (start !== undefined)
     warn(
-      `${input.name}: an earlier load has finished ${whole.format(before.number)} lines; this one continues after them`,
+      `${input.name}: an earlier load has finished ${whole.format(start.number)} lines; this one continues after them`,
     );
   return {
     counts,
