@@ -8,12 +8,12 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { createStore } from '#stores/store.ts';
 import { startLiveLoad } from './setup/live-load.ts';
 import type { Latency } from './setup/receiver-process.ts';
 import { bench, heading, print, type Defer } from './setup/run.ts';
 import { startServer, type RunningServer } from './setup/server.ts';
 import { spread, table } from './setup/table.ts';
-import { seedClient } from './setup/token-seed.ts';
 
 const numbers = { rounds: 3, resources: 60_000, bytes: 500, perSecond: 100, seconds: 10 };
 const MAIN = join(import.meta.dirname, '../src/main.ts');
@@ -59,9 +59,11 @@ await bench({ numbers, flags: ['external'] }, async (options, defer) => {
   const { rounds, resources, perSecond, seconds } = options;
   const server = await startServer(defer, options.external ? 'external' : 'embedded', {});
   const { sql } = server;
-  const [loading, living] = [await seedClient(sql), await seedClient(sql)];
-  const credentials = await createClient(sql, { name: 'Loader', redirectUris: [], trusted: true, now: new Date() });
-  const live = await startLiveLoad(defer, server, living.storeId);
+  const now = new Date();
+  const store = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone: 'UTC', now };
+  const [loading, living] = [await createStore(sql, store), await createStore(sql, store)];
+  const credentials = await createClient(sql, { name: 'Loader', redirectUris: [], trusted: true, now });
+  const live = await startLiveLoad(defer, server, living.id);
   const path = join(await folderOf(defer), 'history.jsonl');
   heading(`Loading ${resources} versions of ${options.bytes} bytes beside ${perSecond} live events a second`);
   await live(perSecond, seconds);
@@ -69,7 +71,7 @@ await bench({ numbers, flags: ['external'] }, async (options, defer) => {
   for (let round = 0; round < rounds; round += 1) {
     await writeLines(path, 1 + round * resources, options);
     const before = await live(perSecond, seconds);
-    const loaded = load(path, { server, storeId: loading.storeId, credentials });
+    const loaded = load(path, { server, storeId: loading.id, credentials });
     const during = await live(perSecond, seconds);
     all.push({ before, during, seconds: await loaded, after: await live(perSecond, seconds) });
   }
