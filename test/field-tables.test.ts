@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import type { Field, Fields } from '#http/field-table.ts';
+import { clientFields } from '#identity/oauth/clients/client-fields.ts';
 import { invitationFields, receivedFields } from '#stores/invitations/invitation.ts';
 import { awaitedFields } from '#stores/members/awaited-member.ts';
 import { memberFields } from '#stores/members/member.ts';
@@ -17,6 +18,7 @@ import { testDatabase } from './setup/database.ts';
 const TABLES: readonly (readonly [name: string, table: string, fields: Fields])[] = [
   ['webhookFields', 'webhook', webhookFields],
   ['recoveryFields', 'recovery', recoveryFields],
+  ['clientFields', 'client', clientFields],
   ['storeFields', 'store', storeFields],
   ['memberFields', 'membership', memberFields],
   ['awaitedFields', 'awaited_member', awaitedFields],
@@ -28,6 +30,11 @@ const BODIES = ['newMemberFields'];
 
 /** Properties whose CHECK has other limits, with the rule of requests that is stricter than both. */
 const OTHER_LIMITS = new Map([
+  // An empty text that clears one of these is stored as null; `clientFaults` refuses an empty name.
+  ['client.name', 'clientFaults'],
+  ['client.company', 'clientFaults'],
+  ['client.description', 'clientFaults'],
+  ['client.contact', 'clientFaults'],
   ['invitation.email', 'readEmail'],
   ['store.email', 'isEmail'],
   ['store.time_zone', 'readTimeZone'],

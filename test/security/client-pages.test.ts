@@ -136,7 +136,7 @@ test('scopes and the requirement of PKCE are chosen, shown and audited', async (
   assert.deepEqual(await settingsOf(), [['webhooks'], false]);
   const [entry] = await sql<{ changed: string[] }[]>`
     select detail->'changed' as changed from audit where action = 'client_changed' order by id desc limit 1`;
-  assert.deepEqual(entry?.changed, ['requires_pkce', 'scopes']);
+  assert.deepEqual(entry?.changed, ['scopes', 'requires_pkce']);
   const refused = await saveApp(browser, clientId, { scope: 'platform' });
   assert.equal(refused.status, 422);
   assert.match(refused.text, /The scopes must be at least one of store_full_access/);

@@ -1,5 +1,4 @@
 /** Changes, verifies and deletes clients, and rotates their secrets, each with its audit entry in the same transaction. */
-import { createHash } from 'node:crypto';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
@@ -21,7 +20,8 @@ import {
   type Client,
   type ClientIdentity,
 } from './clients-sql.ts';
-import { ADDRESSES, clientFaults, type ClientDetails, type DetailLabels } from './client-rules.ts';
+import { changedNames, settingsHash, type ClientSettings } from './client-fields.ts';
+import { clientFaults, type LabelOf } from './client-rules.ts';
 import { createToken } from '../oauth-tokens.ts';
 
 const CHANGED =
@@ -31,61 +31,27 @@ const CHANGED =
 /** Grants of a deleted client per statement: with 100,000 grants the process grows by at most 120 MB. */
 const GRANTS_PER_PAGE = 2_000;
 
-export type ClientChange = ClientDetails & {
-  /** The url of the webhook that the client declares for all stores; null for none. */
-  webhookUrl: string | null;
-  rotatesRefreshTokens: boolean;
-  requiresPkce: boolean;
+export type ClientChange = ClientSettings & {
   /** Absent if it stays. */
   allowsDeviceGrant?: boolean;
 };
 
-/** Returns the faults of a change. A url that stays is not resolved again. */
+/**
+ * Returns the faults of a change, after those that are known. A url that stays is not resolved again; if `asker` is given, and there are no
+ * other faults, the endpoint of another one is asked whether it agrees (`consentFaults`).
+ */
 export async function changeFaults(
   appWebhooks: AppWebhooks,
   client: Client,
   change: ClientChange,
-  labels?: DetailLabels,
+  { known = [], labelOf, asker }: { known?: readonly Fault[]; labelOf?: LabelOf; asker?: string } = {},
 ): Promise<Fault[]> {
   const { webhookUrl } = change;
-  const isMoved = webhookUrl !== client.webhookUrl;
-  return [
-    ...clientFaults(change, client, labels),
-    ...(isMoved ? await appWebhooks.faultsOf(webhookUrl, labels?.webhook_url) : []),
-  ];
-}
-
-/** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
-export function settingsHash(client: ClientChange): string {
-  const { name, company, description, contact, redirectUris, rotatesRefreshTokens, requiresPkce, scopes, webhookUrl } =
-    client;
-  const switches = [rotatesRefreshTokens, requiresPkce, client.isListed];
-  const addresses = Object.values(ADDRESSES).map((property) => client[property]);
-  const texts = [name, company, description, contact, redirectUris];
-  const settings = JSON.stringify([texts, switches, scopes, webhookUrl, addresses]);
-  return createHash('sha256').update(settings).digest('base64url');
-}
-
-/** Returns the names of the changed members, for the audit. */
-function changesOf(before: Client, after: Required<ClientChange>): string[] {
-  const pairs = {
-    name: [before.name, after.name],
-    company: [before.company, after.company],
-    description: [before.description, after.description],
-    contact: [before.contact, after.contact],
-    redirect_uris: [before.redirectUris.join(' '), after.redirectUris.join(' ')],
-    rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
-    requires_pkce: [before.requiresPkce, after.requiresPkce],
-    scopes: [before.scopes?.join(' '), after.scopes?.join(' ')],
-    allows_device_grant: [before.allowsDeviceGrant, after.allowsDeviceGrant],
-    webhook_url: [before.webhookUrl, after.webhookUrl],
-    client_uri: [before.clientUri, after.clientUri],
-    policy_uri: [before.policyUri, after.policyUri],
-    tos_uri: [before.tosUri, after.tosUri],
-    initiate_login_uri: [before.initiateLoginUri, after.initiateLoginUri],
-    is_listed: [before.isListed, after.isListed],
-  };
-  return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
+  const label = labelOf?.('webhook_url');
+  const own = [...known, ...clientFaults(change, client, labelOf)];
+  if (webhookUrl === client.webhookUrl) return own;
+  const faults = [...own, ...(await appWebhooks.faultsOf(webhookUrl, label))];
+  return faults.length > 0 || asker === undefined ? faults : appWebhooks.consentFaults(webhookUrl, asker, label);
 }
 
 /**
@@ -112,9 +78,10 @@ export async function changeClient(
   };
   const isByItself = actor.caller !== undefined && 'itself' in actor.caller;
   const run = async (tx: Tx): Promise<void> => {
-    const before = await updateClient(tx, client.id, { ...after, userId, isByItself, now });
+    const before = await updateClient(tx, { ...client, ...after }, { userId, isByItself, now });
     if (before === undefined) throw notFound('app');
-    const changed = changesOf(before, after);
+    const isDevice = before.allowsDeviceGrant !== after.allowsDeviceGrant;
+    const changed = [...changedNames(before, after), ...(isDevice ? ['allows_device_grant'] : [])];
     if (changed.length === 0) return;
     if (settingsHash(before) !== actor.baseHash)
       throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });

@@ -1,54 +1,15 @@
 /** Represents a client, and an install of an app for its developer (where the app is used, but not by whom), as Documents. */
 import { formatDate } from '#hypermedia/date.ts';
-import {
-  boolean,
-  date,
-  enumeration,
-  json,
-  number,
-  secret,
-  text,
-  url,
-  type Document,
-  type Link,
-} from '#hypermedia/document.ts';
+import { date, enumeration, json, number, text, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
+import { propertiesOf } from '#http/field-table.ts';
+import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';
 import { logoPath } from './logo.ts';
 import { FULL_SCOPES, scopeNames, scopeOfGrants } from '../scope.ts';
 import type { Client } from './clients-sql.ts';
 import { reachesStore, type Principal } from '#core/principal.ts';
 import type { Install } from './client-lists-sql.ts';
-
-/** The comparison of each property of a client, for filters and order. */
-export const CLIENT_PROPERTIES = {
-  client_id: 'text',
-  client_secret: 'none',
-  name: 'text',
-  company: 'text',
-  description: 'text',
-  contact: 'text',
-  redirect_uris: 'none',
-  scopes: 'none',
-  logo: 'none',
-  client_uri: 'text',
-  policy_uri: 'text',
-  tos_uri: 'text',
-  initiate_login_uri: 'text',
-  webhook_url: 'text',
-  webhook_key: 'none',
-  owner: 'number',
-  is_public: 'boolean',
-  is_trusted: 'boolean',
-  is_verified: 'boolean',
-  is_legacy: 'boolean',
-  is_listed: 'boolean',
-  rotates_refresh_tokens: 'boolean',
-  requires_pkce: 'boolean',
-  external_id: 'text',
-  date_created: 'date',
-  date_modified: 'date',
-} as const satisfies Comparisons;
 
 export function addressOfClient(clientId: string, baseUrl: string): string {
   return `${baseUrl}/clients/${clientId}`;
@@ -82,47 +43,28 @@ function linksOf(
 
 export type Secrets = { clientSecret: string | null; webhookKey: string | null };
 
+const describe = propertiesOf(clientFields);
+
 /** Returns the Document of a client. The secrets are null except in the response that creates the client. */
 export function clientDocument(
   client: Client,
   addresses: { baseUrl: string; authUrl: string },
   { clientSecret, webhookKey }: Secrets = { clientSecret: null, webhookKey: null },
 ): Document {
-  const { clientId, logoDate } = client;
+  const { clientId, logoDate, isPublic, requiresPkce } = client;
+  const shown = { ...client, requiresPkce: requiresPkce || isPublic };
   return {
     name: 'client',
     title: client.name,
     version: versionOf(client),
     links: linksOf(client, addresses),
     embedded: [],
-    properties: [
-      text('client_id', clientId),
-      secret.orNull('client_secret', clientSecret),
-      text('name', client.name),
-      text.orNull('company', client.company),
-      text.orNull('description', client.description),
-      text.orNull('contact', client.contact),
-      json('redirect_uris', client.redirectUris),
-      json('scopes', client.scopes ?? FULL_SCOPES),
-      url.orNull('logo', logoDate === null ? null : logoPath(addresses.authUrl, clientId, logoDate)),
-      url.orNull('client_uri', client.clientUri),
-      url.orNull('policy_uri', client.policyUri),
-      url.orNull('tos_uri', client.tosUri),
-      url.orNull('initiate_login_uri', client.initiateLoginUri),
-      url.orNull('webhook_url', client.webhookUrl),
-      secret.orNull('webhook_key', webhookKey),
-      number.orNull('owner', client.ownerId),
-      boolean('is_public', client.isPublic),
-      boolean('is_trusted', client.trusted),
-      boolean('is_verified', client.isVerified),
-      boolean('is_legacy', client.isLegacy),
-      boolean('is_listed', client.isListed),
-      boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
-      boolean('requires_pkce', client.requiresPkce || client.isPublic),
-      text.orNull('external_id', client.externalId),
-      date('date_created', formatDate(client.dateCreated, 'UTC')),
-      date('date_modified', formatDate(client.dateModified, 'UTC')),
-    ],
+    properties: describe(shown, 'UTC', {
+      client_secret: clientSecret,
+      webhook_key: webhookKey,
+      scopes: client.scopes,
+      logo: logoDate === null ? null : logoPath(addresses.authUrl, clientId, logoDate),
+    }).map((property) => (property.name === 'scopes' ? json('scopes', client.scopes ?? FULL_SCOPES) : property)),
   };
 }
 

@@ -1,50 +1,33 @@
 /** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
 import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
-import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
-import { clients, type Client } from './clients-sql.ts';
-import type { CLIENT_PROPERTIES, INSTALL_PROPERTIES } from './client-document.ts';
+import { clientKey, clients, columns, type Client } from './clients-sql.ts';
+import type { INSTALL_PROPERTIES } from './client-document.ts';
 import type { Permission } from '#core/principal.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countInStores } from '../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
 
-const columns = (sql: Queryable, reader: number | null): Columns<typeof CLIENT_PROPERTIES> => ({
-  client_id: sql`c.client_id`,
-  name: sql`c.name`,
-  company: sql`c.company`,
-  description: sql`c.description`,
-  contact: sql`c.contact`,
-  client_uri: sql`c.client_uri`,
-  policy_uri: sql`c.policy_uri`,
-  tos_uri: sql`c.tos_uri`,
-  initiate_login_uri: sql`c.initiate_login_uri`,
-  webhook_url: sql`(select a.url from app_webhook a where a.client = c.id)`,
-  owner: sql`c.owner`,
-  is_public: sql`c.is_public`,
-  is_trusted: sql`c.trusted`,
-  is_verified: sql`c.is_verified`,
-  is_legacy: sql`c.is_legacy`,
-  is_listed: sql`c.is_listed`,
-  rotates_refresh_tokens: sql`c.rotates_refresh_tokens`,
-  requires_pkce: sql`(c.requires_pkce or c.is_public)`,
-  external_id: keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` }),
-  date_created: sql`c.date_created`,
-  date_modified: sql`c.date_modified`,
-});
+const compared = (sql: Queryable, reader: number | null) =>
+  columns.compared(sql, {
+    webhook_url: sql`(select a.url from app_webhook a where a.client = c.id)`,
+    owner: sql`c.owner`,
+    requires_pkce: sql`(c.requires_pkce or c.is_public)`,
+    external_id: clientKey(sql, reader),
+  });
 
 /** The clients of a list: those of one owner, or of all (null); those with these internal ids, or all. */
 type Shown = { owner: number | null; ids: readonly number[] | undefined; reader: number | null };
 
 const listed = (sql: Queryable, { owner, ids, reader }: Shown, { filters }: Listing) => sql`
   c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}
-  and ${ids === undefined ? sql`true` : sql`c.id = any(${ids}::bigint[])`}${narrowed(sql, filters, columns(sql, reader))}`;
+  and ${ids === undefined ? sql`true` : sql`c.id = any(${ids}::bigint[])`}${narrowed(sql, filters, compared(sql, reader))}`;
 
 export function listClients(sql: Queryable, shown: Shown, listing: Listing): Promise<Client[]> {
   return sql<Client[]>`
   ${clients(sql, shown.reader)} where ${listed(sql, shown, listing)}
-  order by ${ordered(sql, listing.order, columns(sql, shown.reader), [sql`c.id`])} ${paged(sql, listing)}
+  order by ${ordered(sql, listing.order, compared(sql, shown.reader), [sql`c.id`])} ${paged(sql, listing)}
 `;
 }
 

@@ -4,25 +4,16 @@ import type { Fault } from '#core/problem.ts';
 import { isLegible, isName } from '#core/text.ts';
 import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
 import { userScopes } from '../scope.ts';
+import {
+  ADDRESSES,
+  DESCRIPTION_LENGTH_MAX,
+  NAME_LENGTH_MAX,
+  type ClientSettings,
+  type SettingName,
+} from './client-fields.ts';
 
-/** The details that the owner may change; null if absent. */
-export type ClientDetails = {
-  name: string;
-  company: string | null;
-  description: string | null;
-  contact: string | null;
-  redirectUris: readonly string[];
-  /** The scopes that the client may ask for; null for the two with full access. */
-  scopes: readonly string[] | null;
-  /** Links on the page of the app: its homepage, privacy policy and terms (RFC 7591 §2). */
-  clientUri: string | null;
-  policyUri: string | null;
-  tosUri: string | null;
-  /** Where an installation starts (OpenID Connect Core 1.0 §4). */
-  initiateLoginUri: string | null;
-  /** Anyone may read the page of the app. */
-  isListed: boolean;
-};
+/** The settings that are validated here; `webhook_url` is asked of the webhooks module. */
+export type ClientDetails = Omit<ClientSettings, 'webhookUrl' | 'rotatesRefreshTokens' | 'requiresPkce'>;
 
 /** The properties that never change. */
 export type ClientKind = {
@@ -38,45 +29,10 @@ export type ClientKind = {
   scopes?: readonly string[] | null;
 };
 
-/** The addresses among the details, with the property of each. */
-export const ADDRESSES = {
-  client_uri: 'clientUri',
-  policy_uri: 'policyUri',
-  tos_uri: 'tosUri',
-  initiate_login_uri: 'initiateLoginUri',
-} as const;
-type AddressName = keyof typeof ADDRESSES;
-
-export type DetailName =
-  | 'name'
-  | 'company'
-  | 'description'
-  | 'contact'
-  | 'redirect_uris'
-  | 'scopes'
-  | 'webhook_url'
-  | AddressName;
-
-export const NAME_LENGTH_MAX = 255;
-export const DESCRIPTION_LENGTH_MAX = 1_000;
 const REDIRECT_URIS_MAX = 20;
 
-/** The names of the details in error messages: the API's names by default, others for forms and registration. */
-export type DetailLabels = Readonly<Record<DetailName, string>>;
-
-const API_LABELS: DetailLabels = {
-  name: 'name',
-  company: 'company',
-  description: 'description',
-  contact: 'contact',
-  redirect_uris: 'redirect_uris',
-  scopes: 'scopes',
-  webhook_url: 'webhook_url',
-  client_uri: 'client_uri',
-  policy_uri: 'policy_uri',
-  tos_uri: 'tos_uri',
-  initiate_login_uri: 'initiate_login_uri',
-};
+/** Returns the name of a setting in error messages: that of the API by default, others for forms and registration. */
+export type LabelOf = (name: SettingName) => string;
 
 const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;
 
@@ -96,12 +52,13 @@ function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, lab
   });
 }
 
-function addressFaults(details: ClientDetails, labels: DetailLabels): Fault[] {
-  return (Object.keys(ADDRESSES) as AddressName[]).flatMap((field) => {
-    const uri = details[ADDRESSES[field]];
-    const whyNot = field === 'initiate_login_uri' ? whyNotInitiating : whyNotLinkable;
+function addressFaults(details: ClientDetails, labelOf: LabelOf): Fault[] {
+  return Object.entries(ADDRESSES).flatMap(([field, member]) => {
+    const uri = details[member];
+    const whyNot = member === 'initiateLoginUri' ? whyNotInitiating : whyNotLinkable;
     const reason = uri === null ? undefined : whyNot(uri);
-    return reason === undefined ? [] : [{ code: 'invalid_value', message: `${labels[field]} ${reason}`, field }];
+    const message = `${labelOf(field as keyof typeof ADDRESSES)} ${reason}`;
+    return reason === undefined ? [] : [{ code: 'invalid_value', message, field }];
   });
 }
 
@@ -132,11 +89,11 @@ function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: 
 }
 
 /** Returns all faults of a client, each with the name of its property. */
-export function clientFaults(details: ClientDetails, kind: ClientKind, labels = API_LABELS): Fault[] {
+export function clientFaults(details: ClientDetails, kind: ClientKind, labelOf: LabelOf = (name) => name): Fault[] {
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
-  const require = (holds: boolean, field: DetailName, message: string): void => {
-    if (!holds) faults.push({ code: 'invalid_value', message: `${labels[field]} ${message}`, field });
+  const require = (holds: boolean, field: SettingName, message: string): void => {
+    if (!holds) faults.push({ code: 'invalid_value', message: `${labelOf(field)} ${message}`, field });
   };
   const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
   require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);
@@ -147,9 +104,9 @@ export function clientFaults(details: ClientDetails, kind: ClientKind, labels = 
   require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
   return [
     ...faults,
-    ...redirectUriFaults(redirectUris, kind, labels.redirect_uris),
-    ...addressFaults(details, labels),
-    ...scopeFaults(details.scopes, kind.scopes ?? [], labels.scopes),
+    ...redirectUriFaults(redirectUris, kind, labelOf('redirect_uris')),
+    ...addressFaults(details, labelOf),
+    ...scopeFaults(details.scopes, kind.scopes ?? [], labelOf('scopes')),
     ...kindFaults(kind, redirectUris),
   ];
 }

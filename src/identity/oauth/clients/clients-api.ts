@@ -2,7 +2,6 @@
  * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
  * the platform creates and deletes them.
  */
-import { Type } from 'typebox';
 import { originOf } from '#identity/accounts/audit.ts';
 import { findUser } from '#identity/accounts/users-sql.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
@@ -28,30 +27,30 @@ import type { AppsDeps } from '../apps.ts';
 import { removeClient } from './client-change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import { changeClientIn, prepareChange, type ClientPart } from './platform-changes.ts';
+import { changeClientIn, requireValid } from './platform-changes.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { callerOf, type ClientActor } from './action.ts';
 import { findClient, findClientOfId, findOwnClient, type Client } from './clients-sql.ts';
 import {
   addressOfClient,
   addressOfInstalls,
-  CLIENT_PROPERTIES,
   clientDocument,
   INSTALL_PROPERTIES,
   installDocument,
   type Secrets,
 } from './client-document.ts';
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
-import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-form.ts';
+import { withDeclared } from './client-form.ts';
+import { CLIENT_PROPERTIES, clientSchemas, parseSettings, type ClientPart } from './client-fields.ts';
 
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = (
   { config: { oauth } }: Runtime,
   { declare }: AppWebhooks,
-  body: Partial<NewClientBody>,
+  body: ClientPart,
 ): Omit<NewClient, 'now'> => ({
-  ...withDeclared(settingsOf(body), declare),
+  ...withDeclared(parseSettings(body), declare),
   trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser: oauth.clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),
@@ -81,10 +80,13 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
   return { userId: null, caller, origin: originOf(request), now: request.now };
 }
 
+/** Returns what handshakes of the platform are counted by. */
+const askerOf = ({ principal }: Pick<ApiRequest, 'principal'>): string => `client ${principal.publicClientId}`;
+
 async function creationFaults(
   runtime: Runtime,
   appWebhooks: AppWebhooks,
-  { body, now }: Pick<ApiRequest<Partial<NewClientBody>>, 'body' | 'now'>,
+  { body, now }: Pick<ApiRequest<ClientPart>, 'body' | 'now'>,
 ): Promise<Fault[]> {
   return [
     ...newClientFaults({ ...clientOf(runtime, appWebhooks, body), now }, isSet(body.is_public)),
@@ -98,7 +100,7 @@ async function addIn(
   tx: Tx,
   runtime: Runtime,
   appWebhooks: AppWebhooks,
-  request: ApiRequest<NewClientBody>,
+  request: ApiRequest<ClientPart>,
 ): Promise<MadeClient> {
   const { caller, origin, now } = clientActorOf(request);
   const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
@@ -119,20 +121,19 @@ const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
       'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret and webhook_key',
     access: 'platform',
     statuses: [200, 201],
-    input: describeClient(),
+    input: clientSchemas().whole,
     review: (request) => creationFaults(runtime, appWebhooks, request),
     prepare: async (request) => {
       const { body, principal } = request;
+      const asker = askerOf(request);
       const key = keyOf(principal, 'client', body.external_id);
       const id = key && (await findKeyed(runtime.sql, key));
       const known = id === undefined ? undefined : await findClientOfId(runtime.sql, id);
       if (known !== undefined) {
-        await prepareChange(appWebhooks, known, request);
-        return;
+        return requireValid(appWebhooks, known, { body, asker });
       }
       const faults = await creationFaults(runtime, appWebhooks, request);
       if (faults.length > 0) throw invalid(...faults);
-      const asker = `client ${principal.publicClientId}`;
       const notAllowed = await appWebhooks.consentFaults(body.webhook_url || null, asker);
       if (notAllowed.length > 0) throw invalid(...notAllowed);
     },
@@ -172,6 +173,7 @@ async function page(
 /** Returns PATCH, and PUT, which gives settings that the body does not name their initial values. */
 function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patch' | 'replace', Operation> {
   const { sql, config } = runtime;
+  const { whole, part } = clientSchemas();
   const described = {
     isConditional: true,
     access: 'platform',
@@ -179,7 +181,7 @@ function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patc
   } as const;
   const handle = async (request: ApiRequest<ClientPart>, isWhole: boolean): Promise<OperationResult> => {
     const client = await clientFor(sql, request);
-    await prepareChange(appWebhooks, client, { ...request, isWhole });
+    await requireValid(appWebhooks, client, { body: request.body, isWhole, asker: askerOf(request) });
     const changed = await transaction(sql, (tx) =>
       changeClientIn(tx, appWebhooks, client.id, { ...request, isWhole, actor: clientActorOf(request) }),
     );
@@ -191,14 +193,14 @@ function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patc
       ...described,
       title: 'Change the client',
       summary: 'Changes the properties that are sent and keeps the others; requires the scope platform',
-      input: Type.Partial(describeClient()),
+      input: part,
       handle: (request) => handle(request, false),
     }),
     replace: accepting({
       ...described,
       title: 'Replace the client',
       summary: 'Replaces all properties that can change; requires the scope platform',
-      input: describeClient(),
+      input: whole,
       handle: (request) => handle(request, true),
     }),
   };

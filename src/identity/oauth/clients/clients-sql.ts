@@ -2,48 +2,23 @@
 import type { Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
-import type { ClientDetails, ClientKind } from './client-rules.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf, SettingsOf } from '#http/field-table.ts';
+import { clientFields } from './client-fields.ts';
 import type { PictureType } from './logo.ts';
 
-export type Client = {
+export type Client = RowOf<typeof clientFields> & {
   id: number;
-  clientId: string;
-  name: string;
-  company: string | null;
-  description: string | null;
-  contact: string | null;
-  redirectUris: string[];
-  isPublic: boolean;
-  trusted: boolean;
-  isLegacy: boolean;
-  rotatesRefreshTokens: boolean;
-  /** Must use PKCE although it has a secret; a public client always must. */
-  requiresPkce: boolean;
-  /** The scopes that it may ask for; null for the two with full access. */
-  scopes: string[] | null;
+  /** Null for the two with full access. */
+  scopes: readonly string[] | null;
   /** May use the device authorization grant (RFC 8628). */
   allowsDeviceGrant: boolean;
-  /** False if a party other than the operator created or changed the client and the operator has not verified it since. */
-  isVerified: boolean;
-  /** The owner of the app; null if the operator created it. */
-  ownerId: number | null;
-  dateCreated: Date;
-  dateModified: Date;
-  /** The url of the webhook that it declares for all stores; null without one. */
-  webhookUrl: string | null;
-  /** Links on the page of the app; null if absent. */
-  clientUri: string | null;
-  policyUri: string | null;
-  tosUri: string | null;
-  /** Where an installation starts; null if it has no install link. */
-  initiateLoginUri: string | null;
-  /** Anyone may read the page of the app. */
-  isListed: boolean;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
-  /** The key of the client of the platform that reads it; null for other callers. */
-  externalId: string | null;
 };
+
+/** The columns of the table; those of another table, and `scopes`, are written by hand. */
+export const columns = columnsOf(clientFields, 'c');
 
 /** Locks the user, so that creations of clients for one owner are serialized; returns false if there is no such user. */
 export async function lockOwner(sql: Queryable, userId: number): Promise<boolean> {
@@ -58,19 +33,13 @@ export async function countClientsOf(sql: Queryable, userId: number): Promise<nu
   return row?.count ?? 0;
 }
 
-type NewClientRow = ClientDetails &
-  ClientKind & {
-    clientId: string;
-    isVerified: boolean;
-    rotatesRefreshTokens: boolean;
-    requiresPkce: boolean;
-    allowsDeviceGrant: boolean;
-  };
-
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
 export async function insertClient(
   sql: Queryable,
-  client: NewClientRow & {
+  client: SettingsOf<typeof clientFields> & {
+    clientId: string;
+    trusted: boolean;
+    allowsDeviceGrant: boolean;
     unusedUntil: Date | null;
     secretHash: Buffer | null;
     managementTokenHash: Buffer | null;
@@ -79,14 +48,10 @@ export async function insertClient(
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     with made as (
-      insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
-        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, requires_pkce, scopes, allows_device_grant,
-        client_uri, policy_uri, tos_uri, initiate_login_uri, is_listed, management_token_hash, date_created, date_modified)
-      values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
-        ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
-        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens},
-        ${client.requiresPkce}, ${client.scopes}::text[], ${client.allowsDeviceGrant},
-        ${client.clientUri}, ${client.policyUri}, ${client.tosUri}, ${client.initiateLoginUri}, ${client.isListed},
+      insert into client (id, client_id, ${columns.names(sql)}, scopes, owner, trusted, unused_until, allows_device_grant,
+        management_token_hash, date_created, date_modified)
+      values (nextval('id_n'), ${client.clientId}, ${columns.parameters(sql, client)}, ${client.scopes}::text[],
+        ${client.ownerId}, ${client.trusted}, ${client.unusedUntil}, ${client.allowsDeviceGrant},
         ${client.managementTokenHash}::bytea, ${client.now}, ${client.now})
       on conflict (client_id) do nothing
       returning id
@@ -101,17 +66,16 @@ export async function insertClient(
 
 /** `reader`: the client of the platform whose keys (`external_id`) the rows have; null for other callers. */
 export function clients(sql: Queryable, reader: number | null = null) {
-  const key = keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` });
+  const given = { webhook_url: sql`a.url`, owner: sql`c.owner`, external_id: clientKey(sql, reader) };
   return sql`
-  select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
-    c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
-    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes,
-    c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
-    c.client_uri as "clientUri", c.policy_uri as "policyUri", c.tos_uri as "tosUri",
-    c.initiate_login_uri as "initiateLoginUri", c.is_listed as "isListed",
-    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate", a.url as "webhookUrl",
-    ${key} as "externalId"
+  select c.id, ${columns.selected(sql, given)}, c.scopes, c.allows_device_grant as "allowsDeviceGrant",
+    l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id left join app_webhook a on a.client = c.id`;
+}
+
+/** Returns the expression of the key that the reader has given to a client. */
+export function clientKey(sql: Queryable, reader: number | null) {
+  return keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` });
 }
 
 export async function findClient(
@@ -183,34 +147,22 @@ export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]>
  */
 export async function updateClient(
   sql: Queryable,
-  id: number,
-  change: ClientDetails & {
-    rotatesRefreshTokens: boolean;
-    requiresPkce: boolean;
-    allowsDeviceGrant: boolean;
-    userId: number | null;
-    isByItself: boolean;
-    now: Date;
-  },
+  change: Client,
+  by: { userId: number | null; isByItself: boolean; now: Date },
 ): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
-    with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
+    with before as (${clients(sql)} where c.id = ${change.id} and c.date_deleted is null for update of c), changed as (
       update client set
-        name = ${change.name}, company = ${change.company}, description = ${change.description},
-        contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
-        rotates_refresh_tokens = ${change.rotatesRefreshTokens}, requires_pkce = ${change.requiresPkce},
-        scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
-        client_uri = ${change.clientUri}, policy_uri = ${change.policyUri}, tos_uri = ${change.tosUri},
-        initiate_login_uri = ${change.initiateLoginUri}, is_listed = ${change.isListed},
+        ${columns.assigned(sql, change)}, scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
         is_verified = client.is_verified and not (
-          (${change.isByItself} or coalesce(client.owner = ${change.userId}, false))
+          (${by.isByItself} or coalesce(client.owner = ${by.userId}, false))
           and (client.name, coalesce(client.company, ''), client.redirect_uris, client.scopes, client.allows_device_grant,
               client.client_uri, client.policy_uri, client.tos_uri, client.initiate_login_uri)
             is distinct from (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[],
               ${change.scopes}::text[], ${change.allowsDeviceGrant},
               ${change.clientUri}::text, ${change.policyUri}::text, ${change.tosUri}::text, ${change.initiateLoginUri}::text)
         ),
-        date_modified = ${change.now}
+        date_modified = ${by.now}
       from before where client.id = before.id
     )
     select * from before

@@ -8,25 +8,15 @@ import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './client-rules.ts';
+import { settingsFrom, type ClientSettings } from './client-fields.ts';
+import { clientFaults, type ClientKind, type LabelOf } from './client-rules.ts';
 import { createToken, type CreatedToken } from '../oauth-tokens.ts';
 
-export type NewClient = {
+type Optional<T> = { [N in keyof T]?: T[N] | undefined };
+
+export type NewClient = Optional<Omit<ClientSettings, 'webhookUrl'>> & {
   name: string;
-  company?: string | null | undefined;
-  description?: string | null | undefined;
-  /** An e-mail address. */
-  contact?: string | null | undefined;
   redirectUris: readonly string[];
-  /** The scopes that the client may ask for; absent or null for the two with full access. */
-  scopes?: readonly string[] | null | undefined;
-  clientUri?: string | null | undefined;
-  policyUri?: string | null | undefined;
-  tosUri?: string | null | undefined;
-  initiateLoginUri?: string | null | undefined;
-  isListed?: boolean | undefined;
-  /** Must use PKCE; a public client always must. */
-  requiresPkce?: boolean | undefined;
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
   /** The owner, and the maximum number of clients per user; absent if the operator creates the client. */
@@ -35,8 +25,6 @@ export type NewClient = {
   isVerified?: boolean | undefined;
   /** The client is deleted at this time if it has no grant and is not verified; absent if it is kept. */
   unusedUntil?: Date | undefined;
-  /** Always true for a public client. */
-  rotatesRefreshTokens?: boolean | undefined;
   /** May use the device authorization grant (RFC 8628). */
   allowsDeviceGrant?: boolean | undefined;
   /** The hash of the token with which the client manages its registration (RFC 7592). */
@@ -65,19 +53,10 @@ export function newClientId(): string {
   return randomBytes(12).toString('hex');
 }
 
-const detailsOf = (client: NewClient): ClientDetails => ({
-  name: client.name,
-  company: client.company || null,
-  description: client.description || null,
-  contact: client.contact || null,
-  redirectUris: [...new Set(client.redirectUris)],
-  scopes: client.scopes ? [...new Set(client.scopes)] : null,
-  clientUri: client.clientUri || null,
-  policyUri: client.policyUri || null,
-  tosUri: client.tosUri || null,
-  initiateLoginUri: client.initiateLoginUri || null,
-  isListed: client.isListed === true,
-});
+function detailsOf(client: NewClient): ClientSettings {
+  const { redirectUris, scopes, ...settings } = settingsFrom(client);
+  return { ...settings, redirectUris: [...new Set(redirectUris)], scopes: scopes && [...new Set(scopes)] };
+}
 
 const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): ClientKind => ({
   isPublic,
@@ -87,12 +66,12 @@ const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): Cli
 });
 
 /** Returns the faults of a new client, except a taken `clientId`. */
-export function newClientFaults(client: NewClient, isPublic: boolean, labels?: DetailLabels): Fault[] {
+export function newClientFaults(client: NewClient, isPublic: boolean, labelOf?: LabelOf): Fault[] {
   const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
     ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
-    ...clientFaults(detailsOf(client), kindOf(client, isPublic), labels),
+    ...clientFaults(detailsOf(client), kindOf(client, isPublic), labelOf),
   ];
 }
 
@@ -116,13 +95,14 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
   const details = detailsOf(client);
   const kind = kindOf(client, isPublic);
   const id = await insertClient(tx, {
-    clientId,
     ...details,
     ...kind,
+    clientId,
+    externalId: null,
     isVerified: client.isVerified !== false,
     unusedUntil: client.unusedUntil ?? null,
-    rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
-    requiresPkce: !isPublic && client.requiresPkce === true,
+    rotatesRefreshTokens: isPublic || details.rotatesRefreshTokens,
+    requiresPkce: !isPublic && details.requiresPkce,
     allowsDeviceGrant: client.allowsDeviceGrant === true,
     secretHash: secret?.hash ?? null,
     managementTokenHash: client.managementTokenHash ?? null,

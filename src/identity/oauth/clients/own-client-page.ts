@@ -4,7 +4,8 @@ import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
 import { installPath, listingPath } from './client-document.ts';
 import { LOGO_BYTES_MAX, logoImage } from './logo.ts';
-import { settingsHash, type Secret } from './client-change.ts';
+import type { Secret } from './client-change.ts';
+import { settingsHash } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import type { AppKeys, KeyChange } from './app-webhook.ts';
 import {

@@ -9,7 +9,7 @@ import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
 import {
   EMPTY_FORM,
-  LABELS,
+  labelOf,
   appsPage,
   changeOf,
   confidentialFields,
@@ -200,10 +200,10 @@ export function createNewClient(runtime: Runtime, people: People, appWebhooks: A
     };
     const view = { clientId, nonce: nonceOf(session, clientId), values };
     const ownFaults = [
-      ...newClientFaults(client, values.isPublic, LABELS),
-      ...(await appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
+      ...newClientFaults(client, values.isPublic, labelOf),
+      ...(await appWebhooks.faultsOf(webhookUrl, labelOf('webhook_url'))),
     ];
-    const asking = () => appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, LABELS.webhook_url);
+    const asking = () => appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, labelOf('webhook_url'));
     const faults = ownFaults.length > 0 ? ownFaults : await asking();
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {

@@ -23,7 +23,7 @@ import {
   clientActorOf,
   clientIdOf,
   formValuesOf,
-  LABELS,
+  labelOf,
   ownClientOf,
   pathOf,
   readChangedValues,
@@ -133,10 +133,7 @@ const createChange =
     const values = readChangedValues(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
     const change = changeOf(values);
-    const ownFaults = await changeFaults(appWebhooks, client, change, LABELS);
-    const isAsked = ownFaults.length === 0 && change.webhookUrl !== client.webhookUrl;
-    const asker = `user ${session.userId}`;
-    const faults = isAsked ? await appWebhooks.consentFaults(change.webhookUrl, asker, LABELS.webhook_url) : ownFaults;
+    const faults = await changeFaults(appWebhooks, client, change, { labelOf, asker: `user ${session.userId}` });
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     try {
       await changeClient({ sql, appWebhooks }, client, change, { ...clientActorOf(request, session), baseHash });

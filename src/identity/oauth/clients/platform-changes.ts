@@ -8,41 +8,17 @@ import { platformClient } from '#core/principal.ts';
 import { conflict, invalid, type Fault } from '#core/problem.ts';
 import { recordClientEntry, type ClientActor } from './action.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import { changeClient, changeFaults, settingsHash, versionOf, type ClientChange } from './client-change.ts';
-import { settingsOf, type NewClientBody } from './client-form.ts';
-import { ADDRESSES } from './client-rules.ts';
+import { changeClient, changeFaults, versionOf } from './client-change.ts';
+import { parseSettings, settingsHash, type ClientPart, type ClientSettings } from './client-fields.ts';
 import { lockClient, markVerified, touchClient, type Client } from './clients-sql.ts';
 import { COMMAND_LINE_CLIENT } from './clients.ts';
-
-/** The properties that a request names; the others stay. */
-export type ClientPart = Partial<NewClientBody>;
-
-/** The properties that change, with their names in settings. */
-const MEMBERS = {
-  name: 'name',
-  company: 'company',
-  description: 'description',
-  contact: 'contact',
-  redirect_uris: 'redirectUris',
-  scopes: 'scopes',
-  ...ADDRESSES,
-  webhook_url: 'webhookUrl',
-  is_listed: 'isListed',
-  rotates_refresh_tokens: 'rotatesRefreshTokens',
-  requires_pkce: 'requiresPkce',
-} as const satisfies { [name in keyof NewClientBody]?: keyof ClientChange };
 
 /** A body that changes a client. `isWhole`: settings that it does not name get their initial values. */
 export type ClientBody = { body: ClientPart; isWhole?: boolean };
 
 /** Returns the settings of the client after applying the body. */
-function changeOf(client: Client, { body, isWhole = false }: ClientBody): ClientChange {
-  const sent = settingsOf(body);
-  const members = Object.entries(MEMBERS).map(([name, member]) => [
-    member,
-    isWhole || Object.hasOwn(body, name) ? sent[member] : client[member],
-  ]);
-  const change = Object.fromEntries(members) as ClientChange;
+function changeOf(client: Client, { body, isWhole = false }: ClientBody): ClientSettings {
+  const change = isWhole ? parseSettings(body) : parseSettings(body, client);
   return {
     ...change,
     redirectUris: [...new Set(change.redirectUris)],
@@ -70,27 +46,20 @@ function fixedFaults(client: Client, body: ClientPart): Fault[] {
 
 const OF_OPERATOR = 'Only the operator changes this client: it is built in, or one of the platform';
 
-/** Throws a 400 with all faults of a change, and a 409 for a client of the operator. */
-async function requireValid(appWebhooks: AppWebhooks, client: Client, sent: ClientBody): Promise<void> {
-  if (client.trusted || client.clientId === COMMAND_LINE_CLIENT) throw conflict('client_of_operator', OF_OPERATOR);
-  const faults = [
-    ...fixedFaults(client, sent.body),
-    ...(await changeFaults(appWebhooks, client, changeOf(client, sent))),
-  ];
-  if (faults.length > 0) throw invalid(...faults);
-}
-
-/** Checks a change before its transaction, and asks the endpoint of another url whether it agrees. Throws a 400 or 409 if it must not be made. */
-export async function prepareChange(
+/**
+ * Checks a change: before its transaction, where the endpoint of another url is asked for `asker` whether it agrees, and again with the
+ * locked row. Throws a 400 with all faults, and a 409 for a client of the operator.
+ */
+export async function requireValid(
   appWebhooks: AppWebhooks,
   client: Client,
-  { principal, ...sent }: ClientBody & Pick<ApiRequest, 'principal'>,
+  sent: ClientBody & { asker?: string },
 ): Promise<void> {
-  await requireValid(appWebhooks, client, sent);
-  const { webhookUrl } = changeOf(client, sent);
-  if (webhookUrl === client.webhookUrl) return;
-  const notAllowed = await appWebhooks.consentFaults(webhookUrl, `client ${principal.publicClientId}`);
-  if (notAllowed.length > 0) throw invalid(...notAllowed);
+  if (client.trusted || client.clientId === COMMAND_LINE_CLIENT) throw conflict('client_of_operator', OF_OPERATOR);
+  const { asker } = sent;
+  const known = fixedFaults(client, sent.body);
+  const faults = await changeFaults(appWebhooks, client, changeOf(client, sent), { known, ...(asker && { asker }) });
+  if (faults.length > 0) throw invalid(...faults);
 }
 
 /** Changes a client whose row it locks; a POST has no `unmodified`. Returns undefined if the client does not exist. Throws the errors of `changeClient`. */

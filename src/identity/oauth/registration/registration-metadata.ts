@@ -4,7 +4,8 @@ import type { AppKeys } from '../clients/app-webhook.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../token-endpoint.ts';
-import { ADDRESSES, type DetailLabels } from '../clients/client-rules.ts';
+import { ADDRESSES, type ClientSettings, type SettingName } from '../clients/client-fields.ts';
+import type { LabelOf } from '../clients/client-rules.ts';
 import { whyNotLinkable } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 
@@ -16,36 +17,14 @@ const RESPONSE_TYPES = ['code'] as const;
 /** The name on the consent page of a client registered without one. */
 const UNNAMED = 'Unnamed app';
 
-const LABELS: DetailLabels = {
-  name: 'client_name',
-  company: 'company',
-  description: 'description',
-  contact: 'contacts',
-  redirect_uris: 'redirect_uris',
-  scopes: 'scope',
-  webhook_url: 'webhook_url',
-  client_uri: 'client_uri',
-  policy_uri: 'policy_uri',
-  tos_uri: 'tos_uri',
-  initiate_login_uri: 'initiate_login_uri',
-};
+/** The names of settings that differ in the protocol. */
+const NAMES: Partial<Record<SettingName, string>> = { name: 'client_name', contact: 'contacts', scopes: 'scope' };
+const labelOf: LabelOf = (name) => NAMES[name] ?? name;
 
-export type Metadata = {
-  name: string;
-  redirectUris: readonly string[];
-  contact: string | null;
-  /** Null for the two with full access. */
-  scopes: readonly string[] | null;
-  /** The url of the webhook that the client declares for all stores, an extension; null for none. */
-  webhookUrl: string | null;
-  clientUri: string | null;
-  policyUri: string | null;
-  tosUri: string | null;
-  initiateLoginUri: string | null;
+/** What a registration can set; `requiresPkce`, an extension, is always true for public clients. */
+export type Metadata = Omit<ClientSettings, 'company' | 'description' | 'isListed' | 'rotatesRefreshTokens'> & {
   authMethod: (typeof AUTH_METHODS)[number];
   allowsDeviceGrant: boolean;
-  /** Whether authorization requests need a code challenge, an extension; always true for public clients. */
-  requiresPkce: boolean;
 };
 
 export type MetadataInput = Readonly<Record<string, unknown>>;
@@ -133,7 +112,7 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     requiresPkce: readFlag(input, 'requires_pkce', faults) === true || authMethod === 'none',
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
-  const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
+  const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', labelOf);
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
   return { metadata, faults: [...faults, ...applicable], input };
@@ -150,23 +129,12 @@ export function metadataOfClient(client: Client): Metadata {
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
-export function registered(
-  {
-    name,
-    redirectUris,
-    contact,
-    scopes,
-    webhookUrl,
-    authMethod,
-    allowsDeviceGrant,
-    requiresPkce,
-    ...addresses
-  }: Metadata,
-  webhookKeys: AppKeys | null,
-) {
-  const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, property]) =>
-    addresses[property] === null ? [] : [[member, addresses[property]] as const],
-  );
+export function registered(metadata: Metadata, webhookKeys: AppKeys | null) {
+  const { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant, requiresPkce } = metadata;
+  const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, setting]) => {
+    const address = metadata[setting];
+    return address === null ? [] : [[member, address] as const];
+  });
   return {
     ...Object.fromEntries(registeredAddresses),
     client_name: name,

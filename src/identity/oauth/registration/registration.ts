@@ -32,7 +32,8 @@ import {
   type MetadataInput,
   type ReadMetadata,
 } from './registration-metadata.ts';
-import { changeClient, removeClient, settingsHash } from '../clients/client-change.ts';
+import { changeClient, removeClient } from '../clients/client-change.ts';
+import { settingsHash } from '../clients/client-fields.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../apps.ts';
 
