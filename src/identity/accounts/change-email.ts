@@ -27,7 +27,7 @@ import {
   type EmailChange,
   type UndoableChange,
 } from './links-sql.ts';
-import { followLink, hashOfLinkToken, newLinkToken } from './mailed-links.ts';
+import { followLink, newLinkToken, type Found } from './mailed-links.ts';
 import { confirmEmailMail, emailChangeMail, takenEmailMail } from './account-mails.ts';
 import {
   accountNav,
@@ -37,7 +37,7 @@ import {
   emailField,
   formPage,
   INVALID_EMAIL,
-  noticePage,
+  noticeAnswer,
   postForm,
   tooManyAnswer,
   WRONG_PASSWORD,
@@ -50,8 +50,6 @@ import type { Session } from './sessions.ts';
 import { addressPrefix } from './throttle.ts';
 
 const CONFIRM_FORM = ['confirm email'] as const;
-type PendingLink = { hash: Buffer; token: string; change: EmailChange };
-type UndoLink = { hash: Buffer; token: string; change: UndoableChange };
 
 const SAME: FormFault = { field: 'email', message: 'This is your e-mail address already.' };
 
@@ -128,8 +126,8 @@ function changePage(
 }
 
 /** Returns the same page whether or not the new address has an account. */
-const sentPage = ({ authUrl, accounts }: Runtime['config'], newEmail: string): string =>
-  noticePage({
+const sentAnswer = ({ authUrl, accounts }: Runtime['config'], newEmail: string): RawResponse =>
+  noticeAnswer(200, {
     title: 'Check your inbox',
     good: html`A mail was sent to <strong>${newEmail}</strong>.`,
     message: html`Your address changes when you open the link in it. The link is valid for ${accounts.emailConfirmHours}
@@ -138,7 +136,7 @@ const sentPage = ({ authUrl, accounts }: Runtime['config'], newEmail: string): s
     nav: accountNav(rootOf(authUrl)),
   });
 
-const confirmPage = (root: string, { token, change: { newEmail } }: PendingLink, nonce: string): string =>
+const confirmPage = (root: string, { token, newEmail }: Found<EmailChange>, nonce: string): string =>
   cardPage(
     'Confirm your e-mail address',
     html`<p>From now on you sign in with <strong>${newEmail}</strong>.</p>
@@ -151,7 +149,7 @@ const confirmPage = (root: string, { token, change: { newEmail } }: PendingLink,
     accountNav(root),
   );
 
-const undoPage = (root: string, { token, change: { isMade, oldEmail } }: UndoLink): string =>
+const undoPage = (root: string, { token, isMade, oldEmail }: Found<UndoableChange>): string =>
   cardPage(
     'Keep your e-mail address',
     html`<p>
@@ -161,8 +159,8 @@ const undoPage = (root: string, { token, change: { isMade, oldEmail } }: UndoLin
       ${postForm({ action: `${root}/undo-email`, hidden: { token }, submit: 'Keep this address' })}`,
   );
 
-const undonePage = (root: string, { oldEmail }: UndoableChange): string =>
-  noticePage({
+const undoneAnswer = (root: string, { oldEmail }: UndoableChange): RawResponse =>
+  noticeAnswer(200, {
     title: 'Address kept',
     good: html`The address of the account is <strong>${oldEmail}</strong>, and all browsers are signed out.`,
     message: `If you did not request the change, another person knows your password: choose a new one, and disconnect all apps with it.`,
@@ -172,7 +170,7 @@ const undonePage = (root: string, { oldEmail }: UndoableChange): string =>
 /** The pages that end a change without making it. */
 function endedAnswers(root: string) {
   const answer = (status: number, title: string, alert: string) => (): RawResponse =>
-    htmlAnswer(status, noticePage({ title, alert, link: { href: `${root}/account`, label: 'Your account' } }));
+    noticeAnswer(status, { title, alert, link: { href: `${root}/account`, label: 'Your account' } });
   return {
     invalid: answer(
       410,
@@ -237,60 +235,53 @@ async function requestChange(
     undoDays: accounts.emailUndoDays,
   };
   mailer.send(emailChangeMail(mail, undo));
-  return htmlAnswer(200, sentPage(config, newEmail));
+  return sentAnswer(config, newEmail);
 }
-
-type Outcome = 'changed' | 'invalid' | 'taken';
 
 /** The error that rolls back the use of the link. */
 class Taken extends Error {}
 
-/** Makes the change. A link whose address is taken stays usable, because the address may become free. */
-async function makeChange(runtime: Runtime, request: RawRequest, hash: Buffer, change: EmailChange) {
-  const { sql, config } = runtime;
-  const { userId, oldEmail, newEmail } = change;
-  const { now } = request;
+/** Runs a change in a transaction. A link whose address is taken stays usable, because the address may become free. */
+async function unlessTaken<T>(sql: Sql, change: (tx: Tx) => Promise<T>): Promise<T | 'taken'> {
   try {
-    return await transaction(sql, async (tx): Promise<{ outcome: Outcome; passwordHash: string }> => {
-      const user = await lockUser(tx, userId);
-      const isCurrent = user?.email === oldEmail && !user.isDisabled;
-      const undoExpires = later(now, config.accounts.emailUndoDays * 24);
-      if (!isCurrent || !(await consumePendingChange(tx, { hash, now, undoExpires })))
-        return { outcome: 'invalid', passwordHash: '' };
-      if (!(await updateEmail(tx, { userId, email: newEmail, now }))) throw new Taken();
-      // Links to a new password were mailed to the former address.
-      await deleteResetsOf(tx, userId);
-      await audit(tx, request, userId, 'email_changed');
-      return { outcome: 'changed', passwordHash: user.passwordHash };
-    });
-  } catch (error) {
-    if (!(error instanceof Taken) && !isTaken(error)) throw error;
-    return { outcome: 'taken', passwordHash: '' } as const;
-  }
-}
-
-/** Cancels or undoes the change, and signs out all browsers: another person may have requested the change in one. */
-async function undoChange(sql: Sql, request: RawRequest, undoHash: Buffer): Promise<Outcome> {
-  const { now } = request;
-  const found = await findUndoableChange(sql, undoHash, now);
-  if (found === undefined) return 'invalid';
-  const { userId } = found;
-  try {
-    return await transaction(sql, async (tx): Promise<Outcome> => {
-      await lockUser(tx, userId);
-      // Reads it again with the lock: the change may have been made, or undone, concurrently.
-      const change = await findUndoableChange(tx, undoHash, now);
-      if (change === undefined || !(await deleteChangesFrom(tx, undoHash))) return 'invalid';
-      if (change.isMade && !(await updateEmail(tx, { userId, email: change.oldEmail, now }))) throw new Taken();
-      await deleteSessionsOf(tx, userId);
-      await deleteResetsOf(tx, userId);
-      await audit(tx, request, userId, change.isMade ? 'email_change_undone' : 'email_change_cancelled');
-      return 'changed';
-    });
+    return await transaction(sql, change);
   } catch (error) {
     if (!(error instanceof Taken) && !isTaken(error)) throw error;
     return 'taken';
   }
+}
+
+/** Makes the change, and returns the password hash of its user. */
+function makeChange({ sql, config }: Runtime, request: RawRequest, { hash, ...change }: Found<EmailChange>) {
+  const { userId, oldEmail, newEmail } = change;
+  const { now } = request;
+  return unlessTaken(sql, async (tx) => {
+    const user = await lockUser(tx, userId);
+    const isCurrent = user?.email === oldEmail && !user.isDisabled;
+    const undoExpires = later(now, config.accounts.emailUndoDays * 24);
+    if (!isCurrent || !(await consumePendingChange(tx, { hash, now, undoExpires }))) return 'invalid';
+    if (!(await updateEmail(tx, { userId, email: newEmail, now }))) throw new Taken();
+    // Links to a new password were mailed to the former address.
+    await deleteResetsOf(tx, userId);
+    await audit(tx, request, userId, 'email_changed');
+    return { passwordHash: user.passwordHash };
+  });
+}
+
+/** Cancels or undoes the change, and signs out all browsers: another person may have requested the change in one. */
+function undoChange(sql: Sql, request: RawRequest, { hash, userId }: Found<UndoableChange>) {
+  const { now } = request;
+  return unlessTaken(sql, async (tx) => {
+    await lockUser(tx, userId);
+    // Reads it again with the lock: the change may have been made, or undone, concurrently.
+    const change = await findUndoableChange(tx, hash, now);
+    if (change === undefined || !(await deleteChangesFrom(tx, hash))) return 'invalid';
+    if (change.isMade && !(await updateEmail(tx, { userId, email: change.oldEmail, now }))) throw new Taken();
+    await deleteSessionsOf(tx, userId);
+    await deleteResetsOf(tx, userId);
+    await audit(tx, request, userId, change.isMade ? 'email_change_undone' : 'email_change_cancelled');
+    return 'changed';
+  });
 }
 
 export type ChangeEmail = Record<'change' | 'confirm' | 'undo', FormHandlers>;
@@ -299,19 +290,15 @@ export type ChangeEmail = Record<'change' | 'confirm' | 'undo', FormHandlers>;
 function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeEmail['confirm'] {
   const root = rootOf(runtime.config.authUrl);
   const { invalid, taken } = endedAnswers(root);
-  const { show, submit } = followLink<PendingLink, [Session]>({
+  const { show, submit } = followLink<EmailChange, [Session]>('emailChange', {
     invalid,
-    find: async (token, now, { userId }) => {
-      const hash = hashOfLinkToken('emailChange', token);
-      const change = hash && (await findPendingChange(runtime.sql, { hash, userId, now }));
-      return hash === undefined || change === undefined ? undefined : { hash, change, token: token ?? '' };
-    },
+    find: (hash, now, { userId }) => findPendingChange(runtime.sql, { hash, userId, now }),
     show: (link, session) => htmlAnswer(200, confirmPage(root, link, verified.nonce(session, CONFIRM_FORM))),
-    submit: async (request, { hash, change }) => {
-      const { outcome, passwordHash } = await makeChange(runtime, request, hash, change);
+    submit: async (request, link) => {
+      const outcome = await makeChange(runtime, request, link);
       if (outcome === 'taken') return taken();
       if (outcome === 'invalid') return invalid();
-      const cookies = factors.devices.remember(request, { email: change.newEmail, passwordHash });
+      const cookies = factors.devices.remember(request, { ...outcome, email: link.newEmail });
       return redirectAnswer(`${root}/account?done=email`, { 'Set-Cookie': cookies });
     },
   });
@@ -322,18 +309,14 @@ function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeE
 function createUndo({ sql, config }: Runtime): ChangeEmail['undo'] {
   const root = rootOf(config.authUrl);
   const { invalid, taken } = endedAnswers(root);
-  return followLink<UndoLink>({
+  return followLink<UndoableChange>('emailUndo', {
     invalid,
-    find: async (token, now) => {
-      const hash = hashOfLinkToken('emailUndo', token);
-      const change = hash && (await findUndoableChange(sql, hash, now));
-      return hash === undefined || change === undefined ? undefined : { hash, change, token: token ?? '' };
-    },
+    find: (hash, now) => findUndoableChange(sql, hash, now),
     show: (link) => htmlAnswer(200, undoPage(root, link)),
-    submit: async (request, { hash, change }) => {
-      const outcome = await undoChange(sql, request, hash);
+    submit: async (request, link) => {
+      const outcome = await undoChange(sql, request, link);
       if (outcome === 'taken') return taken();
-      return outcome === 'invalid' ? invalid() : htmlAnswer(200, undonePage(root, change));
+      return outcome === 'invalid' ? invalid() : undoneAnswer(root, link);
     },
   });
 }

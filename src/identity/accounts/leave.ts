@@ -1,6 +1,6 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
+import { jsonAnswer } from '#http/answers.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -21,7 +21,7 @@ import {
   currentPasswordField,
   formPage,
   nonceField,
-  noticePage,
+  noticeAnswer,
   postForm,
   tooManyAnswer,
   usernameField,
@@ -192,12 +192,12 @@ async function erase(
   }
   mailer?.send(erasedMail({ to: email, authUrl }));
   const { cookie } = await sessions.end(sql, request);
-  const page = noticePage({
+  const notice = {
     title: 'Account erased',
     good: 'Your account is erased, and all browsers and apps have lost their access.',
     link: { href: `${root}/sign-in`, label: 'Sign in with another account' },
-  });
-  return htmlAnswer(200, page, { headers: { 'Set-Cookie': cookie } });
+  };
+  return noticeAnswer(200, notice, { 'Set-Cookie': cookie });
 }
 
 /** The section of the account page with both actions. */

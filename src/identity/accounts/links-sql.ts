@@ -63,11 +63,11 @@ export async function deleteSignUps(sql: Queryable, email: string): Promise<void
 }
 
 /** Returns the address of a link; undefined if the link is unknown or expired. */
-export async function findSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<string | undefined> {
+export async function findSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<{ email: string } | undefined> {
   const [row] = await sql<{ email: string }[]>`
     select email from sign_up where hash = ${hash} and date_expires > ${now}
   `;
-  return row?.email;
+  return row;
 }
 
 /** Deletes a valid link and returns whether it existed. Of concurrent calls for one link, one returns true. */

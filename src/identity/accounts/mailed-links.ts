@@ -10,7 +10,7 @@ import { rootOf } from '#http/root.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { tooManyAnswer } from './page-kit.ts';
+import { noticeAnswer, tooManyAnswer } from './page-kit.ts';
 import type { Bucket, Throttle } from './throttle.ts';
 
 /** The prefix lets a secret scanner, or a reader of a log, identify a leaked secret. */
@@ -32,11 +32,23 @@ export function newLinkToken(kind: Kind): { token: string; hash: Buffer } {
   return { token, hash: hash(token) };
 }
 
-/** Returns the hash by which a token is looked up; undefined if the text cannot be a token of this kind, which saves the statement. */
-export function hashOfLinkToken(kind: Kind, token: string | null): Buffer | undefined {
+/** What a valid link stands for, with its token and the hash of it. */
+export type Found<Link> = Link & { token: string; hash: Buffer };
+
+/**
+ * Returns the link of a token; undefined if it is unknown, used or expired. A text that cannot be a token of this kind saves the
+ * statement.
+ */
+export async function findLink<Link extends object>(
+  kind: Kind,
+  token: string | null,
+  find: (hash: Buffer) => Promise<Link | undefined>,
+): Promise<Found<Link> | undefined> {
   const prefix = PREFIXES[kind];
-  const isToken = token?.startsWith(prefix) === true && /^[A-Za-z0-9_-]{43}$/.test(token.slice(prefix.length));
-  return isToken ? hash(token) : undefined;
+  if (token?.startsWith(prefix) !== true || !/^[A-Za-z0-9_-]{43}$/.test(token.slice(prefix.length))) return undefined;
+  const tokenHash = hash(token);
+  const link = await find(tokenHash);
+  return link && { ...link, token, hash: tokenHash };
 }
 
 /** The mail of a link, and what limits it. */
@@ -75,25 +87,39 @@ export async function askForLink(
   return purpose.sent(email);
 }
 
+/** Returns the 410 of a link that is not valid. `again`: the page where another one is requested. */
+export function invalidLink(again: string): RawResponse {
+  return noticeAnswer(410, {
+    title: 'Link not valid',
+    alert: 'The link was already used, has expired, or was replaced by newer ones.',
+    link: { href: again, label: 'Request another link' },
+  });
+}
+
 /**
  * Creates the handlers of the page to which a link leads: GET shows its form, POST uses the link. GET does not consume it, because mail
  * scanners open links in advance. `visit` is what the handlers get beside the request, such as the session.
  */
-export function followLink<Link, Visit extends readonly unknown[] = []>(link: {
-  /** Returns the link of a token; undefined if it is unknown, used or expired. */
-  find: (token: string | null, now: Date, ...visit: Visit) => Promise<Link | undefined>;
-  invalid: () => RawResponse;
-  show: (link: Link, ...visit: Visit) => RawResponse;
-  submit: (request: RawRequest, link: Link, ...visit: Visit) => Promise<RawResponse>;
-}): Record<'show' | 'submit', (request: RawRequest, ...visit: Visit) => Promise<RawResponse>> {
+export function followLink<Link extends object, Visit extends readonly unknown[] = []>(
+  kind: Kind,
+  link: {
+    /** Returns what the link with this hash stands for; undefined if it is unknown, used or expired. */
+    find: (hash: Buffer, now: Date, ...visit: Visit) => Promise<Link | undefined>;
+    invalid: () => RawResponse;
+    show: (link: Found<Link>, ...visit: Visit) => RawResponse;
+    submit: (request: RawRequest, link: Found<Link>, ...visit: Visit) => Promise<RawResponse>;
+  },
+): Record<'show' | 'submit', (request: RawRequest, ...visit: Visit) => Promise<RawResponse>> {
+  const found = (token: string | null, now: Date, visit: Visit) =>
+    findLink(kind, token, (tokenHash) => link.find(tokenHash, now, ...visit));
   return {
     show: async ({ query, now }, ...visit) => {
-      const found = await link.find(query.get('token'), now, ...visit);
-      return found === undefined ? link.invalid() : link.show(found, ...visit);
+      const shown = await found(query.get('token'), now, visit);
+      return shown === undefined ? link.invalid() : link.show(shown, ...visit);
     },
     submit: async (request, ...visit) => {
-      const found = await link.find(request.form.get('token'), request.now, ...visit);
-      return found === undefined ? link.invalid() : link.submit(request, found, ...visit);
+      const used = await found(request.form.get('token'), request.now, visit);
+      return used === undefined ? link.invalid() : link.submit(request, used, ...visit);
     },
   };
 }

@@ -10,13 +10,11 @@ import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 import { passwordLengthMin } from './users.ts';
 
-export type Section = 'account' | 'apps';
-
 const navEntry = (href: string, text: string, isCurrent: boolean): Markup =>
   html`<a href="${href}" ${isCurrent && html`aria-current="page"`}>${text}</a>`;
 
 /** Returns the navigation of a signed-in user's pages, for the shell's `nav`. */
-export function accountNav(root: string, current?: Section): Markup {
+export function accountNav(root: string, current?: 'account' | 'apps'): Markup {
   return html`<nav aria-label="Your pages">
     ${navEntry(`${root}/home`, 'Stores', false)} ${navEntry(`${root}/account#connected`, 'Connected apps', false)}
     ${navEntry(`${root}/account/clients`, 'Your apps', current === 'apps')}
@@ -37,7 +35,7 @@ export function cardPage(title: string, content: Markup, nav?: Markup): string {
 type PageLink = { href: string; label: string; isButton?: true };
 
 /** A page without a form: what happened, more about it, and where to go on. */
-export type Notice = {
+type Notice = {
   title: string;
   /** A screen reader announces an error (`alert`) and a success (`good`), but no `message`. */
   alert?: Markup | string;
@@ -47,7 +45,12 @@ export type Notice = {
   nav?: Markup;
 };
 
-export function noticePage({ title, alert, good, message, link, nav }: Notice): string {
+/** Returns the page of a notice. */
+export function noticeAnswer(
+  status: number,
+  { title, alert, good, message, link, nav }: Notice,
+  headers: RawResponse['headers'] = {},
+): RawResponse {
   const content = html`${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
   ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
   ${message !== undefined && html`<p>${message}</p>`}
@@ -55,7 +58,7 @@ export function noticePage({ title, alert, good, message, link, nav }: Notice): 
     link !== undefined &&
     html`<p><a ${link.isButton === true && html`class="button"`} href="${link.href}">${link.label}</a></p>`
   }`;
-  return cardPage(title, content, nav);
+  return htmlAnswer(status, cardPage(title, content, nav), { headers });
 }
 
 /** Renders the hidden field of a nonce. */

@@ -24,7 +24,7 @@ import {
   emailField,
   formPage,
   newPasswordField,
-  noticePage,
+  noticeAnswer,
   postForm,
   tooManyAnswer,
   type FormFault,
@@ -37,7 +37,7 @@ import { addUser, passwordFault } from './users.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { lockForErasure } from './users-sql.ts';
 import type { Devices } from './attempts.ts';
-import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
+import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';
 import { resetMail } from './account-mails.ts';
 import type { SignInPages } from './sign-in.ts';
 import { addressPrefix, type Bucket } from './throttle.ts';
@@ -195,16 +195,16 @@ function forgotPages(root: string, { lifetimeMinutes }: Links) {
           ${postForm({ action: `${root}/forgot-password`, fields: emailField(email, fault), submit: 'Send the link' })}
           <p><a href="${link.href}">${link.label}</a></p>`,
       ),
-    sent: (email: string): string =>
-      noticePage({
+    sent: (email: string) =>
+      noticeAnswer(200, {
         title: 'Check your inbox',
         good: html`If <strong>${email}</strong> has an account here, a mail has been sent to it.`,
         message: html`The link is valid for ${lifetimeMinutes} minutes and can be used once. If no mail arrives, check
         your spam folder, and whether you signed up with another address.`,
         link,
       }),
-    noMail: (): string =>
-      noticePage({
+    noMail: () =>
+      noticeAnswer(200, {
         title: FORGOT,
         message: 'This service does not send mail. Ask its operator for a reset link.',
         link,
@@ -242,9 +242,9 @@ export function createForgot(runtime: Runtime, { throttle, factors: { devices } 
   const { mailer } = runtime;
   const pages = forgotPages(rootOf(runtime.config.authUrl), links);
   return {
-    show: async () => htmlAnswer(200, mailer === undefined ? pages.noMail() : pages.form('')),
+    show: async () => (mailer === undefined ? pages.noMail() : htmlAnswer(200, pages.form(''))),
     submit: async (request) => {
-      if (mailer === undefined) return htmlAnswer(200, pages.noMail());
+      if (mailer === undefined) return pages.noMail();
       return askForLink(runtime, throttle, request, {
         typed: request.form.get('email') ?? '',
         refuse: (typed) => htmlAnswer(422, pages.form(typed, NO_ADDRESS)),
@@ -253,7 +253,7 @@ export function createForgot(runtime: Runtime, { throttle, factors: { devices } 
           Check your inbox and your spam folder: the links in the latest three mails are each valid for
           ${links.lifetimeMinutes} minutes.
         </p>`,
-        sent: (email) => htmlAnswer(200, pages.sent(email)),
+        sent: pages.sent,
         failure: 'password reset link failed',
       });
     },
@@ -262,7 +262,7 @@ export function createForgot(runtime: Runtime, { throttle, factors: { devices } 
 
 type ResetDeps = { pages: Pick<SignInPages, 'secondStep'>; endGrants: EndGrants; erasure: UserErasure };
 
-type Choice = { userId: number; isEmailVerified: boolean; hash: Buffer; passwordHash: string };
+type Choice = Found<Reset> & { passwordHash: string };
 
 /** The cookie of the new session, or the second factors that the person has to use first. */
 type Redeemed = { userId: number } & ({ session: string } | { factors: Factors });
@@ -309,9 +309,13 @@ const redeem = (
     return { userId, session: await sessions.start(tx, userId, request) };
   });
 
-type ResetLink = Omit<Choice, 'passwordHash'> & { email: string; token: string; hasSecondFactor: boolean };
+type Reset = { userId: number; email: string; isEmailVerified: boolean; hasSecondFactor: boolean };
 
-function resetPage(root: string, { email, token, hasSecondFactor: keepsFactor }: ResetLink, fault?: FormFault): string {
+function resetPage(
+  root: string,
+  { email, token, hasSecondFactor: keepsFactor }: Found<Reset>,
+  fault?: FormFault,
+): string {
   const fields = html`${usernameField(email)} ${newPasswordFields({ fault, hasSecondFactor: keepsFactor })}`;
   return cardPage(
     'Choose a new password',
@@ -324,23 +328,14 @@ function resetPage(root: string, { email, token, hasSecondFactor: keepsFactor }:
 export function createReset(runtime: Runtime, people: People, deps: ResetDeps): FormHandlers {
   const { sql } = runtime;
   const root = rootOf(runtime.config.authUrl);
-  const invalid = () =>
-    htmlAnswer(
-      410,
-      noticePage({
-        title: 'Link not valid',
-        alert: 'The link was already used, has expired, or was replaced by newer ones.',
-        link: { href: `${root}/forgot-password`, label: 'Request another link' },
-      }),
-    );
-  return followLink<ResetLink>({
+  const invalid = () => invalidLink(`${root}/forgot-password`);
+  return followLink<Reset>('passwordReset', {
     invalid,
-    find: async (token, now) => {
-      const hash = hashOfLinkToken('passwordReset', token);
-      const found = hash === undefined ? undefined : await findReset(sql, hash, now);
-      if (hash === undefined || found === undefined) return undefined;
+    find: async (hash, now) => {
+      const found = await findReset(sql, hash, now);
+      if (found === undefined) return undefined;
       const keepsFactor = found.isEmailVerified && hasSecondFactor(await findFactors(sql, found.userId));
-      return { ...found, hash, token: token ?? '', hasSecondFactor: keepsFactor };
+      return { ...found, hasSecondFactor: keepsFactor };
     },
     show: (link) => htmlAnswer(200, resetPage(root, link)),
     submit: async (request, link) => {

@@ -11,7 +11,7 @@ import { createStepUp, type StepUp } from './factors/step-up.ts';
 import { signInAdvice } from './page-kit.ts';
 import { createPasswords, type PasswordCost, type Passwords } from './passwords.ts';
 import { createSessions, type Sessions } from './sessions.ts';
-import { createSignedIn, forVerified, type SignedIn } from './signed-in.ts';
+import { createSignedIn, type SignedIn } from './signed-in.ts';
 import { createThrottle, type Throttle } from './throttle.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
@@ -65,8 +65,9 @@ export function createPeople(runtime: Runtime, cost: PasswordCost): People {
   const throttle = createThrottle(runtime);
   const factors = createFactors(runtime, { passwords, throttle });
   const { devices, stepUp } = factors;
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce'), stepUp });
-  const verified = forVerified(signedIn, authUrl);
+  const checks = { sessions, authUrl, nonceKeys: derive('form nonce'), stepUp };
+  const signedIn = createSignedIn(checks);
+  const verified = createSignedIn({ ...checks, isForVerified: true });
   const securityMails = createSecurityMails(runtime, { devices, throttle });
   return { passwords, sessions, throttle, factors, signedIn, verified, securityMails };
 }

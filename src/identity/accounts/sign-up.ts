@@ -4,7 +4,7 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound, Problem } from '#core/problem.ts';
@@ -13,7 +13,15 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { findUserByEmail } from './accounts-sql.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
 import { consumeSignUp, deleteSignUps, findSignUp, insertSignUp } from './links-sql.ts';
-import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
+import {
+  askForLink,
+  findLink,
+  followLink,
+  invalidLink,
+  newLinkToken,
+  type Found,
+  type LinkMail,
+} from './mailed-links.ts';
 import { existingAccountMail, signUpMail } from './account-mails.ts';
 import {
   alertOf,
@@ -21,7 +29,7 @@ import {
   emailField,
   INVALID_EMAIL,
   newPasswordField,
-  noticePage,
+  noticeAnswer,
   postForm,
   usernameField,
   type FormFault,
@@ -82,39 +90,22 @@ export function signUpMailTo(
 export const SIGN_UP_FAILURE = 'sign-up link failed';
 
 /** A valid link and the address that it proves. */
-export type SignUpLink = { token: string; hash: Buffer; email: string };
+export type SignUpLink = Found<{ email: string }>;
 
 /** Returns the link of a token; undefined if it is unknown, used or expired. */
-export async function findSignUpLink(sql: Sql, token: string | null, now: Date): Promise<SignUpLink | undefined> {
-  const hash = hashOfLinkToken('signUp', token);
-  const email = hash && (await findSignUp(sql, hash, now));
-  return hash === undefined || email === undefined ? undefined : { hash, email, token: token ?? '' };
+export function findSignUpLink(sql: Sql, token: string | null, now: Date): Promise<SignUpLink | undefined> {
+  return findLink('signUp', token, (hash) => findSignUp(sql, hash, now));
 }
 
 /** Returns the same page whether or not the address has an account. `again`: the page that asks for the address. */
 export function signUpSent(email: string, { lifetimeMinutes, again }: { lifetimeMinutes: number; again: string }) {
-  return htmlAnswer(
-    200,
-    noticePage({
-      title: 'Check your inbox',
-      good: html`A mail was sent to <strong>${email}</strong>.`,
-      message: html`The link in it is valid for ${lifetimeMinutes} minutes and can be used once. If no mail arrives,
-      check your spam folder and the address.`,
-      link: { href: again, label: 'Enter another address' },
-    }),
-  );
-}
-
-/** Returns the 410 of a link that is not valid. `again`: the page where another one is requested. */
-export function invalidSignUpLink(again: string): RawResponse {
-  return htmlAnswer(
-    410,
-    noticePage({
-      title: 'Link not valid',
-      alert: 'The link was already used, has expired, or was replaced by newer ones.',
-      link: { href: again, label: 'Request another link' },
-    }),
-  );
+  return noticeAnswer(200, {
+    title: 'Check your inbox',
+    good: html`A mail was sent to <strong>${email}</strong>.`,
+    message: html`The link in it is valid for ${lifetimeMinutes} minutes and can be used once. If no mail arrives, check
+    your spam folder and the address.`,
+    link: { href: again, label: 'Enter another address' },
+  });
 }
 
 const signUpPage = (root: string, email: string, fault?: FormFault): string =>
@@ -158,14 +149,11 @@ const join = (
   });
 
 const existingAccount = (root: string): RawResponse =>
-  htmlAnswer(
-    409,
-    noticePage({
-      title: 'Account exists',
-      alert: 'There is an account with this e-mail address already.',
-      link: { href: `${root}/sign-in`, label: 'Sign in', isButton: true },
-    }),
-  );
+  noticeAnswer(409, {
+    title: 'Account exists',
+    alert: 'There is an account with this e-mail address already.',
+    link: { href: `${root}/sign-in`, label: 'Sign in', isButton: true },
+  });
 
 async function createAccount(
   runtime: Runtime,
@@ -182,7 +170,7 @@ async function createAccount(
   const { passwordHash } = await prepareUser(passwords, { email, password });
   try {
     const session = await join(runtime, { sessions, erasure }, request, { ...link, passwordHash });
-    if (session === undefined) return invalidSignUpLink(`${root}/sign-up`);
+    if (session === undefined) return invalidLink(`${root}/sign-up`);
     const cookies = [session, ...factors.devices.remember(request, { email, passwordHash })];
     return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });
   } catch (error) {
@@ -206,21 +194,21 @@ export function createSignUp(runtime: Runtime, people: People, erasure: UserEras
     if (!accounts.allowsSignUp || mailer === undefined) throw notFound('page');
     return { sql, mailer, config };
   };
-  const confirm = followLink<SignUpLink>({
-    find: (token, now) => {
+  const whereAdmitted =
+    (handle: RawHandler): RawHandler =>
+    async (request) => {
       admitted();
-      return findSignUpLink(sql, token, now);
-    },
-    invalid: () => invalidSignUpLink(again),
+      return handle(request);
+    };
+  const confirm = followLink<{ email: string }>('signUp', {
+    find: (hash, now) => findSignUp(sql, hash, now),
+    invalid: () => invalidLink(again),
     show: (link) => htmlAnswer(200, newAccountPage(root, link)),
     submit: (request, link) => createAccount(runtime, people, { erasure, request, link }),
   });
   return {
     request: {
-      show: async () => {
-        admitted();
-        return htmlAnswer(200, signUpPage(root, ''));
-      },
+      show: whereAdmitted(async () => htmlAnswer(200, signUpPage(root, ''))),
       submit: async (request) => {
         const sender = admitted();
         return askForLink(runtime, people.throttle, request, {
@@ -233,6 +221,6 @@ export function createSignUp(runtime: Runtime, people: People, erasure: UserEras
         });
       },
     },
-    confirm,
+    confirm: { show: whereAdmitted(confirm.show), submit: whereAdmitted(confirm.submit) },
   };
 }

@@ -13,6 +13,7 @@ import type { Session, Sessions } from './sessions.ts';
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly (string | number)[];
 type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
+type Form = (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
 
 export type SignedIn = {
   /** Redirects a visitor without a session to sign-in, with the path to return to. */
@@ -20,43 +21,18 @@ export type SignedIn = {
   /** Like `page`, also for a person who has to set up a second factor first. */
   enrolmentPage: (handle: Handle) => RawHandler;
   /** Requires that the field `nonce` was issued to this session for `boundTo`. */
-  form: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  form: Form;
   /** Like `form`, and requires that the person was verified within ten minutes; asks them if not. */
-  sensitiveForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  sensitiveForm: Form;
   /** Like `sensitiveForm`, for a form that asks for the password: a person without a second factor is not asked again. */
-  passwordForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  passwordForm: Form;
   /** Like `sensitiveForm`, also for a person who has to set up a second factor first. */
-  enrolmentForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  enrolmentForm: Form;
   /** Returns the value of a form's hidden field `nonce`. */
   nonce: (session: Session, bound: Bound) => string;
   /** Returns whether the nonce was issued to this session for this form. */
   isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
 };
-
-/** Returns the same pages and forms for people whose e-mail address is verified; others see how to verify it. */
-export function forVerified(signedIn: SignedIn, authUrl: string): SignedIn {
-  const verified =
-    (handle: Handle): Handle =>
-    async (request, session) =>
-      session.isEmailVerified ? handle(request, session) : unverifiedAnswer(rootOf(authUrl), session.email);
-  const page =
-    (of: SignedIn['page']): SignedIn['page'] =>
-    (handle) =>
-      of(verified(handle));
-  const form =
-    (of: SignedIn['form']): SignedIn['form'] =>
-    (boundTo, handle) =>
-      of(boundTo, verified(handle));
-  return {
-    ...signedIn,
-    page: page(signedIn.page),
-    enrolmentPage: page(signedIn.enrolmentPage),
-    form: form(signedIn.form),
-    sensitiveForm: form(signedIn.sensitiveForm),
-    passwordForm: form(signedIn.passwordForm),
-    enrolmentForm: form(signedIn.enrolmentForm),
-  };
-}
 
 /** Returns the path of the page where a second factor is set up. */
 export function enrolmentPath(root: string): string {
@@ -79,11 +55,13 @@ const stalePage = (root: string): string =>
     </div>`,
   });
 
+/** `isForVerified`: people whose e-mail address is not verified see how to verify it, after all other checks. */
 export function createSignedIn(deps: {
   sessions: Sessions;
   authUrl: string;
   nonceKeys: Keys;
   stepUp: StepUp;
+  isForVerified?: true;
 }): SignedIn {
   const root = rootOf(deps.authUrl);
   const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
@@ -114,16 +92,27 @@ export function createSignedIn(deps: {
     async (request, session) =>
       (await deps.stepUp.confirm(request, session)) ?? handle(request, session);
 
+  const admitted =
+    (handle: Handle): Handle =>
+    async (request, session) =>
+      session.isEmailVerified || deps.isForVerified === undefined
+        ? handle(request, session)
+        : unverifiedAnswer(root, session.email);
+
   return {
-    page,
-    enrolmentPage,
+    page: (handle) => page(admitted(handle)),
+    enrolmentPage: (handle) => enrolmentPage(admitted(handle)),
     nonce,
     isNonce,
-    form: (boundTo, handle) => page(checked(boundTo, handle)),
-    sensitiveForm: (boundTo, handle) => page(checked(boundTo, confirmed(handle))),
-    passwordForm: (boundTo, handle) =>
-      page(checked(boundTo, (request, session) => (session.hasFactor ? confirmed(handle) : handle)(request, session))),
-    enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(handle))),
+    form: (boundTo, handle) => page(checked(boundTo, admitted(handle))),
+    sensitiveForm: (boundTo, handle) => page(checked(boundTo, confirmed(admitted(handle)))),
+    passwordForm: (boundTo, handle) => {
+      const shown = admitted(handle);
+      return page(
+        checked(boundTo, (request, session) => (session.hasFactor ? confirmed(shown) : shown)(request, session)),
+      );
+    },
+    enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(admitted(handle)))),
   };
 }
 

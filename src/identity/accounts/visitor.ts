@@ -24,28 +24,6 @@ type NamedStore = { name: string; isSandbox: boolean };
 /** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
 export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
 
-/** Says which stores are closed to a person without a second factor, because no list contains them. */
-function closedStores({
-  root,
-  baseUrl,
-  closed,
-  names,
-  userId,
-}: {
-  root: string;
-  baseUrl: string;
-  closed: ReadonlySet<number>;
-  names: ReadonlyMap<number, NamedStore>;
-  userId: number;
-}) {
-  if (closed.size === 0) return undefined;
-  const pathOf = (storeId: number): string => new URL(`${baseUrl}/stores/${storeId}/members/${userId}`).pathname;
-  return html`<p class="soft">
-    <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open, or leave:
-    ${[...closed].map((storeId) => html`<a href="${pathOf(storeId)}">${names.get(storeId)?.name}</a> `)}
-  </p>`;
-}
-
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
  * store owners may see. What a store requires closes that store alone.
@@ -69,6 +47,14 @@ export function createPages(
       // The page of the own membership stays open, so that the person can leave the store.
       const own = parseId(request.params?.['user_id'] ?? '') === userId ? request.params?.['store_id'] : undefined;
       const isOpen = (storeId: number): boolean => !closed.has(storeId) || String(storeId) === own;
+      /** Says which stores are closed to a person without a second factor, because no list contains them. */
+      const closedStores = () => {
+        const pathOf = (id: number) => new URL(`${baseUrl}/stores/${id}/members/${userId}`).pathname;
+        return html`<p class="soft">
+          <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open, or leave:
+          ${[...closed].map((id) => html`<a href="${pathOf(id)}">${names.get(id)?.name}</a> `)}
+        </p>`;
+      };
       const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
         principal: {
@@ -90,7 +76,7 @@ export function createPages(
           return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
         },
         nav: (document) =>
-          html`${accountNav(root)}${closedStores({ root, baseUrl, closed, names, userId })}${tabsOf(document, (storeId) => names.get(storeId))}`,
+          html`${accountNav(root)}${closed.size > 0 && closedStores()}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },
   };

@@ -4,7 +4,6 @@ import {
   alertOf,
   emailField,
   newPasswordField,
-  noticePage,
   postForm,
   usernameField,
   type FormFault,
@@ -107,43 +106,6 @@ export function newPersonPage(
           style: 'quiet',
         })}
       </div>`,
-  });
-}
-
-/** Renders the page of a link that leads to no valid invitation, without saying why. */
-export function invalidInvitationPage(root: string): string {
-  return noticePage({
-    title: 'Invitation not valid',
-    alert: 'The link was already used, was revoked, or has expired.',
-    message: 'Ask the person who invited you for another one.',
-    link: { href: `${root}/account`, label: 'Your account' },
-  });
-}
-
-/** Renders the page of a signed-in person whose address is not that of the invitation, which is not shown. */
-export function otherAddressPage(offer: Pick<Offer, 'root' | 'token'> & { email: string }): string {
-  return noticePage({
-    title: 'Invitation for another account',
-    message: `You are signed in as ${offer.email}, and this invitation is for another e-mail address.`,
-    link: { href: signInPath(offer), label: 'Sign in with another account', isButton: true },
-    nav: accountNav(offer.root),
-  });
-}
-
-export function alreadyMemberPage({ root, store }: { root: string; store: string }): string {
-  return noticePage({
-    title: 'You are a member already',
-    message: 'Your role in the store stays as it is, and the invitation stays valid.',
-    link: { href: store, label: 'Open the store', isButton: true },
-    nav: accountNav(root),
-  });
-}
-
-export function storeFullPage({ root, membersPerStore }: { root: string; membersPerStore: number }): string {
-  return noticePage({
-    title: 'The store has no place',
-    message: `A store has at most ${membersPerStore} members. The invitation stays valid: ask an owner to remove a member first.`,
-    nav: accountNav(root),
   });
 }
 

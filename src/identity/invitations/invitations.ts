@@ -1,10 +1,12 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
-import { askForLink } from '#identity/accounts/mailed-links.ts';
+import { askForLink, invalidLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
 import {
+  accountNav,
   INVALID_EMAIL,
+  noticeAnswer,
   tooManyAnswer,
   unverifiedAnswer,
   type FormFault,
@@ -14,7 +16,6 @@ import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import {
   findSignUpLink,
-  invalidSignUpLink,
   SIGN_UP_FAILURE,
   signUpMailTo,
   signUpSent,
@@ -41,15 +42,7 @@ import { isInPerson } from '#core/principal.ts';
 import { Problem, temporary } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import {
-  acceptPage,
-  alreadyMemberPage,
-  invalidInvitationPage,
-  newPersonPage,
-  otherAddressPage,
-  signInPath,
-  storeFullPage,
-} from './invitation-pages.ts';
+import { acceptPage, newPersonPage, signInPath } from './invitation-pages.ts';
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
 type Context = { runtime: Runtime; people: People; effects: MemberEffects; erasure: UserErasure; root: string };
@@ -86,9 +79,7 @@ const accept = <Result>(
     return follow(tx, userId);
   });
 
-const invalidLink = ({ root }: Context) => htmlAnswer(410, invalidInvitationPage(root));
-
-const staleProof = ({ root }: Context, token: string) => invalidSignUpLink(`${root}/invitations/${token}`);
+const staleProof = ({ root }: Context, token: string) => invalidLink(`${root}/invitations/${token}`);
 
 const ADVICE = html`<p>A valid invitation stays valid.</p>`;
 
@@ -100,20 +91,44 @@ const overviewPath = ({ runtime }: Context, { storeId }: OfferedInvitation): str
 const joined = (context: Context, { invitation }: Visit, cookies: readonly string[] = []): RawResponse =>
   redirectAnswer(`${overviewPath(context, invitation)}?done=joined`, { 'Set-Cookie': cookies });
 
+/** Returns the page of a link that leads to no valid invitation, without saying why. */
+const invalidInvitation = ({ root }: Context): RawResponse =>
+  noticeAnswer(410, {
+    title: 'Invitation not valid',
+    alert: 'The link was already used, was revoked, or has expired.',
+    message: 'Ask the person who invited you for another one.',
+    link: { href: `${root}/account`, label: 'Your account' },
+  });
+
 /** Returns the page of an invitation that cannot be accepted. Rethrows other errors. */
 function refuse(context: Context, { token, invitation }: Visit, email: string, thrown: unknown): RawResponse {
   if (!(thrown instanceof NotAccepted)) throw thrown;
   const { root, runtime } = context;
-  const { membersPerStore } = runtime.config.stores;
+  const nav = accountNav(root);
   switch (thrown.refusal) {
     case 'ended':
-      return invalidLink(context);
+      return invalidInvitation(context);
     case 'other address':
-      return htmlAnswer(403, otherAddressPage({ root, token, email }));
+      // The address of the invitation is not shown.
+      return noticeAnswer(403, {
+        title: 'Invitation for another account',
+        message: `You are signed in as ${email}, and this invitation is for another e-mail address.`,
+        link: { href: signInPath({ root, token }), label: 'Sign in with another account', isButton: true },
+        nav,
+      });
     case 'already member':
-      return htmlAnswer(409, alreadyMemberPage({ root, store: overviewPath(context, invitation) }));
+      return noticeAnswer(409, {
+        title: 'You are a member already',
+        message: 'Your role in the store stays as it is, and the invitation stays valid.',
+        link: { href: overviewPath(context, invitation), label: 'Open the store', isButton: true },
+        nav,
+      });
     case 'store full':
-      return htmlAnswer(409, storeFullPage({ root, membersPerStore }));
+      return noticeAnswer(409, {
+        title: 'The store has no place',
+        message: `A store has at most ${runtime.config.stores.membersPerStore} members. The invitation stays valid: ask an owner to remove a member first.`,
+        nav,
+      });
   }
 }
 
@@ -252,7 +267,7 @@ const withInvitation =
     if (!taken.allowed) return tooMany(context, taken);
     const hash = hashOfToken(token);
     const invitation = hash && (await findOffered(runtime.sql, hash, request.now));
-    if (invitation === undefined) return invalidLink(context);
+    if (invitation === undefined) return invalidInvitation(context);
     await taken.giveBack();
     return handle({ request, token, invitation });
   };

@@ -191,6 +191,6 @@ export const ADDRESSES = {
 } as const;
 
 /** Returns a setting as the text of a form field. */
-export function textOf(settings: ClientSettings, name: SettingName): string {
+export function settingText(settings: ClientSettings, name: SettingName): string {
   return String(settings[memberOf(name, clientFields[name]) as keyof ClientSettings] ?? '');
 }

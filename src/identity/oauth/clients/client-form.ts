@@ -12,7 +12,7 @@ import { notFound, type Fault } from '#core/problem.ts';
 import { isClientId, type NewClient } from './clients.ts';
 import type { ClientActor } from './action.ts';
 import { findOwnClient, type Client } from './clients-sql.ts';
-import { parseSettings, textOf, type ClientSettings, type SettingName } from './client-fields.ts';
+import { parseSettings, settingText, type ClientSettings, type SettingName } from './client-fields.ts';
 import type { LabelOf } from './client-rules.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
 import type { AppWebhooks } from './app-webhook.ts';
@@ -120,7 +120,7 @@ export function readFormValues(form: URLSearchParams): FormValues {
 
 export function formValuesOf(client: Client): FormValues {
   return {
-    texts: textsOf((name) => (name === 'redirect_uris' ? client.redirectUris.join('\n') : textOf(client, name))),
+    texts: textsOf((name) => (name === 'redirect_uris' ? client.redirectUris.join('\n') : settingText(client, name))),
     isListed: client.isListed,
     isPublic: client.isPublic,
     scopes: client.scopes ?? FULL_SCOPES,
