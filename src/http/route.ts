@@ -3,7 +3,8 @@
  * reads the raw request and writes the raw response. HEAD, OPTIONS and 405 are generated.
  */
 import type { Readable } from 'node:stream';
-import type { Problem } from '#core/problem.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound, type Problem } from '#core/problem.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Operation } from './operation.ts';
@@ -26,6 +27,13 @@ function problemPage(problem: Problem, logref: string, home: string): RawRespons
 }
 
 export type Params = Readonly<Record<string, string>>;
+
+/** Returns the id of this name in the address. Throws a 404 for `what` if the text cannot be one. */
+export function idIn({ params }: { params: Params }, name: string, what: string): number {
+  const id = parseId(params[name] ?? '');
+  if (id === undefined) throw notFound(what);
+  return id;
+}
 
 export const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];

@@ -121,72 +121,59 @@ export function recoveryCodeUsedMail({ to, left, authUrl }: { to: string; left: 
   return factorChangedMail({ to, what: `a recovery code was used; ${left} are left.`, authUrl });
 }
 
-/** The facts of a mail about the security of an account. */
-type SecurityFacts = { to: string; origin: Origin; now: Date; authUrl: string };
-
 /** An unknown user agent is not repeated: it would be text of a stranger in a mail of the operator. */
-function shownFacts({ origin: { address, userAgent }, now }: SecurityFacts): string {
+function shownFacts({ address, userAgent }: Origin, now: Date): string {
   const browser = knownBrowserOf(userAgent) ?? 'unknown';
   return `Browser: ${browser}\nNetwork address: ${address}\nTime: ${timeOf(now)}`;
 }
 
-/** `what` happened, and what to do at `path` if it was another person. */
-const securityMail = (
-  facts: SecurityFacts,
-  { subject, what, remedy, path }: Record<'subject' | 'what' | 'remedy' | 'path', string>,
-): Mail =>
-  letter(facts.to, subject, [
-    what,
-    shownFacts(facts),
-    `If it was you, ignore this mail. If not, ${remedy}:`,
-    facts.authUrl + path,
-  ]);
+/** A mail about the security of an account: `what` happened, and the `remedy` at `path` if it was another person. */
+type SecurityMail = { kind: string; subject: string; what: (host: string) => string; remedy: string; path: string };
 
-function newDeviceMail(facts: SecurityFacts): Mail {
-  return securityMail(facts, {
-    subject: 'New sign-in to your account',
-    what: `your account at ${hostOf(facts.authUrl)} was signed in to from a browser that was not used for it before.`,
-    remedy: 'choose a new password, which signs out all other browsers',
-    path: '/account/password',
-  });
-}
+export const NEW_DEVICE: SecurityMail = {
+  kind: 'new device',
+  subject: 'New sign-in to your account',
+  what: (host) => `your account at ${host} was signed in to from a browser that was not used for it before.`,
+  remedy: 'choose a new password, which signs out all other browsers',
+  path: '/account/password',
+};
 
-function passwordChangedMail(facts: SecurityFacts): Mail {
-  return securityMail(facts, {
-    subject: 'Your password was changed',
-    what: `the password of your account at ${hostOf(facts.authUrl)} was changed. All other browsers are signed out.`,
-    remedy: 'choose a new password, and disconnect all apps with it',
-    path: '/forgot-password',
-  });
-}
+export const PASSWORD_CHANGED: SecurityMail = {
+  kind: 'password',
+  subject: 'Your password was changed',
+  what: (host) => `the password of your account at ${host} was changed. All other browsers are signed out.`,
+  remedy: 'choose a new password, and disconnect all apps with it',
+  path: '/forgot-password',
+};
 
 /** `place`: the name of the store, or null for the account with all stores. */
-type ConnectedApp = { name: string; place: string | null };
-
-function appConnectedMail(facts: SecurityFacts, app: ConnectedApp): Mail {
+export function appConnected(app: { name: string; place: string | null }): SecurityMail {
   const place = app.place === null ? 'your account and all your stores' : `the store "${shownName(app.place)}"`;
-  return securityMail(facts, {
+  return {
+    kind: 'app',
     subject: 'An app was connected to your account',
-    what: `the app "${shownName(app.name)}" was given access to ${place} at ${hostOf(facts.authUrl)}.`,
+    what: (host) => `the app "${shownName(app.name)}" was given access to ${place} at ${host}.`,
     remedy: 'disconnect the app, and choose a new password',
     path: '/account#connected',
-  });
+  };
 }
 
 /** `olderUntil`: when the older secrets expire; null if they have expired. */
-type AppOfSecret = { clientId: string; name: string; olderUntil: Date | null };
-
-function secretCreatedMail(facts: SecurityFacts, { clientId, name, olderUntil }: AppOfSecret): Mail {
+export function secretCreated(
+  { clientId, name }: { clientId: string; name: string },
+  olderUntil: Date | null,
+): SecurityMail {
   const older =
     olderUntil === null
       ? 'All older secrets have expired: requests with one are refused.'
       : `The previous secret is valid until ${timeOf(olderUntil)}. Configure your app with the new one before.`;
-  return securityMail(facts, {
+  return {
+    kind: `secret ${clientId}`,
     subject: `Your app "${shownName(name)}" has a new client secret`,
-    what: `a client secret was created for your app "${shownName(name)}" at ${hostOf(facts.authUrl)}. ${older}`,
+    what: (host) => `a client secret was created for your app "${shownName(name)}" at ${host}. ${older}`,
     remedy: 'choose a new password, and create another secret, without an overlap, on the page of your app',
     path: `/account/clients/${clientId}`,
-  });
+  };
 }
 
 type Invitation = { to: string; storeName: string; token: string; expires: Date };
@@ -204,55 +191,42 @@ export function invitationMail({ to, storeName, token, expires }: Invitation, au
 type Person = { id: number; email: string };
 type Request = Pick<RawRequest, 'address' | 'headers' | 'cookies' | 'now'>;
 
-/** Each function returns at once: the response does not wait for the mail. */
-export type SecurityMails = {
-  /**
-   * Returns whether a browser with the right password is unknown: it has no device cookie of the account, and the person has never
-   * signed in by the same kind of browser from the same network. Call it before the sign-in is recorded.
-   */
-  isNewDevice: (request: Request, user: Person & { passwordHash: string }) => Promise<boolean>;
-  newDevice: (request: Request, user: Person) => void;
-  passwordChanged: (request: Request, user: Person) => void;
-  appConnected: (request: Request, user: Person, app: ConnectedApp) => void;
-  secretCreated: (request: Request, user: Person, app: AppOfSecret) => void;
-};
-
 /** Sign-ins that are compared with a new one: the latest in the audit. */
 const SIGN_INS_COMPARED = 1_000;
+
+export type SecurityMails = NonNullable<ReturnType<typeof createSecurityMails>>;
 
 /** Returns undefined without mail. The mails are not notices: those of failing webhooks must not delay or displace them. */
 export function createSecurityMails(
   { sql, mailer, log, config: { authUrl } }: Runtime,
   { devices, throttle }: { devices: Devices; throttle: Throttle },
-): SecurityMails | undefined {
+) {
   if (mailer === undefined) return undefined;
-  const post = (
-    kind: string,
-    { id, email }: Person,
-    request: Request,
-    compose: (facts: SecurityFacts) => Mail,
-  ): void => {
-    const { now } = request;
-    const admit = async (): Promise<void> => {
-      // One bucket a kind: many sign-ins cannot suppress the mail about the new password.
-      const taken = await throttle.take([{ limit: 'security mails to account', subject: `${kind} ${id}` }], now);
-      if (taken.allowed) mailer.send(compose({ to: email, origin: originOf(request), now, authUrl }));
-      else log.warn({ kind, userId: id }, 'security mail not sent: too many of this kind');
-    };
-    admit().catch((error: unknown) => log.error({ err: error }, 'security mail failed'));
-  };
   return {
-    isNewDevice: async (request, user) => {
+    /**
+     * Returns whether a browser with the right password is unknown: it has no device cookie of the account, and the person has never
+     * signed in by the same kind of browser from the same network. Call it before the sign-in is recorded.
+     */
+    isNewDevice: async (request: Request, user: Person & { passwordHash: string }): Promise<boolean> => {
       if (devices.recognize(request, user) !== undefined) return false;
       const { address, userAgent } = originOf(request);
       const [network, browser] = [addressPrefix(address), browserOf(userAgent)];
       const signIns = await listSignIns(sql, user.id, SIGN_INS_COMPARED);
       return !signIns.some((one) => addressPrefix(one.address) === network && browserOf(one.userAgent) === browser);
     },
-    newDevice: (request, user) => post('new device', user, request, newDeviceMail),
-    passwordChanged: (request, user) => post('password', user, request, passwordChangedMail),
-    appConnected: (request, user, app) => post('app', user, request, (facts) => appConnectedMail(facts, app)),
-    secretCreated: (request, user, app) =>
-      post(`secret ${app.clientId}`, user, request, (facts) => secretCreatedMail(facts, app)),
+    /** Returns at once: the response does not wait for the mail. */
+    send: (request: Request, { id, email }: Person, mail: SecurityMail): void => {
+      const { now } = request;
+      const { kind, subject, what, remedy, path } = mail;
+      const facts = shownFacts(originOf(request), now);
+      const remedies = [`If it was you, ignore this mail. If not, ${remedy}:`, authUrl + path];
+      const admit = async (): Promise<void> => {
+        // One bucket a kind: many sign-ins cannot suppress the mail about the new password.
+        const taken = await throttle.take([{ limit: 'security mails to account', subject: `${kind} ${id}` }], now);
+        if (taken.allowed) mailer.send(letter(email, subject, [what(hostOf(authUrl)), facts, ...remedies]));
+        else log.warn({ kind, userId: id }, 'security mail not sent: too many of this kind');
+      };
+      admit().catch((error: unknown) => log.error({ err: error }, 'security mail failed'));
+    },
   };
 }

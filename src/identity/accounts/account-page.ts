@@ -5,7 +5,7 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';
-import { type RawHandler, type RawRequest } from '#http/route.ts';
+import { idIn, type RawHandler, type RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -26,7 +26,6 @@ import { shell } from '#hypermedia/shell.ts';
 import { accountNav } from './page-kit.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { browserOf, describeAction, originOf, recordAuditEntry } from './audit.ts';
-import { notFound } from '#core/problem.ts';
 
 const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;
@@ -68,7 +67,7 @@ export function createAccount(
     const sections = await Promise.all(shown.map((section) => section(visit)));
     const { userId, email } = session;
     const before = parseId(query.get('before') ?? '');
-    const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1 });
+    const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1, hasTries: false });
     const entries = found.slice(0, ENTRIES_SHOWN);
     const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
@@ -196,9 +195,9 @@ const entry = (row: BrowserRow, end: Markup | false): Markup =>
       <dt>Network address</dt>
       <dd>${row.address ?? 'Unknown'}</dd>
       <dt>Last used</dt>
-      <dd>${shownDate(row.lastSeen)}</dd>
+      <dd>${shownDate(row.dateSeen)}</dd>
       <dt>Signed in</dt>
-      <dd>${shownDate(row.since)}</dd>
+      <dd>${shownDate(row.dateCreated)}</dd>
     </dl>
     ${end}
   </li>`;
@@ -226,11 +225,7 @@ export function browsersSection({ sql }: { sql: Sql }): AccountSection {
   };
 }
 
-function sessionIdOf({ params }: RawRequest): number {
-  const id = parseId(params['session_id'] ?? '');
-  if (id === undefined) throw notFound('browser');
-  return id;
-}
+const sessionIdOf = (request: RawRequest): number => idIn(request, 'session_id', 'browser');
 
 const audit = (userId: number, request: RawRequest, sessions: number) =>
   ({ action: 'sessions_ended', userId, origin: originOf(request), detail: { sessions }, now: request.now }) as const;

@@ -180,8 +180,8 @@ export type BrowserRow = {
   /** Null for a session of an older version that was not used since. */
   address: string | null;
   userAgent: string | null;
-  since: Date;
-  lastSeen: Date;
+  dateCreated: Date;
+  dateSeen: Date;
 };
 
 /** Returns the sessions of a user, the one of `hash` first, then the latest used. */
@@ -190,11 +190,11 @@ export function listBrowsers(
   { userId, hash, now, limit }: { userId: number; hash: Buffer; now: Date; limit: number },
 ): Promise<BrowserRow[]> {
   return sql<BrowserRow[]>`
-  select id, hash = ${hash} as "isThis", address, user_agent as "userAgent", date_created as since,
-    coalesce(date_seen, date_created) as "lastSeen"
+  select id, hash = ${hash} as "isThis", address, user_agent as "userAgent", date_created as "dateCreated",
+    coalesce(date_seen, date_created) as "dateSeen"
   from session
   where user_id = ${userId} and date_expires > ${now}
-  order by "isThis" desc, "lastSeen" desc, id desc limit ${limit}
+  order by "isThis" desc, "dateSeen" desc, id desc limit ${limit}
 `;
 }
 
@@ -323,6 +323,7 @@ export type AuditRow = {
   action: string;
   /** The name of the app concerned: the name recorded in the entry, otherwise the current name. */
   app: string | null;
+  storeId: number | null;
   address: string | null;
   userAgent: string | null;
   dateCreated: Date;
@@ -334,18 +335,21 @@ export type AuditRow = {
  */
 const TRIES = ['sign_in_failed', 'password_reset_requested', 'second_factor_failed'] satisfies Action[];
 
-/** Returns the audit entries of a user except TRIES, latest first; with `before`, only those older than that entry. */
+/**
+ * Returns the audit entries of a user, latest first; with `before`, only those older than that entry. Without `hasTries` they have no
+ * TRIES.
+ */
 export function latestAuditEntries(
   sql: Queryable,
-  { userId, before, limit }: { userId: number; before: number | undefined; limit: number },
+  of: { userId: number; before: number | undefined; limit: number; hasTries: boolean },
 ): Promise<AuditRow[]> {
   return sql<AuditRow[]>`
   select a.id, a.action, coalesce(a.detail->>'client', a.detail->>'name', c.name) as app,
-    a.address, a.user_agent as "userAgent", a.date_created as "dateCreated"
+    a.store_id as "storeId", a.address, a.user_agent as "userAgent", a.date_created as "dateCreated"
   from audit a left join client c on c.id = a.client
-  where a.user_id = ${userId} and a.id < ${before ?? Number.MAX_SAFE_INTEGER}
-    and (a.action <> all(${TRIES}) or a.address is null)
-  order by a.id desc limit ${limit}
+  where a.user_id = ${of.userId} and a.id < ${of.before ?? Number.MAX_SAFE_INTEGER}
+    and ${of.hasTries ? sql`true` : sql`(a.action <> all(${TRIES}) or a.address is null)`}
+  order by a.id desc limit ${of.limit}
 `;
 }
 
@@ -360,7 +364,7 @@ export function listSignIns(sql: Queryable, userId: number, limit: number): Prom
 `;
 }
 
-export type TriesRow = Omit<AuditRow, 'id' | 'app'> & { times: number };
+export type TriesRow = Omit<AuditRow, 'id' | 'app' | 'storeId'> & { times: number };
 
 /** Returns the number of TRIES of each kind since a time, with the latest of each. */
 export function countTries(sql: Queryable, userId: number, since: Date): Promise<TriesRow[]> {

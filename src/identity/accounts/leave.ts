@@ -7,7 +7,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
+import { latestAuditEntries, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
@@ -32,7 +32,7 @@ import {
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Session } from './sessions.ts';
-import { findUser, listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
+import { findUser, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
 
 /** Returns a part of the export from another module, without secrets. */
 type ExportPart = (userId: number) => Promise<unknown>;
@@ -44,6 +44,14 @@ const EXPORT_FORM = ['export account'] as const;
 const EXPORTED_SESSIONS_MAX = 1_000;
 const EXPORTED_ENTRIES_MAX = 10_000;
 
+/** Returns these members of rows, named as in the API. */
+export function exported<Row, Name extends keyof Row & string>(rows: readonly Row[], ...names: readonly Name[]) {
+  const named = names.map(
+    (name) => [name.replaceAll(/[A-Z]/g, (capital) => `_${capital.toLowerCase()}`), name] as const,
+  );
+  return rows.map((row) => Object.fromEntries(named.map(([member, name]) => [member, row[name]])));
+}
+
 /** Returns all that is stored about a person, except secrets and their hashes. */
 async function exportOf(sql: Sql, exportParts: ExportParts, { userId, id }: Session, now: Date) {
   const user = await findUser(sql, userId);
@@ -54,45 +62,28 @@ async function exportOf(sql: Sql, exportParts: ExportParts, { userId, id }: Sess
   for (const [name, part] of Object.entries(exportParts)) parts.push([name, await part(userId)]);
   return {
     date_exported: now,
-    person: {
-      id: user.id,
-      email: user.email,
-      is_email_verified: user.isEmailVerified,
-      date_created: user.dateCreated,
-    },
+    person: exported([user], 'id', 'email', 'isEmailVerified', 'dateCreated')[0],
     ...Object.fromEntries(parts),
-    address_changes: (await listEmailChanges(sql, userId)).map((change) => ({
-      old_email: change.oldEmail,
-      new_email: change.newEmail,
-      date_created: change.dateCreated,
-      date_changed: change.dateChanged,
-    })),
-    passkeys: passkeys.map(({ name, dateCreated, dateUsed }) => ({
-      name,
-      date_created: dateCreated,
-      date_used: dateUsed,
-    })),
+    address_changes: exported(
+      await listEmailChanges(sql, userId),
+      'oldEmail',
+      'newEmail',
+      'dateCreated',
+      'dateChanged',
+    ),
+    passkeys: exported(passkeys, 'name', 'dateCreated', 'dateUsed'),
     has_authenticator_app: hasApp,
-    linked_providers: (await listIdentities(sql, userId)).map(({ issuer, subject, dateCreated, dateUsed }) => ({
-      issuer,
-      subject,
-      date_created: dateCreated,
-      date_used: dateUsed,
-    })),
-    sessions: (await listBrowsers(sql, sessions)).map(({ address, userAgent, since, lastSeen }) => ({
-      address,
-      user_agent: userAgent,
-      date_created: since,
-      date_seen: lastSeen,
-    })),
-    audit: (await listExportedEntries(sql, userId, EXPORTED_ENTRIES_MAX)).map((entry) => ({
-      action: entry.action,
-      app: entry.app,
-      store_id: entry.storeId,
-      address: entry.address,
-      user_agent: entry.userAgent,
-      date_created: entry.dateCreated,
-    })),
+    linked_providers: exported(await listIdentities(sql, userId), 'issuer', 'subject', 'dateCreated', 'dateUsed'),
+    sessions: exported(await listBrowsers(sql, sessions), 'address', 'userAgent', 'dateCreated', 'dateSeen'),
+    audit: exported(
+      await latestAuditEntries(sql, { userId, limit: EXPORTED_ENTRIES_MAX, before: undefined, hasTries: true }),
+      'action',
+      'app',
+      'storeId',
+      'address',
+      'userAgent',
+      'dateCreated',
+    ),
   };
 }
 

@@ -38,7 +38,7 @@ import type { Mailer } from '#mail/mail.ts';
 import { lockForErasure } from './users-sql.ts';
 import type { Devices } from './attempts.ts';
 import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';
-import { resetMail } from './account-mails.ts';
+import { PASSWORD_CHANGED, resetMail } from './account-mails.ts';
 import type { SignInPages } from './sign-in.ts';
 import { addressPrefix, type Bucket } from './throttle.ts';
 import type { UserErasure } from './user-erasure.ts';
@@ -144,7 +144,7 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
       const { user } = attempt;
       const cookie = await replace(runtime, { sessions, endGrants }, request, { user, passwordHash });
       if (cookie === undefined) return again(422, { fault: WRONG_PASSWORD });
-      securityMails?.passwordChanged(request, user);
+      securityMails?.send(request, user, PASSWORD_CHANGED);
       const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
@@ -350,7 +350,7 @@ export function createReset(runtime: Runtime, people: People, deps: ResetDeps): 
       const redeemed = await redeem(runtime, people, deps, request, { ...link, passwordHash });
       if (redeemed === undefined) return invalid();
       const user = { id: redeemed.userId, email };
-      people.securityMails?.passwordChanged(request, user);
+      people.securityMails?.send(request, user, PASSWORD_CHANGED);
       if ('factors' in redeemed)
         return deps.pages.secondStep(
           request,

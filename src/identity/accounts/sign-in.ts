@@ -25,7 +25,7 @@ import {
   type VerifiedIdentity,
 } from './signed-tokens.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
-import { factorChangedMail } from './account-mails.ts';
+import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { returnPath } from './signed-in.ts';
 import type { People } from './people.ts';
@@ -122,7 +122,7 @@ async function beginHere(
   const isNew = (await securityMails?.isNewDevice(request, user)) === true;
   const begun = await begin(runtime, people, request, { user, identity });
   if (begun === undefined) return undefined;
-  if (isNew) securityMails?.newDevice(request, user);
+  if (isNew) securityMails?.send(request, user, NEW_DEVICE);
   const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
   if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl: config.authUrl }));
   return begun.cookies;

@@ -15,7 +15,7 @@ import { findKeyed } from '#http/external-keys-sql.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type Operation, type OperationResult } from '#http/operation.ts';
-import { parseId } from '#core/ids.ts';
+import { idIn } from '#http/route.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit.ts';
@@ -222,8 +222,7 @@ function createChanges(runtime: Runtime, deps: Deps): Record<'patch' | 'replace'
     const { body, principal } = request;
     const faults = addressFaults(body);
     if (faults.length > 0) throw invalid(...faults);
-    const userId = parseId(request.params['user_id'] ?? '');
-    if (userId === undefined) throw notFound('user');
+    const userId = idIn(request, 'user_id', 'user');
     const key = body.external_id === '' || (isWhole && body.external_id === undefined) ? null : body.external_id;
     const changed = await transaction(runtime.sql, (tx) =>
       changeUserIn(
@@ -294,9 +293,8 @@ export function createUserOperations(runtime: Runtime, deps: Deps) {
       scopes: 'any',
       handle: async (request) => {
         const { principal } = request;
-        const id = parseId(request.params['user_id'] ?? '');
-        const isReached = id !== undefined && reachesUser(principal, id);
-        const user = isReached ? await findUser(sql.reads, id, platformClient(principal)) : undefined;
+        const id = idIn(request, 'user_id', 'user');
+        const user = reachesUser(principal, id) ? await findUser(sql.reads, id, platformClient(principal)) : undefined;
         if (user === undefined) throw notFound('user');
         return { status: 200, document: userDocument(user, principal, config) };
       },
@@ -308,9 +306,7 @@ export function createUserOperations(runtime: Runtime, deps: Deps) {
         'Erases the user with their sessions, memberships, grants and apps, immediately; requires the scope platform',
       access: 'platform',
       handle: async (request) => {
-        const userId = parseId(request.params['user_id'] ?? '');
-        if (userId === undefined) throw notFound('user');
-        await deps.erasure.eraseUser(userId, request);
+        await deps.erasure.eraseUser(idIn(request, 'user_id', 'user'), request);
         return { status: 204, next: `${baseUrl}/users` };
       },
     }),

@@ -102,25 +102,6 @@ export async function deleteUser(sql: Queryable, id: number): Promise<void> {
   await sql`delete from users where id = ${id}`;
 }
 
-type ExportedEntry = {
-  action: string;
-  app: string | null;
-  storeId: number | null;
-  address: string | null;
-  userAgent: string | null;
-  dateCreated: Date;
-};
-
-/** Returns the latest audit entries of a user, also those that a stranger caused. */
-export function listExportedEntries(sql: Queryable, userId: number, limit: number): Promise<ExportedEntry[]> {
-  return sql<ExportedEntry[]>`
-    select a.action, coalesce(a.detail->>'client', a.detail->>'name', c.name) as app, a.store_id as "storeId", a.address,
-      a.user_agent as "userAgent", a.date_created as "dateCreated"
-    from audit a left join client c on c.id = a.client
-    where a.user_id = ${userId} order by a.id desc limit ${limit}
-  `;
-}
-
 type Owner = { storeId: number; userId: number };
 
 /** Returns the owners of the stores that the user owns, except sandbox stores, which need no owner. */

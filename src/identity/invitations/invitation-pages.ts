@@ -26,7 +26,7 @@ import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { parseId } from '#core/ids.ts';
+import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 
@@ -117,17 +117,12 @@ const REFUSED: Readonly<Record<Refusal, string>> = {
 };
 
 /** Returns the user of the address, who is the caller. */
-function personOf({ params }: Pick<ApiRequest, 'params'>): number {
-  const userId = parseId(params['user_id'] ?? '');
-  if (userId === undefined) throw notFound('user');
-  return userId;
-}
+const personOf = (request: Pick<ApiRequest, 'params'>): number => idIn(request, 'user_id', 'user');
 
 /** Returns the invitation of the address. Throws a 404 unless it is for the caller, whose e-mail address is verified. */
 async function receivedBy(sql: Sql, request: ApiRequest<undefined>) {
-  const id = parseId(request.params['invitation_id'] ?? '');
-  const of = { userId: personOf(request), now: request.now };
-  const found = id === undefined ? undefined : await findReceived(sql, { ...of, id });
+  const id = idIn(request, 'invitation_id', 'invitation');
+  const found = await findReceived(sql, { userId: personOf(request), now: request.now, id });
   if (found === undefined) throw notFound('invitation');
   return found;
 }

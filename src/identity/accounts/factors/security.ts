@@ -1,10 +1,9 @@
 /** The pages and forms of sign-in settings: GET /account/security and what is below it. Every change needs a recent verification. */
 import { transaction, type Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawRequest, type RawResponse } from '#http/route.ts';
+import { idIn, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
 import { deleteIdentity, hasPassword, listIdentities, lockUser } from '../accounts-sql.ts';
@@ -69,11 +68,7 @@ async function endCodesWithoutFactor(tx: Queryable, userId: number): Promise<voi
   if (!hasSecondFactor(await findFactors(tx, userId))) await deleteRecoveryCodes(tx, userId);
 }
 
-const passkeyIdOf = ({ params }: RawRequest): number => {
-  const id = parseId(params['passkey_id'] ?? '');
-  if (id === undefined) throw notFound('passkey');
-  return id;
-};
+const passkeyIdOf = (request: RawRequest): number => idIn(request, 'passkey_id', 'passkey');
 
 /** Returns the name of a form; undefined if it is empty or too long. */
 function nameOf({ form }: RawRequest): string | undefined {
@@ -231,11 +226,7 @@ async function hasOtherSignIn(tx: Queryable, userId: number): Promise<boolean> {
   return (await findFactors(tx, userId)).passkeys.length > 0;
 }
 
-const identityIdOf = ({ params }: RawRequest): number => {
-  const id = parseId(params['identity_id'] ?? '');
-  if (id === undefined) throw notFound('provider');
-  return id;
-};
+const identityIdOf = (request: RawRequest): number => idIn(request, 'identity_id', 'provider');
 
 function createProviderSettings(runtime: Runtime, { verified }: People, show: Show) {
   const root = rootOf(runtime.config.authUrl);

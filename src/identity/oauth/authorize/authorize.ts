@@ -2,6 +2,7 @@
  * GET and POST /authorize (RFC 6749 §3.1): validates the request, requires a signed-in user, shows the consent page, and
  * redirects to the client with the decision. POST repeats all checks of GET; GET, HEAD and a prefetch change nothing.
  */
+import { appConnected } from '#identity/accounts/account-mails.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/signed-tokens.ts';
@@ -242,7 +243,7 @@ async function approve(
     return showAgain(consenting, consent, rawRequest);
   }
   const app = { name: client.name, place: store?.name ?? null };
-  if (isNew) securityMails?.appConnected(rawRequest, { id: userId, email }, app);
+  if (isNew) securityMails?.send(rawRequest, { id: userId, email }, appConnected(app));
   return flow.allowed(code);
 }
 

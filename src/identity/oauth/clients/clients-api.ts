@@ -18,7 +18,7 @@ import {
   type Operation,
   type OperationResult,
 } from '#http/operation.ts';
-import { parseId } from '#core/ids.ts';
+import { idIn } from '#http/route.ts';
 import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
@@ -251,10 +251,9 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
       title: 'Apps',
       properties: CLIENT_PROPERTIES,
       handle: async (request) => {
-        const { params, principal } = request;
-        const userId = parseId(params['user_id'] ?? '');
-        const isVisible = userId !== undefined && reachesAccount(principal, userId);
-        if (!isVisible || (await findUser(sql, userId)) === undefined) throw notFound('user');
+        const userId = idIn(request, 'user_id', 'user');
+        if (!reachesAccount(request.principal, userId) || (await findUser(sql, userId)) === undefined)
+          throw notFound('user');
         return page(runtime, { owner: userId, path: `${baseUrl}/users/${userId}/clients` }, request);
       },
     }),

@@ -1,5 +1,6 @@
 /** The pages of a signed-in user's own apps: /account/clients and everything below it. */
 import type { FormHandlers } from '#identity/accounts/page-kit.ts';
+import { secretCreated } from '#identity/accounts/account-mails.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
@@ -69,6 +70,42 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
   const { sql, config } = runtime;
   const { baseUrl, authUrl, oauth } = config;
   const root = rootOf(authUrl);
+
+  /** Responds with the app's page; `values` replaces the stored settings in the form. */
+  const respond = async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
+    const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
+    const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
+    const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
+      appWebhooks.keysOf(sql, client.id, request.now),
+      secretsOf(sql, client.id, request.now),
+      usageOf(sql, client.id),
+      webhooksOf(sql, eachDatabase, client.id, request.now),
+    ]);
+    const nonce = (form: string, ...rest: readonly string[]) =>
+      verified.nonce(session, [form, client.clientId, ...rest]);
+    const good = done.get(request.query.get('done') ?? '');
+    const errors = errorsOf(await inAvailable(eachDatabase, (database) => listErrors(database, webhooks, request.now)));
+    const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
+    const view = {
+      root,
+      client,
+      webhookKeys,
+      keyOverlapHours: appWebhooks.keyOverlapHours,
+      secrets,
+      usage,
+      overlapHours: oauth.clientSecretOverlapHours,
+      values,
+      baseHash,
+      faults,
+      alert,
+      good,
+      nonce,
+      installsAddress: addressOfInstalls(client.clientId, baseUrl),
+      shownWebhooks,
+    };
+    return htmlAnswer(status, clientPage(view));
+  };
+
   return {
     page: (handle: Handle): RawHandler =>
       verified.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
@@ -80,42 +117,20 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),
 
-    /** Responds with the app's page; `values` replaces the stored settings in the form. */
-    respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
-      const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
-      const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
-      const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
-        appWebhooks.keysOf(sql, client.id, request.now),
-        secretsOf(sql, client.id, request.now),
-        usageOf(sql, client.id),
-        webhooksOf(sql, eachDatabase, client.id, request.now),
-      ]);
-      const nonce = (form: string, ...rest: readonly string[]) =>
-        verified.nonce(session, [form, client.clientId, ...rest]);
-      const good = done.get(request.query.get('done') ?? '');
-      const errors = errorsOf(
-        await inAvailable(eachDatabase, (database) => listErrors(database, webhooks, request.now)),
-      );
-      const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
-      const view = {
-        root,
-        client,
-        webhookKeys,
-        keyOverlapHours: appWebhooks.keyOverlapHours,
-        secrets,
-        usage,
-        overlapHours: oauth.clientSecretOverlapHours,
-        values,
-        baseHash,
-        faults,
-        alert,
-        good,
-        nonce,
-        installsAddress: addressOfInstalls(client.clientId, baseUrl),
-        shownWebhooks,
-      };
-      return htmlAnswer(status, clientPage(view));
-    },
+    respond,
+
+    /** Shows the message of a 409 on the app's page; `values` are those of the form that was sent. */
+    onConflict:
+      (handle: Handle, values?: (form: URLSearchParams, client: Client) => FormValues): Handle =>
+      async (request, session, client) => {
+        try {
+          return await handle(request, session, client);
+        } catch (error) {
+          if (!(error instanceof Problem) || error.status !== 409) throw error;
+          const shown = { status: 409, alert: error.message, ...(values && { values: values(request.form, client) }) };
+          return respond(request, session, client, shown);
+        }
+      },
 
     redirectTo: (client: Client, what: 'saved' | 'ended' | 'key-added' | 'key-replaced'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
@@ -127,37 +142,25 @@ type OwnClient = ReturnType<typeof createOwnClient>;
 const HOUR_MS = 3_600_000;
 
 /** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
-const createChange =
-  (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo }: OwnClient): Handle =>
-  async (request, session, client) => {
+const createChange = (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo, onConflict }: OwnClient): Handle =>
+  onConflict(async (request, session, client) => {
     const values = readChangedValues(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
     const change = changeOf(values);
     const faults = await changeFaults(appWebhooks, client, change, { labelOf, asker: `user ${session.userId}` });
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
-    try {
-      await changeClient({ sql, appWebhooks }, client, change, { ...clientActorOf(request, session), baseHash });
-      return redirectTo(client, 'saved');
-    } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 409) throw error;
-      return respond(request, session, client, { status: 409, values, alert: error.message });
-    }
-  };
+    await changeClient({ sql, appWebhooks }, client, change, { ...clientActorOf(request, session), baseHash });
+    return redirectTo(client, 'saved');
+  }, readChangedValues);
 
 /** Replaces the key of the webhook that the app declares. */
-const createReplaceKey =
-  (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo }: OwnClient): Handle =>
-  async (request, session, client) => {
+const createReplaceKey = (sql: Sql, appWebhooks: AppWebhooks, { redirectTo, onConflict }: OwnClient): Handle =>
+  onConflict(async (request, session, client) => {
     const start: KeyChange = request.form.get('at_once') === null ? 'begin' : 'at_once';
     const change = request.form.get('change') === 'finish' ? 'finish' : start;
-    try {
-      await replaceWebhookKey({ sql, appWebhooks }, client, change, clientActorOf(request, session));
-      return redirectTo(client, change === 'begin' ? 'key-added' : 'key-replaced');
-    } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 409) throw error;
-      return respond(request, session, client, { status: 409, alert: error.message });
-    }
-  };
+    await replaceWebhookKey({ sql, appWebhooks }, client, change, clientActorOf(request, session));
+    return redirectTo(client, change === 'begin' ? 'key-added' : 'key-replaced');
+  });
 
 function createRemove(runtime: Runtime, people: People, effects: RevocationEffects, own: OwnClient): FormHandlers {
   const { page, form } = own;
@@ -188,27 +191,23 @@ export function createOwnClients(runtime: Runtime, people: People, deps: AppsDep
   const { clientSecretOverlapHours: overlapHours } = config.oauth;
   const root = rootOf(config.authUrl);
   const own = createOwnClient(runtime, people, deps);
-  const { page, form, respond, redirectTo } = own;
+  const { page, form, respond, redirectTo, onConflict } = own;
   const blank = createNewClient(runtime, people, appWebhooks);
 
-  const rotate: Handle = async (request, session, client) => {
+  const rotate = onConflict(async (request, session, client) => {
     const isAtOnce = request.form.get('at_once') !== null;
     const replacing = request.form.get('replacing') ?? '';
-    const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
-    try {
-      const secret = await rotateSecret(sql, rotation, clientActorOf(request, session));
-      const olderUntil = isAtOnce ? null : new Date(request.now.getTime() + overlapHours * HOUR_MS);
-      const user = { id: session.userId, email: session.email };
-      securityMails?.secretCreated(request, user, { clientId: client.clientId, name: client.name, olderUntil });
-      const note = isAtOnce
-        ? 'All older secrets have expired.'
-        : `The previous secret stays valid for ${overlapHours} hours.`;
-      return htmlAnswer(200, secretPage({ root, title: 'Secret created', clientId: client.clientId, secret, note }));
-    } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 409) throw error;
-      return respond(request, session, client, { status: 409, alert: error.message });
-    }
-  };
+    const { clientId } = client;
+    const rotation = { clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
+    const secret = await rotateSecret(sql, rotation, clientActorOf(request, session));
+    const olderUntil = isAtOnce ? null : new Date(request.now.getTime() + overlapHours * HOUR_MS);
+    const user = { id: session.userId, email: session.email };
+    securityMails?.send(request, user, secretCreated(client, olderUntil));
+    const note = isAtOnce
+      ? 'All older secrets have expired.'
+      : `The previous secret stays valid for ${overlapHours} hours.`;
+    return htmlAnswer(200, secretPage({ root, title: 'Secret created', clientId, secret, note }));
+  });
 
   const upload =
     (file: Buffer): Handle =>

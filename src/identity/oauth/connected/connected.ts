@@ -1,5 +1,6 @@
 /** Revokes the grants of users. There is no cache of tokens, so a revocation takes effect with the next request. */
 import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit.ts';
+import { exported } from '#identity/accounts/leave.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
@@ -88,17 +89,18 @@ export async function exportedGrants(sql: Sql, each: EachDatabase, userId: numbe
 
 /** Returns the own apps of a user for the export of the account. */
 export async function exportedApps(sql: Sql, userId: number) {
-  return (await listClientsOf(sql, userId)).map((app) => ({
-    client_id: app.clientId,
-    name: app.name,
-    company: app.company,
-    description: app.description,
-    contact: app.contact,
-    redirect_uris: app.redirectUris,
-    webhook_url: app.webhookUrl,
-    date_created: app.dateCreated,
-    date_modified: app.dateModified,
-  }));
+  return exported(
+    await listClientsOf(sql, userId),
+    'clientId',
+    'name',
+    'company',
+    'description',
+    'contact',
+    'redirectUris',
+    'webhookUrl',
+    'dateCreated',
+    'dateModified',
+  );
 }
 
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;

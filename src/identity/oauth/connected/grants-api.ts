@@ -23,7 +23,7 @@ import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest } from '#http/operation.ts';
-import { parseId } from '#core/ids.ts';
+import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../apps.ts';
@@ -116,11 +116,7 @@ function requireOwnGrant(principal: Principal, { client }: ActiveGrant): void {
   throw new Problem(403, { code: 'other_app', message });
 }
 
-function idOf({ params }: Pick<ApiRequest, 'params'>): number {
-  const id = parseId(params['grant_id'] ?? '');
-  if (id === undefined) throw notFound('grant');
-  return id;
-}
+const idOf = (request: Pick<ApiRequest, 'params'>): number => idIn(request, 'grant_id', 'grant');
 
 export function createGrantOperations(
   { sql, config: { baseUrl } }: Runtime,
@@ -133,11 +129,11 @@ export function createGrantOperations(
       rel: 'grants',
       title: 'Connected apps',
       properties: GRANT_PROPERTIES,
-      handle: async ({ params, principal, listing: query }) => {
-        const userId = parseId(params['user_id'] ?? '');
-        const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
-        if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
-          throw notFound('user');
+      handle: async (request) => {
+        const { principal, listing: query } = request;
+        const userId = idIn(request, 'user_id', 'user');
+        const filter = visibleGrants(principal, userId);
+        if (filter === undefined || (await findUser(sql, userId)) === undefined) throw notFound('user');
         const [rows, total] = await Promise.all([
           listGrants(sql, each, filter, query),
           countGrants(sql, filter, query),
