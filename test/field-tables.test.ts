@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import type { Field, Fields } from '#http/field-table.ts';
 import { clientFields } from '#identity/oauth/clients/client-fields.ts';
+import { grantFields, installFields } from '#identity/oauth/connected/grant-fields.ts';
 import { invitationFields, receivedFields } from '#stores/invitations/invitation.ts';
 import { awaitedFields } from '#stores/members/awaited-member.ts';
 import { memberFields } from '#stores/members/member.ts';
@@ -19,6 +20,8 @@ const TABLES: readonly (readonly [name: string, table: string, fields: Fields])[
   ['webhookFields', 'webhook', webhookFields],
   ['recoveryFields', 'recovery', recoveryFields],
   ['clientFields', 'client', clientFields],
+  ['grantFields', 'access_grant', grantFields],
+  ['installFields', 'access_grant', installFields],
   ['storeFields', 'store', storeFields],
   ['memberFields', 'membership', memberFields],
   ['awaitedFields', 'awaited_member', awaitedFields],

@@ -40,11 +40,11 @@ import {
 } from '#identity/oauth/connected/connected.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { formTargets } from '#identity/oauth/redirect-uri.ts';
-import { createIntrospect } from '#identity/oauth/introspect.ts';
+import { createIntrospect } from '#identity/oauth/revoke.ts';
 import { createInvitationMails, createInvitationPages } from '#identity/invitations/invitations.ts';
 import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
 import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
-import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
+import { createMetadata, resourceMetadata, serverMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { setBrand } from '#hypermedia/shell.ts';
@@ -259,8 +259,8 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
     ...ofStores.handlers,
     ...openAccounts(runtime, people, { publishing, databases, erasure, memberEffects }),
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
-    metadata: createMetadata(config),
-    resourceMetadata: createResourceMetadata(config),
+    metadata: createMetadata(serverMetadata(config)),
+    resourceMetadata: createMetadata(resourceMetadata(config)),
     fixedAddresses: createFixedAddresses(config, config.securityContact),
     assets: createAssets(logo),
     health: createHealthEndpoints(parts.health),

@@ -59,36 +59,15 @@ export const newRegistration = Type.Object({
   client_secret_expires_at: Type.Optional(Type.Integer({ description: '0: it does not expire.' })),
 });
 
-/** RFC 8414 §2. */
-export const serverMetadata = Type.Object({
-  issuer: url,
-  authorization_endpoint: url,
-  token_endpoint: url,
-  device_authorization_endpoint: url,
-  revocation_endpoint: url,
-  introspection_endpoint: url,
-  registration_endpoint: url,
-  response_types_supported: texts,
-  response_modes_supported: texts,
-  grant_types_supported: texts,
-  scopes_supported: texts,
-  code_challenge_methods_supported: texts,
-  token_endpoint_auth_methods_supported: texts,
-  revocation_endpoint_auth_methods_supported: texts,
-  introspection_endpoint_auth_methods_supported: texts,
-  authorization_response_iss_parameter_supported: Type.Boolean(),
-  protected_resources: texts,
-});
-
-/** RFC 9728 §2. */
-export const resourceMetadata = Type.Object({
-  resource: url,
-  authorization_servers: texts,
-  scopes_supported: texts,
-  bearer_methods_supported: texts,
-  resource_name: Type.String(),
-  resource_documentation: url,
-});
+/** Returns the schema of the metadata (RFC 8414 §2, RFC 9728 §2): that of its values. */
+export function schemaOfMetadata(metadata: Readonly<Record<string, string | boolean | readonly string[]>>) {
+  const schemaOf = (value: string | boolean | readonly string[]) => {
+    if (typeof value === 'boolean') return Type.Boolean();
+    if (typeof value !== 'string') return texts;
+    return URL.canParse(value) ? url : Type.String();
+  };
+  return Type.Object(Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name, schemaOf(value)])));
+}
 
 /** RFC 6749 §5.2. */
 export const protocolError = Type.Object({ error: Type.String(), error_description: Type.String() });

@@ -12,11 +12,10 @@ import {
   newRegistration,
   protocolError,
   registration,
-  resourceMetadata,
-  serverMetadata,
+  schemaOfMetadata,
   tokenResponse,
 } from './endpoint-responses.ts';
-import { metadataOf } from './metadata.ts';
+import { metadataOf, resourceMetadata, serverMetadata } from './metadata.ts';
 import { permissionTexts } from './scope.ts';
 
 /** Returns the descriptions of the scopes, for the reference and OpenAPI. */
@@ -285,10 +284,10 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
   ];
 };
 
-const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
+const clientEndpoints = (addresses: Addresses): Endpoint[] => [
   {
     rel: 'register',
-    address: `${authUrl}/register`,
+    address: `${addresses.authUrl}/register`,
     method: 'POST',
     title: 'Register a client',
     summary: 'Creates a client; only this response contains its secret',
@@ -309,7 +308,7 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       client_secret: 'hal_cs_…',
       client_secret_expires_at: 0,
       client_id_issued_at: 1_782_900_000,
-      registration_client_uri: `${authUrl}/register/q3Jm0vZxT8uKfW2c`,
+      registration_client_uri: `${addresses.authUrl}/register/q3Jm0vZxT8uKfW2c`,
       registration_access_token: 'hal_mt_…',
       client_name: 'Newsletter Studio',
       redirect_uris: ['https://studio.example.com/oauth/callback'],
@@ -319,25 +318,25 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       scope: 'store_full_access user_full_access',
     },
   },
-  ...managementEndpoints({ baseUrl, authUrl }),
+  ...managementEndpoints(addresses),
   {
-    address: metadataOf(authUrl),
+    address: metadataOf(addresses.authUrl),
     method: 'GET',
     title: 'Authorization server metadata',
     summary: 'The endpoints and supported features, for the automatic configuration of client libraries',
     access: 'Anyone',
     specification: 'RFC 8414',
-    returns: serverMetadata,
+    returns: schemaOfMetadata(serverMetadata(addresses)),
     answers: { '200': 'The metadata' },
   },
   {
-    address: resourceMetadataOf(baseUrl),
+    address: resourceMetadataOf(addresses.baseUrl),
     method: 'GET',
     title: 'Protected resource metadata',
     summary: 'The authorization server of the API; the challenge of a 401 has this address as resource_metadata',
     access: 'Anyone',
     specification: 'RFC 9728',
-    returns: resourceMetadata,
+    returns: schemaOfMetadata(resourceMetadata(addresses)),
     answers: { '200': 'The metadata' },
   },
 ];

@@ -13,8 +13,11 @@ export function metadataOf(issuer: string): string {
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
 const ANY_CLIENT = [...BY_SECRET, 'none'];
 
-export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler {
-  const answer = jsonAnswer(200, {
+type Addresses = { baseUrl: string; authUrl: string };
+
+/** Returns the metadata of the authorization server (RFC 8414 §2). */
+export function serverMetadata({ baseUrl, authUrl }: Addresses) {
+  return {
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
     token_endpoint: `${baseUrl}/token`,
@@ -35,13 +38,12 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their
     // tokens.
     protected_resources: [baseUrl],
-  });
-  return async () => answer;
+  };
 }
 
-/** Serves the metadata of the API: the authorization server whose tokens it accepts (RFC 9728 §2). */
-export function createResourceMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler {
-  const answer = jsonAnswer(200, {
+/** Returns the metadata of the API: the authorization server whose tokens it accepts (RFC 9728 §2). */
+export function resourceMetadata({ baseUrl, authUrl }: Addresses) {
+  return {
     resource: baseUrl,
     authorization_servers: [authUrl],
     // Clients request all listed scopes at once, so only the smaller of the two that exclude each other is listed.
@@ -49,6 +51,11 @@ export function createResourceMetadata({ baseUrl, authUrl }: { baseUrl: string; 
     bearer_methods_supported: ['header'],
     resource_name: 'Halcyon API',
     resource_documentation: `${baseUrl}/docs`,
-  });
+  };
+}
+
+/** Serves metadata, which does not change while the process runs. */
+export function createMetadata(metadata: object): RawHandler {
+  const answer = jsonAnswer(200, metadata);
   return async () => answer;
 }

@@ -42,7 +42,7 @@ const client: Client = {
 
 const grant: ConnectedApp = {
   client: 1,
-  grantId: 7,
+  id: 7,
   clientId: client.clientId,
   name: client.name,
   company: client.company,
@@ -53,18 +53,18 @@ const grant: ConnectedApp = {
   storeName: 'Corner Shop',
   permissions: null,
   isMember: true,
-  since: new Date('2026-03-04T12:00:00Z'),
-  lastUsed: new Date('2026-11-20T16:05:03Z'),
+  dateCreated: new Date('2026-03-04T12:00:00Z'),
+  dateUsed: new Date('2026-11-20T16:05:03Z'),
   webhooks: { total: 3, active: 2, stopping: 2 },
 };
 
 const install: Install = {
-  id: grant.grantId,
+  id: grant.id,
   storeId: grant.storeId,
   storeName: grant.storeName,
   permissions: null,
-  since: grant.since,
-  lastUsed: grant.lastUsed,
+  dateCreated: grant.dateCreated,
+  dateUsed: grant.dateUsed,
   webhooks: 3,
   active: 2,
   failing: 1,
@@ -75,7 +75,7 @@ const app: Principal = {
   userId: 41,
   clientId: client.id,
   publicClientId: client.clientId,
-  grantId: grant.grantId,
+  grantId: grant.id,
   scope: 'store_full_access',
   permissions: null,
   stores: [1001],
@@ -83,7 +83,7 @@ const app: Principal = {
 };
 
 const grantExample: Example = ({ baseUrl }) =>
-  grantDocument(grant, { id: grant.grantId, userId: 41, principal: app, baseUrl });
+  grantDocument(grant, { id: grant.id, userId: 41, principal: app, baseUrl });
 
 const installExample: Example = ({ baseUrl }) =>
   installDocument(install, { clientId: client.clientId, principal: app, baseUrl });

@@ -1,15 +1,25 @@
-/** POST /revoke (RFC 7009): a client revokes one of its tokens. */
-import { originOf, recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+/** The state of tokens: POST /introspect (RFC 7662), and POST /revoke (RFC 7009), by which a client revokes one of its tokens. */
+import { type Action, type Origin, originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
+import { type Sql, transaction } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import type { RawHandler } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { readForm, type AuthenticateClient } from './protocol-requests.ts';
+import { type AuthenticateClient, type Form, readForm, requireOneMethod } from './protocol-requests.ts';
 import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
-import { deleteAccessToken, findAuthenticatedClient, grantOfRefreshToken, revokeGrant } from './oauth-sql.ts';
-import { hashToken, looksLike } from './oauth-tokens.ts';
+import {
+  deleteAccessToken,
+  findAuthenticatedClient,
+  findIntrospected,
+  grantOfRefreshToken,
+  type IntrospectedRow,
+  revokeGrant,
+} from './oauth-sql.ts';
+import { type Bearer, hashToken, isInEffect, looksLike } from './oauth-tokens.ts';
 import type { Actor } from '#changelog/changelog.ts';
+import { bearerTokenOf } from '#http/caller.ts';
+import { requirePlatform } from '#core/principal.ts';
+import { scopeText } from './scope.ts';
 
 /**
  * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
@@ -71,5 +81,61 @@ function endAccessToken(sql: Sql, end: { hash: Buffer; client: number; origin: O
     if (ended === undefined) return;
     const { grantId, ...subject } = ended;
     await recordAuditEntry(tx, { action: 'access_token_revoked', ...subject, origin, detail: { grant: grantId }, now });
+  });
+}
+
+type Deps = { authenticate: AuthenticateClient; bearer: Bearer };
+
+/** The tokens that the caller may introspect: those of one client, by its internal id, or all. */
+type Visibility = number | 'all';
+
+/** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
+async function visibilityOf(sql: Sql, deps: Deps, request: RawRequest, form: Form): Promise<Visibility> {
+  const { authenticate, bearer } = deps;
+  const token = bearerTokenOf(request.headers['authorization']);
+  if (token !== undefined) {
+    requireOneMethod(request.headers['authorization'], form);
+    requirePlatform(await bearer(token, request.now));
+    return 'all';
+  }
+  const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql, claim));
+  if (client.isPublic) throw new TokenRefusal(tokenErrors.invalidClient);
+  return client.id;
+}
+
+const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
+  row !== undefined &&
+  (visibility === 'all' || row.clientId === visibility) &&
+  isInEffect(row, now) &&
+  now < row.expires;
+
+/**
+ * Returns the members of RFC 7662 §2.2. The time of issue is not stored: an access token has a constant lifetime, but the expiry of a
+ * refresh token moves, so it has no `iat`. It has no `token_type` either, so that a resource server does not accept it as an access
+ * token.
+ */
+function describe(row: IntrospectedRow, { authUrl, oauth }: Runtime['config']) {
+  const exp = Math.floor(row.expires.getTime() / 1_000);
+  return {
+    active: true,
+    scope: scopeText(row, row.storeId),
+    client_id: row.publicClientId,
+    ...(row.userId === null ? {} : { sub: String(row.userId) }),
+    exp,
+    ...(row.isAccessToken ? { iat: exp - oauth.accessTokenLifetimeSeconds, token_type: 'Bearer' } : {}),
+    iss: authUrl,
+  };
+}
+
+/** Returns only `active: false` for a token that is not active or not visible to the caller (RFC 7662 §2.2). */
+export function createIntrospect({ sql, config }: Runtime, deps: Deps): RawHandler {
+  return answeringRefusals(async (request) => {
+    const form = readForm(request);
+    const visibility = await visibilityOf(sql, deps, request, form);
+    const { token } = form;
+    if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
+    const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
+    const row = hasKnownPrefix ? await findIntrospected(sql.reads, hashToken(token)) : undefined;
+    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, config) : { active: false });
   });
 }

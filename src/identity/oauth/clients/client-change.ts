@@ -21,7 +21,7 @@ import {
   type ClientIdentity,
 } from './clients-sql.ts';
 import { changedNames, settingsHash, type ClientSettings } from './client-fields.ts';
-import { clientFaults, type LabelOf } from './client-rules.ts';
+import { clientFaults, type LabelOf } from './clients.ts';
 import { createToken } from '../oauth-tokens.ts';
 
 const CHANGED =

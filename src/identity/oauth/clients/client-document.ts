@@ -1,7 +1,6 @@
 /** Represents a client, and an install of an app for its developer (where the app is used, but not by whom), as Documents. */
-import { formatDate } from '#hypermedia/date.ts';
-import { date, enumeration, json, number, text, type Document, type Link } from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+import { json, type Document, type Link } from '#hypermedia/document.ts';
+import { installFields } from '../connected/grant-fields.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';
@@ -68,19 +67,6 @@ export function clientDocument(
   };
 }
 
-/** The comparison of each property of an install, for filters and order. */
-export const INSTALL_PROPERTIES = {
-  id: 'number',
-  store_id: 'number',
-  store_name: 'text',
-  scope: 'text',
-  date_created: 'date',
-  date_used: 'date',
-  webhooks_total: 'none',
-  webhooks_active: 'none',
-  webhooks_failing: 'none',
-} as const satisfies Comparisons;
-
 export function addressOfInstalls(clientId: string, baseUrl: string): string {
   return `${addressOfClient(clientId, baseUrl)}/installs`;
 }
@@ -93,6 +79,8 @@ function linksOfInstall(storeId: number | null, clientId: string, baseUrl: strin
   ];
 }
 
+const describeInstall = propertiesOf(installFields);
+
 export function installDocument(
   install: Install,
   { clientId, principal, baseUrl }: { clientId: string; principal: Principal; baseUrl: string },
@@ -103,17 +91,12 @@ export function installDocument(
     title: install.storeName ?? 'A whole account',
     links: linksOfInstall(storeId !== null && reachesStore(principal, storeId) ? storeId : null, clientId, baseUrl),
     embedded: [],
-    properties: [
-      number('id', install.id),
-      number.orNull('store_id', storeId),
-      text.orNull('store_name', install.storeName),
-      enumeration('scope', scopeNames(scopeOfGrants(storeId, install.permissions)).join(' ')),
-      date('date_created', formatDate(install.since, 'UTC')),
-      date.orNull('date_used', install.lastUsed === null ? null : formatDate(install.lastUsed, 'UTC')),
-      number('webhooks_total', install.webhooks),
-      number('webhooks_active', install.active),
-      number('webhooks_failing', install.failing),
-    ],
+    properties: describeInstall(install, 'UTC', {
+      scope: scopeNames(scopeOfGrants(storeId, install.permissions)).join(' '),
+      webhooks_total: install.webhooks,
+      webhooks_active: install.active,
+      webhooks_failing: install.failing,
+    }),
   };
 }
 

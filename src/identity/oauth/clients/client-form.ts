@@ -13,7 +13,7 @@ import { isClientId, type NewClient } from './clients.ts';
 import type { ClientActor } from './action.ts';
 import { findOwnClient, type Client } from './clients-sql.ts';
 import { parseSettings, settingText, type ClientSettings, type SettingName } from './client-fields.ts';
-import type { LabelOf } from './client-rules.ts';
+import type { LabelOf } from './clients.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 

@@ -1,12 +1,14 @@
 /** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
-import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
+import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { clientKey, clients, columns, type Client } from './clients-sql.ts';
-import type { INSTALL_PROPERTIES } from './client-document.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import { installFields } from '../connected/grant-fields.ts';
 import type { Permission } from '#core/principal.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
-import { countInStores } from '../webhooks-of-apps-sql.ts';
+import { countInStores, type WebhooksInStore } from '../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
 
 const compared = (sql: Queryable, reader: number | null) =>
@@ -38,21 +40,10 @@ export async function countClients(sql: Queryable, shown: Shown, listing: Listin
   return row?.total ?? 0;
 }
 
-export type Install = {
-  /** The latest grant for this store, or of this account; represents all of them. */
-  id: number;
-  /** Null if a user has given access to the account with all its stores. */
-  storeId: number | null;
-  storeName: string | null;
+export type Install = RowOf<typeof installFields> & {
   /** The limited scopes of all the grants; null if one of them has full access. */
   permissions: Permission[] | null;
-  since: Date;
-  lastUsed: Date | null;
-  /** The webhooks of the app in this store; 0 for an account, whose stores have installs of their own or none. */
-  webhooks: number;
-  active: number;
-  failing: number;
-};
+} & Omit<WebhooksInStore, 'storeId'>;
 
 /**
  * Returns the `from` clause: one row per store, and one per account, which has no name here because users are private. A grant
@@ -72,7 +63,9 @@ const installs = (sql: Queryable, client: number) => sql`
 
 const NO_WEBHOOKS = { webhooks: 0, active: 0, failing: 0 };
 
-const installColumns = (sql: Queryable): Columns<typeof INSTALL_PROPERTIES> => ({
+const installColumns = columnsOf(installFields, 'g');
+
+const expressions = (sql: Queryable) => ({
   id: sql`g.id`,
   store_id: sql`g.store_id`,
   store_name: sql`s.name`,
@@ -88,12 +81,12 @@ export async function listInstalls(
   client: number,
   listing: Listing,
 ): Promise<Install[]> {
+  const compared = installColumns.compared(sql, expressions(sql));
   const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
-  select g.id, g.store_id as "storeId", s.name as "storeName", string_to_array(g.limited, ' ') as permissions, g.since,
-    g.last_used as "lastUsed"
+  select ${installColumns.selected(sql, expressions(sql))}, string_to_array(g.limited, ' ') as permissions
   ${installs(sql, client)}
-  where true${narrowed(sql, listing.filters, installColumns(sql))}
-  order by ${ordered(sql, listing.order, installColumns(sql), [sql`g.id`])} ${paged(sql, listing)}`;
+  where true${narrowed(sql, listing.filters, compared)}
+  order by ${ordered(sql, listing.order, compared, [sql`g.id`])} ${paged(sql, listing)}`;
   const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
   const counted = await inAvailable(each, (database) => countInStores(database, client, storeIds));
   const counts = new Map(counted.map((one) => [one.storeId, one]));
@@ -102,7 +95,7 @@ export async function listInstalls(
 
 export async function countInstalls(sql: Queryable, client: number, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, installColumns(sql))}`;
+    select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, installColumns.compared(sql, expressions(sql)))}`;
   return row?.total ?? 0;
 }
 

@@ -4,44 +4,66 @@
  */
 import { originOf } from '#identity/accounts/audit.ts';
 import { findUser } from '#identity/accounts/users-sql.ts';
-import { transaction, type Queryable, type Tx } from '#db/pool.ts';
-import { changeOrMake, keyedIds, keyOf } from '#http/external-keys.ts';
+import { type Queryable, transaction, type Tx } from '#db/pool.ts';
+import { changeOrMake, keyedIds, keyOf, replaceKey } from '#http/external-keys.ts';
 import { findKeyed } from '#http/external-keys-sql.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/idempotency.ts';
-import { listing, type Listed } from '#http/list-operation.ts';
+import { type Listed, listing } from '#http/list-operation.ts';
 import {
   accepting,
-  guarded,
-  withPrincipal,
   type ApiRequest,
+  guarded,
   type Operation,
   type OperationResult,
+  withPrincipal,
 } from '#http/operation.ts';
 import { idIn } from '#http/route.ts';
 import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
-import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../apps.ts';
-import { removeClient } from './client-change.ts';
-import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
+import { changeClient, changeFaults, removeClient, versionOf } from './client-change.ts';
+import {
+  COMMAND_LINE_CLIENT,
+  createClient,
+  createPublicClient,
+  isClientId,
+  type NewClient,
+  newClientFaults,
+} from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import { changeClientIn, requireValid } from './platform-changes.ts';
 import type { EachDatabase } from '#shards/map.ts';
-import { callerOf, type ClientActor } from './action.ts';
-import { findClient, findClientOfId, findOwnClient, type Client } from './clients-sql.ts';
+import { INSTALL_PROPERTIES } from '../connected/grant-fields.ts';
+import { callerOf, type ClientActor, recordClientEntry } from './action.ts';
+import {
+  type Client,
+  findClient,
+  findClientOfId,
+  findOwnClient,
+  lockClient,
+  markVerified,
+  touchClient,
+} from './clients-sql.ts';
 import {
   addressOfClient,
   addressOfInstalls,
   clientDocument,
-  INSTALL_PROPERTIES,
   installDocument,
   type Secrets,
 } from './client-document.ts';
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
 import { withDeclared } from './client-form.ts';
-import { CLIENT_PROPERTIES, clientSchemas, parseSettings, type ClientPart } from './client-fields.ts';
+import {
+  CLIENT_PROPERTIES,
+  type ClientPart,
+  clientSchemas,
+  type ClientSettings,
+  parseSettings,
+  settingsHash,
+} from './client-fields.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
@@ -112,6 +134,90 @@ async function addIn(
   const keys = await appWebhooks.keysOf(tx, row.id, now);
   const secrets = { clientSecret: made.client_secret ?? null, webhookKey: keys?.current ?? null };
   return { row: { ...row, externalId: request.body.external_id || null }, secrets };
+}
+
+/** A body that changes a client. `isWhole`: settings that it does not name get their initial values. */
+export type ClientBody = { body: ClientPart; isWhole?: boolean };
+
+/** Returns the settings of the client after applying the body. */
+function changeOf(client: Client, { body, isWhole = false }: ClientBody): ClientSettings {
+  const change = isWhole ? parseSettings(body) : parseSettings(body, client);
+  return {
+    ...change,
+    redirectUris: [...new Set(change.redirectUris)],
+    // A public client always rotates and must use PKCE.
+    rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens,
+    requiresPkce: !client.isPublic && change.requiresPkce,
+  };
+}
+
+/** Returns the faults of members that never change, and differ. Sending the current value is allowed. */
+function fixedFaults(client: Client, body: ClientPart): Fault[] {
+  const isOther = {
+    is_public: isSet(body.is_public ?? client.isPublic) !== client.isPublic,
+    is_legacy: isSet(body.is_legacy ?? client.isLegacy) !== client.isLegacy,
+    owner: body.owner !== undefined && body.owner !== client.ownerId,
+    // Only what a person or the app itself changes makes it unverified.
+    is_verified: client.isVerified && !isSet(body.is_verified ?? true),
+  };
+  return Object.entries(isOther).flatMap(([field, differs]) =>
+    differs
+      ? [{ code: 'invalid_value', message: `${field} cannot be changed: omit it or send its current value`, field }]
+      : [],
+  );
+}
+
+const OF_OPERATOR = 'Only the operator changes this client: it is built in, or one of the platform';
+
+/**
+ * Checks a change: before its transaction, where the endpoint of another url is asked for `asker` whether it agrees, and again with the
+ * locked row. Throws a 400 with all faults, and a 409 for a client of the operator.
+ */
+export async function requireValid(
+  appWebhooks: AppWebhooks,
+  client: Client,
+  sent: ClientBody & { asker?: string },
+): Promise<void> {
+  if (client.trusted || client.clientId === COMMAND_LINE_CLIENT) throw conflict('client_of_operator', OF_OPERATOR);
+  const { asker } = sent;
+  const known = fixedFaults(client, sent.body);
+  const faults = await changeFaults(appWebhooks, client, changeOf(client, sent), { known, ...(asker && { asker }) });
+  if (faults.length > 0) throw invalid(...faults);
+}
+
+/** Changes a client whose row it locks; a POST has no `unmodified`. Returns undefined if the client does not exist. Throws the errors of `changeClient`. */
+export async function changeClientIn(
+  tx: Tx,
+  appWebhooks: AppWebhooks,
+  id: number,
+  {
+    principal,
+    unmodified,
+    actor,
+    ...sent
+  }: ClientBody & Pick<ApiRequest, 'principal'> & Partial<Pick<ApiRequest, 'unmodified'>> & { actor: ClientActor },
+): Promise<{ row: Client } | undefined> {
+  const reader = platformClient(principal);
+  const { now } = actor;
+  const { body, isWhole } = sent;
+  const client = await lockClient(tx, id, reader);
+  if (client === undefined) return undefined;
+  unmodified?.(versionOf(client));
+  await requireValid(appWebhooks, client, sent);
+  const key = body.external_id === '' || (isWhole && body.external_id === undefined) ? null : body.external_id;
+  if (reader !== null && key !== undefined && key !== client.externalId) {
+    await replaceKey(tx, { client: reader, resource: 'client', id, key });
+    await touchClient(tx, id, { userId: null, now });
+  }
+  if (!client.isVerified && body.is_verified !== undefined && isSet(body.is_verified)) {
+    await markVerified(tx, client.clientId, now);
+    const detail = { name: client.name, changed: ['is_verified'] };
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
+  }
+  const change = changeOf(client, sent);
+  if (!isDeepStrictEqual(change, changeOf(client, { body: {} })))
+    await changeClient({ sql: tx, appWebhooks }, client, change, { ...actor, baseHash: settingsHash(client) });
+  return { row: (await lockClient(tx, id, reader)) ?? client };
 }
 
 const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>

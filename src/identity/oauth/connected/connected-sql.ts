@@ -5,30 +5,23 @@ import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
-import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
+import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Listing } from '#core/listing.ts';
-import type { GRANT_PROPERTIES } from './grants-api.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import { grantFields } from './grant-fields.ts';
 
-type ConnectedRow = {
-  /** The latest grant of this client for this store; represents all of them. */
-  grantId: number;
+/** The id is that of the latest grant of this client for this store, which represents all of them. */
+type ConnectedRow = RowOf<typeof grantFields> & {
   /** The internal id of the client. */
   client: number;
-  clientId: string;
-  name: string;
-  company: string | null;
-  isVerified: boolean;
   logoDate: Date | null;
-  /** Null if the grant is for the account with all its stores. */
-  storeId: number | null;
   /** The limited scopes of all the grants; null if one of them has full access. */
   permissions: Permission[] | null;
   /** Null for an account grant, or if the store no longer exists. */
   storeName: string | null;
   /** Whether the user is a member of the store; otherwise the grant gives no access. */
   isMember: boolean;
-  since: Date;
-  lastUsed: Date | null;
   /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
 };
@@ -78,13 +71,25 @@ function connectedApps(sql: Queryable, filter: GrantFilter) {
     left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
 }
 
-function connectedColumns(sql: Queryable) {
-  return sql`
-  g.grant_id as "grantId", g.client, c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
-  l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
-  m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId",
-  string_to_array(g.limited, ' ') as permissions`;
-}
+const columns = columnsOf(grantFields, 'g');
+
+const expressions = (sql: Queryable) => ({
+  id: sql`g.grant_id`,
+  client_id: sql`c.client_id`,
+  name: sql`c.name`,
+  company: sql`c.company`,
+  is_verified: sql`c.is_verified`,
+  scope: scopeText(sql),
+  store_id: sql`g.store_id`,
+  date_created: sql`g.since`,
+  date_used: sql`g.last_used`,
+});
+
+/** Returns the statement up to its conditions and order, which follow. */
+const connected = (sql: Queryable, filter: GrantFilter) => sql`
+  select ${columns.selected(sql, expressions(sql))}, g.client, l.date_modified as "logoDate", s.name as "storeName",
+    m.user_id is not null as "isMember", c.owner as "ownerId", string_to_array(g.limited, ' ') as permissions
+  ${connectedApps(sql, filter)}`;
 
 type Access = { client: number; storeId: number | null };
 
@@ -133,8 +138,7 @@ async function withWebhooks(
 /** Returns the connected apps of a user, by name. */
 export async function listConnected(sql: Queryable, each: EachDatabase, userId: number): Promise<ConnectedApp[]> {
   const rows = await sql<ConnectedRow[]>`
-  select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
-  order by c.name, s.name, g.grant_id
+  ${connected(sql, { userId })} order by c.name, s.name, g.grant_id
 `;
   return withWebhooks(sql, each, userId, rows);
 }
@@ -216,35 +220,24 @@ export function revokeGrantsFor(
 `;
 }
 
-const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
-  id: sql`g.grant_id`,
-  client_id: sql`c.client_id`,
-  name: sql`c.name`,
-  company: sql`c.company`,
-  is_verified: sql`c.is_verified`,
-  scope: scopeText(sql),
-  store_id: sql`g.store_id`,
-  date_created: sql`g.since`,
-  date_used: sql`g.last_used`,
-});
-
 export async function listGrants(
   sql: Queryable,
   each: EachDatabase,
   filter: GrantFilter,
   listing: Listing,
 ): Promise<ConnectedApp[]> {
+  const compared = columns.compared(sql, expressions(sql));
   const rows = await sql<ConnectedRow[]>`
-    select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
-    where true${narrowed(sql, listing.filters, columns(sql))}
-    order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
+    ${connected(sql, filter)}
+    where true${narrowed(sql, listing.filters, compared)}
+    order by ${ordered(sql, listing.order, compared, [sql`g.grant_id`])} ${paged(sql, listing)}
   `;
   return withWebhooks(sql, each, filter.userId, rows);
 }
 
 export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns(sql))}
+    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns.compared(sql, expressions(sql)))}
   `;
   return row?.total ?? 0;
 }
@@ -267,9 +260,7 @@ export async function findGrant(
   each: EachDatabase,
   { userId, ...of }: ActiveGrant,
 ): Promise<ConnectedApp | undefined> {
-  const rows = await sql<ConnectedRow[]>`
-    select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
-  `;
+  const rows = await sql<ConnectedRow[]>`${connected(sql, { userId, of })}`;
   const [app] = await withWebhooks(sql, each, userId, rows);
   return app;
 }

@@ -76,15 +76,10 @@ export async function revokeGrantsForStore(
 
 /** Returns the connected apps of a user for the export of the account. */
 export async function exportedGrants(sql: Sql, each: EachDatabase, userId: number) {
-  return (await listConnected(sql, each, userId)).map((row) => ({
-    id: row.grantId,
-    client_id: row.clientId,
-    name: row.name,
-    store_id: row.storeId,
-    scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
-    date_created: row.since,
-    date_used: row.lastUsed,
-  }));
+  const rows = (await listConnected(sql, each, userId)).map((row) => {
+    return { ...row, scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ') };
+  });
+  return exported(rows, 'id', 'clientId', 'name', 'storeId', 'scope', 'dateCreated', 'dateUsed');
 }
 
 /** Returns the own apps of a user for the export of the account. */
@@ -187,15 +182,15 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       <dt>Permissions</dt>
       ${permissionsOf(row).map((text) => html`<dd>${text}</dd>`)}
       <dt>Since</dt>
-      <dd>${shownDate(row.since)}</dd>
+      <dd>${shownDate(row.dateCreated)}</dd>
       <dt>Last used</dt>
-      <dd>${row.lastUsed === null ? 'Never' : shownDate(row.lastUsed)}</dd>
+      <dd>${row.dateUsed === null ? 'Never' : shownDate(row.dateUsed)}</dd>
       <dt>Its webhooks</dt>
       <dd>${webhooksOf(row.webhooks)}</dd>
     </dl>
     <details class="fold">
       <summary>Disconnect …<span class="unseen"> ${row.name}</span></summary>
-      <form method="post" action="${root}/account/connected/${row.grantId}/revoke">
+      <form method="post" action="${root}/account/connected/${row.id}/revoke">
         <input type="hidden" name="nonce" value="${nonce}" />
         <p>${endsOf(row.webhooks)}</p>
         <button type="submit" class="danger" aria-label="Disconnect ${row.name} from ${placeOf(row)}">
@@ -216,7 +211,7 @@ export function connectedSection(sql: Sql, eachDatabase: EachDatabase): AccountS
         rows.length > 0 &&
         html`<p class="soft">Apps that you have given access: one entry per store, or one for your whole account.</p>
           <ul class="entries" aria-labelledby="connected">
-            ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
+            ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.id))))}
           </ul>`
       }
     </div>`;

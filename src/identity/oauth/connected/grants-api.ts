@@ -2,9 +2,9 @@
  * The API of grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app with access to the whole
  * account see all grants of the user; an app for one store only its own. An app revokes only its own.
  */
-import { formatDate } from '#hypermedia/date.ts';
-import { boolean, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
-import type { Comparisons } from '#core/listing.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
+import { propertiesOf } from '#http/field-table.ts';
+import { GRANT_PROPERTIES, grantFields } from './grant-fields.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
 import { scopeNames, scopeOfGrants } from '../scope.ts';
@@ -29,21 +29,6 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../apps.ts';
 import { revokeGrantsOf } from './connected.ts';
 
-/** The comparison of each property of a grant, for filters and order. */
-export const GRANT_PROPERTIES = {
-  id: 'number',
-  client_id: 'text',
-  name: 'text',
-  company: 'text',
-  is_verified: 'boolean',
-  scope: 'text',
-  store_id: 'number',
-  date_created: 'date',
-  date_used: 'date',
-  webhooks_total: 'none',
-  webhooks_active: 'none',
-} as const satisfies Comparisons;
-
 function addressOfGrants(userId: number, baseUrl: string): string {
   return `${baseUrl}/users/${userId}/grants`;
 }
@@ -64,6 +49,8 @@ function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedApp, shown:
   return links;
 }
 
+const describe = propertiesOf(grantFields);
+
 /**
  * Returns the Document of a connected app: one per store and one for the whole account, even with several grants. `id` is
  * the latest grant's, unless the request named another.
@@ -76,19 +63,11 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
     version: shown.id,
     links: linksOf(row, shown),
     embedded: [],
-    properties: [
-      number('id', shown.id),
-      text('client_id', row.clientId),
-      text('name', row.name),
-      text.orNull('company', row.company),
-      boolean('is_verified', row.isVerified),
-      enumeration('scope', scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ')),
-      number.orNull('store_id', row.storeId),
-      date('date_created', formatDate(row.since, 'UTC')),
-      date.orNull('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),
-      number('webhooks_total', row.webhooks.total),
-      number('webhooks_active', row.webhooks.active),
-    ],
+    properties: describe({ ...row, id: shown.id }, 'UTC', {
+      scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
+      webhooks_total: row.webhooks.total,
+      webhooks_active: row.webhooks.active,
+    }),
   };
 }
 
@@ -138,7 +117,7 @@ export function createGrantOperations(
           listGrants(sql, each, filter, query),
           countGrants(sql, filter, query),
         ]);
-        const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
+        const items = rows.map((row) => grantDocument(row, { id: row.id, userId, principal, baseUrl }));
         return { path: addressOfGrants(userId, baseUrl), items, total };
       },
     }),

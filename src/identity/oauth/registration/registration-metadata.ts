@@ -5,7 +5,7 @@ import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../token-endpoint.ts';
 import { ADDRESSES, type ClientSettings, type SettingName } from '../clients/client-fields.ts';
-import type { LabelOf } from '../clients/client-rules.ts';
+import type { LabelOf } from '../clients/clients.ts';
 import { whyNotLinkable } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 
