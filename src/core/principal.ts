@@ -28,6 +28,12 @@ export type Principal = {
   mustConfirm?: true;
 };
 
+/** Returns the principal of a person without an app, with these stores. */
+export function inPersonOf(userId: number, stores: readonly number[] = [], owned: readonly number[] = []): Principal {
+  const noClient = { clientId: null, publicClientId: null, grantId: null };
+  return { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, owned };
+}
+
 /** Returns the app that calls, which sees nothing about other apps; null for people and the platform, who see all. */
 export function callingApp({ scope, clientId, publicClientId }: Principal): { id: number; clientId: string } | null {
   if (scope === 'platform' || clientId === null || publicClientId === null) return null;

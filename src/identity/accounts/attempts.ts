@@ -2,8 +2,7 @@
  * Verifies a submitted password. The attempts are throttled per address and account, without locking the owner out: a browser that has
  * signed in to an account has a device cookie (OWASP, "device cookies") and a throttle bucket of its own.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { stringifySetCookie } from 'cookie';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Sql } from '#db/pool.ts';
@@ -11,6 +10,8 @@ import { readEmail } from '#core/email.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
 import type { Passwords } from './passwords.ts';
 import { findUserByEmail, type Credentials } from './accounts-sql.ts';
+import { cookiesOf } from './sessions.ts';
+import { mac } from './signed-tokens.ts';
 import { addressPrefix, type Bucket, type Throttle } from './throttle.ts';
 
 const NONCE_BYTES = 16;
@@ -23,24 +24,11 @@ const NAME_LENGTH = 12;
 type DeviceAccount = { email: string; passwordHash: string };
 type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
 
-export type Devices = {
-  /**
-   * Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account
-   * with the current password.
-   */
-  recognize: (request: CookieRequest, account: DeviceAccount) => string | undefined;
-  /** Returns the `Set-Cookie` values for a browser that has just signed in. They grant no access. */
-  remember: (request: CookieRequest, account: DeviceAccount) => string[];
-};
-
 function parse(value: string | undefined) {
   const [, nonce, since, proof] = /^([A-Za-z0-9_-]{22})\.([0-9]{10})\.([A-Za-z0-9_-]{43})$/.exec(value ?? '') ?? [];
   if (nonce === undefined || since === undefined || proof === undefined) return undefined;
   return { nonce, since: Number(since), proof: Buffer.from(proof, 'base64url') };
 }
-
-const mac = (key: Buffer, ...parts: readonly (string | number)[]): Buffer =>
-  createHmac('sha256', key).update(JSON.stringify(parts)).digest();
 
 const proofOf = (key: Buffer, nonce: string, since: number, { email, passwordHash }: DeviceAccount): Buffer =>
   mac(key, 'proof', nonce, since, email, passwordHash);
@@ -52,13 +40,11 @@ const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
  * the HMAC-SHA256 of both with the account and its password hash, so a stolen cookie expires after a year or with a new
  * password. Each account has its own cookie, under a name that does not reveal the account.
  */
-export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }): Devices {
-  const secure = authUrl.startsWith('https:');
-  const prefix = secure ? '__Host-halcyon-device-' : 'halcyon-device-';
+export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }) {
+  const { prefix: ofHost, set } = cookiesOf(authUrl);
+  const prefix = `${ofHost}-device-`;
   const nameOf = (key: Buffer, { email }: DeviceAccount): string =>
     prefix + mac(key, 'name', email).toString('base64url').slice(0, NAME_LENGTH);
-  const cookie = (name: string, value: string, maxAge: number): string =>
-    stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
   /** Returns the names of the cookies to remove when a cookie is added beyond the maximum. */
   const surplus = ({ cookies }: CookieRequest, name: string): string[] =>
     Object.keys(cookies)
@@ -75,23 +61,30 @@ export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }
   };
 
   return {
-    recognize: (request, account) => {
+    /**
+     * Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account
+     * with the current password.
+     */
+    recognize: (request: CookieRequest, account: DeviceAccount): string | undefined => {
       for (const key of keys) {
         const nonce = recognizeWith(key, request, account);
         if (nonce !== undefined) return nonce;
       }
       return undefined;
     },
-    remember: (request, account) => {
+    /** Returns the `Set-Cookie` values for a browser that has just signed in. They grant no access. */
+    remember: (request: CookieRequest, account: DeviceAccount): string[] => {
       const [key] = keys;
       const name = nameOf(key, account);
       const nonce = randomBytes(NONCE_BYTES).toString('base64url');
       const since = secondsOf(request.now);
       const value = `${nonce}.${since}.${proofOf(key, nonce, since, account).toString('base64url')}`;
-      return [cookie(name, value, LIFETIME_SECONDS), ...surplus(request, name).map((other) => cookie(other, '', 0))];
+      return [set(name, value, LIFETIME_SECONDS), ...surplus(request, name).map((other) => set(other, '', 0))];
     },
   };
 }
+
+export type Devices = ReturnType<typeof createDevices>;
 
 type Attempt =
   | { kind: 'right'; user: Credentials }

@@ -5,7 +5,7 @@ import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
-import type { Principal } from '#core/principal.ts';
+import { inPersonOf } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { latestAuditEntries, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
@@ -104,17 +104,6 @@ const mayErase =
     if (locked?.passwordHash !== user.passwordHash || locked.isDisabled) throw new NotErased('password changed');
     if (await lockSoleOwnership(tx, user.id)) throw new NotErased('only owner');
   };
-
-const inPersonOf = (userId: number): Principal => ({
-  userId,
-  clientId: null,
-  publicClientId: null,
-  grantId: null,
-  scope: 'user_full_access',
-  permissions: null,
-  stores: [],
-  owned: [],
-});
 
 type EraseView = { email: string; nonce: string; fault: FormFault | undefined };
 

@@ -154,17 +154,15 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
 /** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */
 const LINKS_MAX = 3;
 
-export type Links = {
-  lifetimeMinutes: number;
-  /** Issues a link and deletes the user's older links except two; undefined if the user does not exist or is disabled. */
-  issue: (userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
-  /** Does the same in the caller's transaction. */
-  issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
-};
+export type Links = ReturnType<typeof createLinks>;
 
-export function createLinks({ sql, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>): Links {
+export function createLinks({ sql, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>) {
   const { passwordResetMinutes: lifetimeMinutes } = accounts;
-  const issueIn: Links['issueIn'] = async (tx, userId, by) => {
+  /**
+   * Issues a link and deletes the user's older links except two; undefined if the user does not exist or is disabled. Call it in a
+   * transaction.
+   */
+  const issueIn = async (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => {
     const user = await lockUser(tx, userId);
     if (user === undefined || user.isDisabled) return undefined;
     const { token, hash } = newLinkToken('passwordReset');
@@ -177,7 +175,7 @@ export function createLinks({ sql, config: { authUrl, accounts } }: Pick<Runtime
   return {
     lifetimeMinutes,
     issueIn,
-    issue: (userId, by) => transaction(sql, (tx) => issueIn(tx, userId, by)),
+    issue: (userId: number, by: Parameters<typeof issueIn>[2]) => transaction(sql, (tx) => issueIn(tx, userId, by)),
   };
 }
 

@@ -20,15 +20,7 @@ const TAG_BYTES = 32;
 
 const derive = promisify(argon2);
 
-export type Passwords = {
-  /** Returns the PHC string to store. The caller checks the length, because it reports the error. */
-  hash: (password: string) => Promise<string>;
-  /**
-   * Returns whether the password matches. `stored` is undefined for an unknown user; then, and for a password beyond the
-   * maximum length, it does the same work and returns false.
-   */
-  verify: (password: string, stored: string | undefined) => Promise<boolean>;
-};
+export type Passwords = ReturnType<typeof createPasswords>;
 
 const busy = (): Problem =>
   temporary(503, { code: 'busy', message: 'Too many people are signing in at this moment; try again shortly' }, 5);
@@ -75,22 +67,23 @@ function parse(stored: string) {
  * At PASSWORD_COST a hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most
  * `hashesWaiting` are queued: a flood of sign-ins must not exhaust the machine.
  */
-export function createPasswords(limits: {
-  hashesAtOnce: number;
-  hashesWaiting?: number;
-  cost: PasswordCost;
-}): Passwords {
+export function createPasswords(limits: { hashesAtOnce: number; hashesWaiting?: number; cost: PasswordCost }) {
   const { cost } = limits;
   const limited = createLimiter(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
   return {
-    hash: (password) =>
+    /** Returns the PHC string to store. The caller checks the length, because it reports the error. */
+    hash: (password: string): Promise<string> =>
       limited(async () => {
         const salt = randomBytes(SALT_BYTES);
         const tag = await deriveTag(password, salt, TAG_BYTES, cost);
         const { memory, passes, parallelism } = cost;
         return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`;
       }),
-    verify: (password, stored) =>
+    /**
+     * Returns whether the password matches. `stored` is undefined for an unknown user; then, and for a password beyond the
+     * maximum length, it does the same work and returns false.
+     */
+    verify: (password: string, stored: string | undefined): Promise<boolean> =>
       limited(async () => {
         const isTooLong = isLonger(password, PASSWORD_LENGTH_MAX);
         const candidate = isTooLong ? '' : password;

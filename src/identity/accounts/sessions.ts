@@ -5,7 +5,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit.ts';
-import { deleteSession, deleteSessionsOf, findSession, insertSession, updateSeen } from './accounts-sql.ts';
+import { deleteSession, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
 const ID_BYTES = 32;
 const DAY_SECONDS = 86_400;
@@ -30,36 +30,28 @@ export type Session = {
 
 type SessionRequest = Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>;
 
-/** Functions that change a session run in the caller's transaction. */
-export type Sessions = {
-  /**
-   * Returns the session of a request, and records its use. Without `address` and `headers` it is no use: an open stream, which
-   * asks whether its session still exists, does not keep the session alive.
-   */
-  find: (request: SessionRequest) => Promise<Session | null>;
-  /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
-  start: (sql: Queryable, userId: number, request: Pick<RawRequest, 'address' | 'headers' | 'now'>) => Promise<string>;
-  /**
-   * Ends the request's session. Returns its user id (null if there was no session) and the `Set-Cookie` that removes the
-   * cookie.
-   */
-  end: (sql: Queryable, request: RawRequest) => Promise<{ userId: number | null; cookie: string }>;
-  /** Ends every session of a user, in every browser. */
-  endAll: (sql: Queryable, userId: number) => Promise<void>;
-};
-
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'config'>): Sessions {
+/**
+ * Returns the cookies of a host: `set` the value of `Set-Cookie`, `prefix` the beginning of their names. RFC 6265bis §4.1.3.2: a sibling
+ * host or plain http cannot set a cookie with the prefix __Host-.
+ */
+export function cookiesOf(authUrl: string) {
+  const secure = authUrl.startsWith('https:');
+  return {
+    prefix: secure ? '__Host-halcyon' : 'halcyon',
+    set: (name: string, value: string, maxAge: number): string =>
+      stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure }),
+  };
+}
+
+export type Sessions = ReturnType<typeof createSessions>;
+
+/** Functions that change a session run in the caller's transaction. */
+export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'config'>) {
   const { authUrl, accounts } = config;
   const { idleDays, maxDays } = accounts.sessions;
-  const secure = authUrl.startsWith('https:');
-  // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
-  const name = secure ? '__Host-halcyon' : 'halcyon';
-
-  const cookie = (value: string, maxAge: number): string =>
-    stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
-
+  const { prefix: name, set } = cookiesOf(authUrl);
   const expiry = (created: Date, seen: Date): Date =>
     new Date(Math.min(seen.getTime() + idleDays * DAY_MS, created.getTime() + maxDays * DAY_MS));
   const presented = (request: Pick<RawRequest, 'cookies'>): Buffer | undefined => {
@@ -68,7 +60,11 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
   };
 
   return {
-    find: async (request) => {
+    /**
+     * Returns the session of a request, and records its use. Without `address` and `headers` it is no use: an open stream, which
+     * asks whether its session still exists, does not keep the session alive.
+     */
+    find: async (request: SessionRequest): Promise<Session | null> => {
       const { now, address, headers } = request;
       const hash = presented(request);
       const found = hash === undefined ? undefined : await findSession(pool.reads, hash, now);
@@ -84,18 +80,23 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
       const mustEnrol = !hasFactor && accounts.requiresSecondFactor;
       return { userId, email, isEmailVerified, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
     },
-    start: async (sql, userId, request) => {
+    /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
+    start: async (
+      sql: Queryable,
+      userId: number,
+      request: Pick<RawRequest, 'address' | 'headers' | 'now'>,
+    ): Promise<string> => {
       const { now } = request;
       const value = randomBytes(ID_BYTES).toString('base64url');
       const origin = originOf(request);
       await insertSession(sql, { hash: hashOf(value), userId, origin, now, expires: expiry(now, now) });
-      return cookie(value, maxDays * DAY_SECONDS);
+      return set(name, value, maxDays * DAY_SECONDS);
     },
-    end: async (sql, request) => {
+    /** Ends the request's session. Returns its user id (null without one) and the `Set-Cookie` that removes the cookie. */
+    end: async (sql: Queryable, request: RawRequest): Promise<{ userId: number | null; cookie: string }> => {
       const hash = presented(request);
       const userId = hash === undefined ? undefined : await deleteSession(sql, hash);
-      return { userId: userId ?? null, cookie: cookie('', 0) };
+      return { userId: userId ?? null, cookie: set(name, '', 0) };
     },
-    endAll: deleteSessionsOf,
   };
 }

@@ -7,14 +7,17 @@ import type { Keys } from '#core/keys.ts';
 import type { Session } from './sessions.ts';
 import type { Credentials, ExternalIdentity } from './accounts-sql.ts';
 
+/** Returns the HMAC-SHA256 of the parts. */
+export function mac(key: Buffer, ...parts: readonly unknown[]): Buffer {
+  return createHmac('sha256', key).update(JSON.stringify(parts)).digest();
+}
+
 /**
- * Returns the HMAC-SHA256 over the session and everything that the form's effect depends on (`bound`: its name, then the
- * rest). The server stores nothing, so two tabs do not interfere, and submitting a form twice is not an error by itself.
+ * Signs the session and everything that the form's effect depends on (`bound`: its name, then the rest). The server stores nothing, so two
+ * tabs do not interfere, and submitting a form twice is not an error by itself.
  */
 const nonceWith = (key: Buffer, session: Session, bound: readonly unknown[]): string =>
-  createHmac('sha256', key)
-    .update(JSON.stringify([session.id, ...bound]))
-    .digest('base64url');
+  mac(key, session.id, ...bound).toString('base64url');
 
 export function formNonce([key]: Keys, session: Session, bound: readonly unknown[]): string {
   return nonceWith(key, session, bound);
@@ -38,32 +41,26 @@ const macOf = (key: Buffer, body: Buffer | string): Buffer => createHmac('sha256
 const VALID_SECONDS = 10 * 60;
 const PENDING_PATTERN = /^(\d{1,16})\.(\d{1,12})\.([\w-]{43})$/;
 
-/** The state between password and second factor: a signed token in a hidden field. */
-export type PendingSignIns = {
-  /** Returns a token that says: the password of this user was right a moment ago. */
-  issue: (user: Credentials, now: Date) => string;
-  /** Returns the user's id; undefined if the token is malformed or expired. `isOf` checks the rest. */
-  userIdOf: (token: string, now: Date) => number | undefined;
-  /** Returns whether the token was issued for this user and current password. */
-  isOf: (token: string, user: Credentials) => boolean;
-};
-
 const pendingMacOf = (key: Buffer, { id, passwordHash }: Credentials, expires: number): string =>
-  createHmac('sha256', key)
-    .update(JSON.stringify([id, expires, passwordHash]))
-    .digest('base64url');
+  mac(key, id, expires, passwordHash).toString('base64url');
 
-export function createPendingSignIns(keys: Keys): PendingSignIns {
+export type PendingSignIns = ReturnType<typeof createPendingSignIns>;
+
+/** Creates the state between password and second factor: a signed token in a hidden field. */
+export function createPendingSignIns(keys: Keys) {
   return {
-    issue: (user, now) => {
+    /** Returns a token that says: the password of this user was right a moment ago. */
+    issue: (user: Credentials, now: Date): string => {
       const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
       return `${user.id}.${expires}.${pendingMacOf(keys[0], user, expires)}`;
     },
-    userIdOf: (token, now) => {
+    /** Returns the user's id; undefined if the token is malformed or expired. `isOf` checks the rest. */
+    userIdOf: (token: string, now: Date): number | undefined => {
       const [, id, expires] = PENDING_PATTERN.exec(token) ?? [];
       return id === undefined || Number(expires) * 1_000 <= now.getTime() ? undefined : Number(id);
     },
-    isOf: (token, user) => {
+    /** Returns whether the token was issued for this user and current password. */
+    isOf: (token: string, user: Credentials): boolean => {
       const [, id, expires, mac = ''] = PENDING_PATTERN.exec(token) ?? [];
       return (
         Number(id) === user.id &&
@@ -81,20 +78,17 @@ export const IDENTITY_FIELD = 'identity';
  */
 export type VerifiedIdentity = ExternalIdentity & { provider: string; userId: number; isLinked: boolean };
 
-export type VerifiedIdentities = {
-  issue: (identity: VerifiedIdentity, now: Date) => string;
-  /** Returns the identity of a form; undefined if it has none, or the token is not authentic or has expired. */
-  of: (form: URLSearchParams, now: Date) => VerifiedIdentity | undefined;
-};
+export type VerifiedIdentities = ReturnType<typeof createVerifiedIdentities>;
 
-export function createVerifiedIdentities(keys: Keys): VerifiedIdentities {
+export function createVerifiedIdentities(keys: Keys) {
   return {
-    issue: (identity, now) => {
+    issue: (identity: VerifiedIdentity, now: Date): string => {
       const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
       const payload = Buffer.from(JSON.stringify({ ...identity, expires })).toString('base64url');
       return `${payload}.${macOf(keys[0], payload).toString('base64url')}`;
     },
-    of: (form, now) => {
+    /** Returns the identity of a form; undefined if it has none, or the token is not authentic or has expired. */
+    of: (form: URLSearchParams, now: Date): VerifiedIdentity | undefined => {
       const [, payload = '', mac] = /^([\w-]{1,8000})\.([\w-]{43})$/.exec(form.get(IDENTITY_FIELD) ?? '') ?? [];
       if (mac === undefined) return undefined;
       const given = Buffer.from(mac, 'base64url');
@@ -113,22 +107,19 @@ const RANDOM_BYTES = 16;
 const TIME_BYTES = 6;
 const MAC_BYTES = 32;
 
-/** The challenges that passkeys sign: random bytes, expiry and an HMAC of both. */
-export type Challenges = {
-  issue: (now: Date) => Buffer;
-  /** Returns the expiry of a challenge in base64url; undefined if this server did not issue it, or it has expired. */
-  expiryOf: (challenge: string, now: Date) => Date | undefined;
-};
+export type Challenges = ReturnType<typeof createChallenges>;
 
-export function createChallenges(keys: Keys): Challenges {
+/** Creates the challenges that passkeys sign: random bytes, expiry and an HMAC of both. */
+export function createChallenges(keys: Keys) {
   return {
-    issue: (now) => {
+    issue: (now: Date): Buffer => {
       const expires = Buffer.alloc(TIME_BYTES);
       expires.writeUIntBE(now.getTime() + CHALLENGE_VALID_MS, 0, TIME_BYTES);
       const body = Buffer.concat([randomBytes(RANDOM_BYTES), expires]);
       return Buffer.concat([body, macOf(keys[0], body)]);
     },
-    expiryOf: (challenge, now) => {
+    /** Returns the expiry of a challenge in base64url; undefined if this server did not issue it, or it has expired. */
+    expiryOf: (challenge: string, now: Date): Date | undefined => {
       const bytes = Buffer.from(challenge, 'base64url');
       if (bytes.length !== RANDOM_BYTES + TIME_BYTES + MAC_BYTES) return undefined;
       const body = bytes.subarray(0, -MAC_BYTES);

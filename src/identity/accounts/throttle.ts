@@ -82,14 +82,7 @@ type ThrottleResult =
   | { allowed: true; /** Returns the tokens of a try that was not a guess. */ giveBack: () => Promise<void> }
   | { allowed: false; retryAfterSeconds: number };
 
-export type Throttle = {
-  /**
-   * Takes one token from each bucket in the given order, one statement each; rejects the try if a bucket is empty. A rejected
-   * try counts in no bucket: tokens already taken are returned. Otherwise an attacker whose address is exhausted could still
-   * drain the buckets of accounts.
-   */
-  take: (buckets: readonly Bucket[], now: Date) => Promise<ThrottleResult>;
-};
+export type Throttle = ReturnType<typeof createThrottle>;
 
 const keyOf = ({ limit, subject }: Bucket): Buffer => createHash('sha256').update(`${limit}\0${subject}`).digest();
 
@@ -103,9 +96,14 @@ function secondsUntilToken(bucket: KeyedBucket, full: Date | undefined, now: Dat
  * A token is taken before the password is checked and returned if it was right, so that concurrent guesses cannot exceed
  * the bucket's capacity.
  */
-export function createThrottle({ sql }: { sql: Sql }): Throttle {
+export function createThrottle({ sql }: { sql: Sql }) {
   return {
-    take: async (buckets, now) => {
+    /**
+     * Takes one token from each bucket in the given order, one statement each; rejects the try if a bucket is empty. A rejected
+     * try counts in no bucket: tokens already taken are returned. Otherwise an attacker whose address is exhausted could still
+     * drain the buckets of accounts.
+     */
+    take: async (buckets: readonly Bucket[], now: Date): Promise<ThrottleResult> => {
       const taken: KeyedBucket[] = [];
       const returnAll = async (): Promise<void> => {
         for (const bucket of taken) await giveBack(sql, bucket);

@@ -2,6 +2,7 @@
 import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
+import { inPersonOf } from '#core/principal.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -55,15 +56,9 @@ export function createPages(
           ${[...closed].map((id) => html`<a href="${pathOf(id)}">${names.get(id)?.name}</a> `)}
         </p>`;
       };
-      const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
         principal: {
-          userId,
-          ...noClient,
-          scope: 'user_full_access',
-          permissions: null,
-          stores: stores.filter(isOpen),
-          owned: owned.filter(isOpen),
+          ...inPersonOf(userId, stores.filter(isOpen), owned.filter(isOpen)),
           ...(!isFresh(session, request.now) && { mustConfirm: true as const }),
         },
         nonceOf: (bound) => signedIn.nonce(session, bound),

@@ -21,7 +21,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { ConsentRequest } from './authorize/authorization-request.ts';
-import { decide, openConsent, showConsent, signIn, type Consent, type Consenting } from './authorize/authorize.ts';
+import { createConsentPage, openConsent, signIn, type Consent, type Consenting } from './authorize/authorize.ts';
 import { findClient } from './clients/clients-sql.ts';
 
 // User codes (RFC 8628 §6.1): eight letters without vowels, so that they form no words, shown as `WDJB-MJHT`.
@@ -226,14 +226,5 @@ async function prepare(
  * nothing. The address with the code (`verification_uri_complete`) leads to the same page, which shows the code for comparison.
  */
 export function createDevicePage(consenting: Consenting, userCodeKeys: Keys): { show: RawHandler; decide: RawHandler } {
-  return {
-    show: async (rawRequest) => {
-      const consent = await prepare(consenting, userCodeKeys, rawRequest);
-      return 'status' in consent ? consent : showConsent(consenting, consent, rawRequest);
-    },
-    decide: async (rawRequest) => {
-      const consent = await prepare(consenting, userCodeKeys, rawRequest);
-      return 'status' in consent ? consent : decide(consenting, consent, rawRequest);
-    },
-  };
+  return createConsentPage(consenting, (request) => prepare(consenting, userCodeKeys, request));
 }

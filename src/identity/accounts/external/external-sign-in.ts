@@ -1,8 +1,7 @@
 /**
  * Sign-in with an OpenID provider: POST /sign-in/with/<provider> redirects to it, GET /sign-in/with/<provider>/callback returns.
  */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { stringifySetCookie } from 'cookie';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
@@ -30,7 +29,8 @@ import { addressPrefix } from '../throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
 import type { UserErasure } from '../user-erasure.ts';
 import { addUser } from '../users.ts';
-import { IDENTITY_FIELD, type VerifiedIdentities, type VerifiedIdentity } from '../signed-tokens.ts';
+import { cookiesOf } from '../sessions.ts';
+import { IDENTITY_FIELD, mac, type VerifiedIdentities, type VerifiedIdentity } from '../signed-tokens.ts';
 
 const VALID_SECONDS = 10 * 60;
 const ID_BYTES = 32;
@@ -43,19 +43,6 @@ type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
 /** A started sign-in. `id` is unique; `expires` is when the cookie does. */
 type SignInAttempt = { id: string; expires: Date; returnTo: string | undefined; proofs: Proofs };
 
-/** The cookie between the redirect to a provider and its callback: it binds the response to the browser that asked for it. */
-type AttemptCookies = {
-  /** Starts a sign-in with a provider. */
-  start: (provider: string, returnTo: string | undefined, now: Date) => { cookie: string; proofs: Proofs };
-  /** Returns the sign-in with this provider that the browser has started; undefined if there is none, or it has expired. */
-  find: (request: CookieRequest, provider: string) => SignInAttempt | undefined;
-  /** Returns the `Set-Cookie` that removes the cookie. */
-  end: () => string;
-};
-
-const mac = (key: Buffer, ...parts: readonly (string | number)[]): Buffer =>
-  createHmac('sha256', key).update(JSON.stringify(parts)).digest();
-
 /** The proof of a cookie, which is valid for one provider. */
 const proofOf = (key: Buffer, of: { provider: string; id: string; expires: number; back: string }): Buffer =>
   mac(key, 'attempt', of.provider, of.id, of.expires, of.back);
@@ -66,24 +53,27 @@ function proofsOf(key: Buffer, id: string): Proofs {
   return { state: derive('state'), nonce: derive('nonce'), verifier: derive('verifier') };
 }
 
-/** `keys`: 32 bytes each. The server stores nothing until the callback. */
-function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }): AttemptCookies {
-  const secure = authUrl.startsWith('https:');
-  const name = secure ? '__Host-halcyon-external' : 'halcyon-external';
-  const cookie = (value: string, maxAge: number): string =>
-    stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
+/**
+ * Creates the cookie between the redirect to a provider and its callback: it binds the response to the browser that asked for it. `keys`: 32
+ * bytes each. The server stores nothing until the callback.
+ */
+function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }) {
+  const { prefix, set } = cookiesOf(authUrl);
+  const name = `${prefix}-external`;
 
   return {
-    start: (provider, returnTo, now) => {
+    /** Starts a sign-in with a provider. */
+    start: (provider: string, returnTo: string | undefined, now: Date): { cookie: string; proofs: Proofs } => {
       const [key] = keys;
       const id = randomBytes(ID_BYTES).toString('base64url');
       const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
       const back = returnTo === undefined || returnTo.length > RETURN_LENGTH_MAX ? '' : returnTo;
       const proof = proofOf(key, { provider, id, expires, back }).toString('base64url');
       const value = [id, expires, Buffer.from(back).toString('base64url'), proof].join('.');
-      return { cookie: cookie(value, VALID_SECONDS), proofs: proofsOf(key, id) };
+      return { cookie: set(name, value, VALID_SECONDS), proofs: proofsOf(key, id) };
     },
-    find: ({ cookies, now }, provider) => {
+    /** Returns the sign-in with this provider that the browser has started; undefined if there is none, or it has expired. */
+    find: ({ cookies, now }: CookieRequest, provider: string): SignInAttempt | undefined => {
       const [, id = '', expires = '', encoded = '', proof] = VALUE.exec(cookies[name] ?? '') ?? [];
       if (proof === undefined || Number(expires) * 1_000 <= now.getTime()) return undefined;
       const back = Buffer.from(encoded, 'base64url').toString();
@@ -94,7 +84,8 @@ function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }
       const returnTo = returnPath(back);
       return { id, expires: new Date(Number(expires) * 1_000), returnTo, proofs: proofsOf(key, id) };
     },
-    end: () => cookie('', 0),
+    /** Returns the `Set-Cookie` that removes the cookie. */
+    end: () => set(name, '', 0),
   };
 }
 

@@ -19,12 +19,7 @@ type Exchanged =
   /** The response, the code or the ID token is not valid, or the person or the provider has refused. */
   | { kind: 'refused' };
 
-export type Provider = OpenIdProvider & {
-  /** Returns the address at the provider to redirect to; undefined if the provider is not available. */
-  authorizationUrl: (redirectUri: string, proofs: Proofs, now: Date) => Promise<string | undefined>;
-  /** Exchanges the code of a response. `response` is the address of the callback with its query. */
-  exchange: (response: URL, proofs: Proofs, now: Date) => Promise<Exchanged>;
-};
+export type Provider = ReturnType<typeof createProvider>;
 
 const DISCOVERY_LIFETIME_MS = 3_600_000;
 const RESPONSE_BYTES_MAX = 256 * 1024;
@@ -121,7 +116,7 @@ async function personOf(
 export function createProvider(
   provider: OpenIdProvider,
   { log, timeoutSeconds = TIMEOUT_SECONDS }: { log: Log; timeoutSeconds?: number },
-): Provider {
+) {
   const { name, issuer, clientId, clientSecret } = provider;
   // http: is only configured for a provider on the same computer.
   const isInsecure = issuer.startsWith('http:');
@@ -149,7 +144,8 @@ export function createProvider(
 
   return {
     ...provider,
-    authorizationUrl: async (redirectUri, { state, nonce, verifier }, now) => {
+    /** Returns the address at the provider to redirect to; undefined if the provider is not available. */
+    authorizationUrl: async (redirectUri: string, { state, nonce, verifier }: Proofs, now: Date) => {
       try {
         const challenge = await client.calculatePKCECodeChallenge(verifier);
         return client.buildAuthorizationUrl(await configure(now), {
@@ -165,7 +161,8 @@ export function createProvider(
         return undefined;
       }
     },
-    exchange: async (response, proofs, now) => {
+    /** Exchanges the code of a response. `response` is the address of the callback with its query. */
+    exchange: async (response: URL, proofs: Proofs, now: Date): Promise<Exchanged> => {
       try {
         const person = await personOf(await configure(now), response, proofs);
         return person === undefined ? { kind: 'refused' } : { kind: 'person', person };

@@ -27,17 +27,6 @@ const TRANSPORTS: ReadonlySet<string> = new Set(['ble', 'cable', 'hybrid', 'inte
 
 type User = { id: number; email: string };
 
-export type Passkeys = {
-  /** Returns the options for `navigator.credentials.get`, as JSON. Without `passkeys` any discoverable one can be used. */
-  signInOptions: (now: Date, passkeys?: readonly PasskeyRow[]) => Promise<string>;
-  /** Returns the options for `navigator.credentials.create`, as JSON. */
-  creationOptions: (user: User, passkeys: readonly PasskeyRow[], now: Date) => Promise<string>;
-  /** Returns the id of the user whose passkey signed the response; undefined if it is not valid. Accepts each response once. */
-  accept: (sql: Queryable, response: string, now: Date) => Promise<number | undefined>;
-  /** Stores the passkey of a registration response. Returns false if it is not valid or registered already. */
-  store: (sql: Queryable, userId: number, given: { response: string; name: string; now: Date }) => Promise<boolean>;
-};
-
 /** Returns the parsed response with a credential id; undefined if the text is no such response. */
 function parseResponse(text: string): { id: string } | undefined {
   if (text.length > RESPONSE_LENGTH_MAX) return undefined;
@@ -95,10 +84,12 @@ async function accept(
   return (await touchPasskey(sql, { id: passkey.id, signCount, now })) ? passkey.userId : undefined;
 }
 
+type Registration = { userId: number; response: string; name: string; now: Date };
+
 async function store(
   sql: Queryable,
   { rpID, origin, challenges }: Party,
-  { userId, response: text, name, now }: { userId: number; response: string; name: string; now: Date },
+  { userId, response: text, name, now }: Registration,
 ): Promise<boolean> {
   const response = parseResponse(text);
   if (response === undefined) return false;
@@ -125,7 +116,9 @@ async function store(
   });
 }
 
-export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys }): Passkeys {
+export type Passkeys = ReturnType<typeof createPasskeys>;
+
+export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys }) {
   const { hostname: rpID, origin } = new URL(authUrl);
   const challenges = createChallenges(keys);
   const party = { rpID, origin, challenges };
@@ -133,7 +126,8 @@ export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys 
     return { rpID, challenge: new Uint8Array(challenges.issue(now)), timeout: CHALLENGE_VALID_MS };
   };
   return {
-    signInOptions: async (now, passkeys = []) =>
+    /** Returns the options for `navigator.credentials.get`, as JSON. Without `passkeys` any discoverable one can be used. */
+    signInOptions: async (now: Date, passkeys: readonly PasskeyRow[] = []): Promise<string> =>
       JSON.stringify(
         await generateAuthenticationOptions({
           ...challengeFor(now),
@@ -141,7 +135,8 @@ export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys 
           ...(passkeys.length > 0 && { allowCredentials: describe(passkeys) }),
         }),
       ),
-    creationOptions: async (user, passkeys, now) =>
+    /** Returns the options for `navigator.credentials.create`, as JSON. */
+    creationOptions: async (user: User, passkeys: readonly PasskeyRow[], now: Date): Promise<string> =>
       JSON.stringify(
         await generateRegistrationOptions({
           rpName: new URL(authUrl).host,
@@ -154,7 +149,9 @@ export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys 
           authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
         }),
       ),
-    accept: (sql, text, now) => accept(sql, party, { text, now }),
-    store: (sql, userId, given) => store(sql, party, { userId, ...given }),
+    /** Returns the id of the user whose passkey signed the response; undefined if it is not valid. Accepts each response once. */
+    accept: (sql: Queryable, text: string, now: Date) => accept(sql, party, { text, now }),
+    /** Stores the passkey of a registration response. Returns false if it is not valid or registered already. */
+    store: (sql: Queryable, given: Registration) => store(sql, party, given),
   };
 }

@@ -123,30 +123,22 @@ export async function renewRecoveryCodes(sql: Queryable, userId: number): Promis
   return codes;
 }
 
-/** Returns whether the user has this unused code, and consumes it. */
-async function acceptRecoveryCode(sql: Queryable, userId: number, code: string): Promise<boolean> {
-  return consumeRecoveryCode(sql, userId, hashOf(code));
-}
-
 export type Verified = { kind: 'right' } | { kind: 'wrong' } | { kind: 'too many'; retryAfterSeconds: number };
 
 type Verifying = Pick<RawRequest, 'address' | 'headers' | 'cookies' | 'now' | 'form'>;
-
-export type SecondFactor = {
-  /** Verifies the fields `verification_code` and `verification_passkey`. A code is accepted once. */
-  verify: (request: Verifying, user: Credentials) => Promise<Verified>;
-};
 
 export function hasSecondFactor({ passkeys, hasApp }: Factors): boolean {
   return hasApp || passkeys.length > 0;
 }
 
+export type SecondFactor = ReturnType<typeof createSecondFactor>;
+
 export function createSecondFactor(
   { sql, sealer, mailer, config: { authUrl } }: Runtime,
   { passkeys, throttle, devices }: { passkeys: Passkeys; throttle: Throttle; devices: Devices },
-): SecondFactor {
+) {
   const acceptRecovery = async (request: Verifying, user: Credentials, code: string): Promise<boolean> => {
-    if (!(await acceptRecoveryCode(sql, user.id, code))) return false;
+    if (!(await consumeRecoveryCode(sql, user.id, hashOf(code)))) return false;
     const origin = originOf(request);
     await recordAuditEntry(sql, { action: 'recovery_code_used', userId: user.id, origin, now: request.now });
     const { recoveryCodes } = await findFactors(sql, user.id);
@@ -165,7 +157,8 @@ export function createSecondFactor(
   };
 
   return {
-    verify: async (request, user) => {
+    /** Verifies the fields `verification_code` and `verification_passkey`. A code is accepted once. */
+    verify: async (request: Verifying, user: Credentials): Promise<Verified> => {
       const { now } = request;
       // The person knows the password already. A browser that has signed in before has its own bucket, so another one cannot use
       // up its attempts.

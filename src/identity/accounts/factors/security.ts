@@ -128,10 +128,10 @@ function createPasskeySettings(runtime: Runtime, { verified, factors: { passkeys
         const { userId } = session;
         const name = nameOf(request);
         if (name === undefined) return show(request, session, NO_NAME);
-        const given = { response: request.form.get(REGISTRATION_FIELD) ?? '', name, now: request.now };
+        const given = { userId, response: request.form.get(REGISTRATION_FIELD) ?? '', name, now: request.now };
         const codes = await changed(request, session, 'passkey_added', async (tx) => {
           if ((await findFactors(tx, userId)).passkeys.length >= PASSKEYS_MAX) return undefined;
-          return (await passkeys.store(tx, userId, given)) ? firstCodes(tx, userId) : undefined;
+          return (await passkeys.store(tx, given)) ? firstCodes(tx, userId) : undefined;
         });
         return codes === undefined ? show(request, session, NOT_ADDED) : codesOr(root, codes, 'passkey');
       },

@@ -159,7 +159,7 @@ export async function openConsent(
   return { request, session, flow, stores, stopped, nonce: formNonce(nonceKeys, session, flow.bound) };
 }
 
-export function showConsent(
+function showConsent(
   { root }: Pick<Consenting, 'root'>,
   consent: Consent,
   rawRequest: RawRequest,
@@ -247,7 +247,7 @@ async function approve(
   return flow.allowed(code);
 }
 
-export async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
+async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
   const { runtime, people, nonceKeys } = consenting;
   const { stepUp } = people.factors;
   const { request, session, flow, stores } = consent;
@@ -279,18 +279,28 @@ export async function targetsAfterSignIn(runtime: Runtime, returnTo: string): Pr
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 }
 
-/** Every request requires consent, because an earlier approval does not make a later request safe. */
-export function createAuthorize(consenting: Consenting): { show: RawHandler; decide: RawHandler } {
+/**
+ * Creates the page and its form, which repeats the steps before the page. Every request requires consent, because an earlier approval does
+ * not make a later request safe.
+ */
+export function createConsentPage(
+  consenting: Consenting,
+  prepare: (request: RawRequest) => Promise<Consent | RawResponse>,
+): { show: RawHandler; decide: RawHandler } {
   return {
     show: async (request) => {
-      const consent = await prepareConsent(consenting, request);
+      const consent = await prepare(request);
       return 'status' in consent ? consent : showConsent(consenting, consent, request);
     },
     decide: async (request) => {
-      const consent = await prepareConsent(consenting, request);
+      const consent = await prepare(request);
       return 'status' in consent ? consent : decide(consenting, consent, request);
     },
   };
+}
+
+export function createAuthorize(consenting: Consenting): { show: RawHandler; decide: RawHandler } {
+  return createConsentPage(consenting, (request) => prepareConsent(consenting, request));
 }
 
 /** Binds the nonce of the consent form to the authorization request. */

@@ -98,15 +98,6 @@ export const labelOf: LabelOf = (name) => {
 };
 
 /** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
-export const EMPTY_FORM: FormValues = {
-  texts: textsOf(() => ''),
-  isListed: false,
-  scopes: FULL_SCOPES,
-  isPublic: false,
-  rotates: false,
-  requiresPkce: false,
-};
-
 export function readFormValues(form: URLSearchParams): FormValues {
   return {
     texts: textsOf((name) => form.get(name) ?? ''),

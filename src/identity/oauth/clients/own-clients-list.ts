@@ -8,7 +8,6 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
 import {
-  EMPTY_FORM,
   labelOf,
   appsPage,
   changeOf,
@@ -220,7 +219,12 @@ export function createNewClient(runtime: Runtime, people: People, appWebhooks: A
   return {
     show: verified.page(async (_request, session) => {
       const clientId = newClientId();
-      const view = { clientId, nonce: nonceOf(session, clientId), values: EMPTY_FORM, faults: [] };
+      const view = {
+        clientId,
+        nonce: nonceOf(session, clientId),
+        values: readFormValues(new URLSearchParams()),
+        faults: [],
+      };
       return htmlAnswer(200, newPage(root, view));
     }),
     submit: verified.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),

@@ -143,20 +143,6 @@ export async function listConnected(sql: Queryable, each: EachDatabase, userId: 
   return withWebhooks(sql, each, userId, rows);
 }
 
-/** Returns the client and store of a user's grant, even if revoked; undefined if it is not the user's. */
-export async function findOwnGrant(
-  sql: Queryable,
-  grantId: number,
-  userId: number,
-): Promise<{ client: number; storeId: number | null } | undefined> {
-  const [row] = await sql<{ client: number; storeId: number | null }[]>`
-    select client, store_id as "storeId" from access_grant
-    where id = ${grantId}
-      and user_id = ${userId}
-  `;
-  return row;
-}
-
 /**
  * Revokes a user's grants: all, those of one client, or those of one client for one store (null: the account). It locks the
  * clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
@@ -243,13 +229,13 @@ export async function countGrants(sql: Queryable, filter: GrantFilter, { filters
 }
 
 /** `client` is the internal id. */
-export type ActiveGrant = { userId: number; client: number; storeId: number | null };
+export type UserGrant = { userId: number; client: number; storeId: number | null; isRevoked: boolean };
 
-/** Returns a user's grant; undefined if it does not exist or is revoked. */
-export async function findActiveGrant(sql: Queryable, id: number): Promise<ActiveGrant | undefined> {
-  const [row] = await sql<ActiveGrant[]>`
-    select user_id as "userId", client, store_id as "storeId" from access_grant
-    where id = ${id} and date_revoked is null and user_id is not null
+/** Returns the grant of a user, even if revoked. */
+export async function findUserGrant(sql: Queryable, id: number): Promise<UserGrant | undefined> {
+  const [row] = await sql<UserGrant[]>`
+    select user_id as "userId", client, store_id as "storeId", date_revoked is not null as "isRevoked" from access_grant
+    where id = ${id} and user_id is not null
   `;
   return row;
 }
@@ -258,7 +244,7 @@ export async function findActiveGrant(sql: Queryable, id: number): Promise<Activ
 export async function findGrant(
   sql: Queryable,
   each: EachDatabase,
-  { userId, ...of }: ActiveGrant,
+  { userId, ...of }: UserGrant,
 ): Promise<ConnectedApp | undefined> {
   const rows = await sql<ConnectedRow[]>`${connected(sql, { userId, of })}`;
   const [app] = await withWebhooks(sql, each, userId, rows);

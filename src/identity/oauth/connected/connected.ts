@@ -16,7 +16,7 @@ import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { permissionTexts, scopeNames, scopeOfGrants } from '../scope.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import {
-  findOwnGrant,
+  findUserGrant,
   listConnected,
   lockClientsOfMember,
   revokeGrants,
@@ -109,8 +109,8 @@ export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects
   return signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {
-      const grant = await findOwnGrant(sql, grantIdOf(request), userId);
-      if (grant === undefined) throw notFound('connected app');
+      const grant = await findUserGrant(sql, grantIdOf(request));
+      if (grant?.userId !== userId) throw notFound('connected app');
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
       const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
       await transaction(sql, (tx) => revokeGrantsOf(tx, effects, { ...which, ...by }));

@@ -10,10 +10,10 @@ import { addressOfClient } from '../clients/client-document.ts';
 import { scopeNames, scopeOfGrants } from '../scope.ts';
 import {
   countGrants,
-  findActiveGrant,
+  findUserGrant,
   findGrant,
   listGrants,
-  type ActiveGrant,
+  type UserGrant,
   type ConnectedApp,
   type GrantFilter,
 } from './connected-sql.ts';
@@ -81,7 +81,9 @@ function visibleGrants(principal: Principal, userId: number): GrantFilter | unde
   return { userId, of: { client: clientId, storeId } };
 }
 
-function reaches(principal: Principal, { userId, client, storeId }: ActiveGrant): boolean {
+/** Returns whether the caller sees the grant. */
+function reaches(principal: Principal, { userId, client, storeId, isRevoked }: UserGrant): boolean {
+  if (isRevoked) return false;
   const filter = visibleGrants(principal, userId);
   return (
     filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
@@ -89,7 +91,7 @@ function reaches(principal: Principal, { userId, client, storeId }: ActiveGrant)
 }
 
 /** Throws a 403 if an app would revoke the grant of another: what the user allowed it does not include that. */
-function requireOwnGrant(principal: Principal, { client }: ActiveGrant): void {
+function requireOwnGrant(principal: Principal, { client }: UserGrant): void {
   if (principal.scope === 'platform' || isInPerson(principal) || principal.clientId === client) return;
   const message = 'An app can revoke only its own access: other apps are disconnected on the account page';
   throw new Problem(403, { code: 'other_app', message });
@@ -127,7 +129,7 @@ export function createGrantOperations(
       handle: async (request) => {
         const id = idOf(request);
         const { principal } = request;
-        const grant = await findActiveGrant(sql, id);
+        const grant = await findUserGrant(sql, id);
         const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, each, grant) : undefined;
         if (grant === undefined || row === undefined) throw notFound('grant');
         const { userId } = grant;
@@ -143,17 +145,17 @@ export function createGrantOperations(
       handle: async (request) => {
         const id = idOf(request);
         const userId = await transaction(sql, async (tx) => {
-          const grant = await findActiveGrant(tx, id);
+          const grant = await findUserGrant(tx, id);
           if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
           requireOwnGrant(request.principal, grant);
           request.unmodified(id);
-          const { client: clientId, ...which } = grant;
+          const { client: clientId, userId, storeId } = grant;
           const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
           // The grants are not locked above, because they are locked in the order of their ids. 0 if a concurrent request has
           // revoked them.
-          const ended = await revokeGrantsOf(tx, effects, { ...which, clientId, ...by });
+          const ended = await revokeGrantsOf(tx, effects, { userId, storeId, clientId, ...by });
           if (ended === 0) throw notFound('grant');
-          return grant.userId;
+          return userId;
         });
         return { status: 204, next: addressOfGrants(userId, baseUrl) };
       },
