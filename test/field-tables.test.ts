@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import type { Field, Fields } from '#http/field-table.ts';
+import { userFields } from '#identity/accounts/users.ts';
 import { clientFields } from '#identity/oauth/clients/client-fields.ts';
 import { grantFields, installFields } from '#identity/oauth/connected/grant-fields.ts';
 import { invitationFields, receivedFields } from '#stores/invitations/invitation.ts';
@@ -19,6 +20,7 @@ import { testDatabase } from './setup/database.ts';
 const TABLES: readonly (readonly [name: string, table: string, fields: Fields])[] = [
   ['webhookFields', 'webhook', webhookFields],
   ['recoveryFields', 'recovery', recoveryFields],
+  ['userFields', 'users', userFields],
   ['clientFields', 'client', clientFields],
   ['grantFields', 'access_grant', grantFields],
   ['installFields', 'access_grant', installFields],

@@ -192,7 +192,6 @@ type Requested = {
   again: (status: number, refused: Refused) => Promise<RawResponse>;
 };
 
-/** Verifies the password, and mails both addresses. */
 async function requestChange(
   runtime: Runtime,
   { throttle, factors: { attempts, advice } }: People,

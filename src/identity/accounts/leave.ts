@@ -87,7 +87,6 @@ async function exportOf(sql: Sql, exportParts: ExportParts, { userId, id }: Sess
   };
 }
 
-/** The error that rolls back an erasure that must not happen. */
 class NotErased extends Error {
   readonly reason: 'only owner' | 'password changed';
   constructor(reason: NotErased['reason']) {
@@ -180,7 +179,6 @@ async function erase(
   return noticeAnswer(200, notice, { 'Set-Cookie': cookie });
 }
 
-/** The section of the account page with both actions. */
 export function leaveSection(): AccountSection {
   return async ({ nonce, root }) =>
     html`<div class="card">
@@ -213,11 +211,11 @@ export function createLeave(
       async (request, session) => {
         const { now } = request;
         const { userId } = session;
-        const exported = await exportOf(sql, exportParts, session, now);
+        const account = await exportOf(sql, exportParts, session, now);
         await transaction(sql, (tx) =>
           recordAuditEntry(tx, { action: 'account_exported', userId, origin: originOf(request), now }),
         );
-        return jsonAnswer(200, exported, { 'Content-Disposition': 'attachment; filename="account.json"' });
+        return jsonAnswer(200, account, { 'Content-Disposition': 'attachment; filename="account.json"' });
       },
     ),
     erase: formPage(signedIn, {

@@ -24,12 +24,12 @@ export function accountNav(root: string, current?: 'account' | 'apps'): Markup {
 }
 
 /** Renders a page of one card, whose heading is the title. `nav`: of a signed-in user. */
-export function cardPage(title: string, content: Markup, nav?: Markup): string {
+export function cardPage(title: string, content: Markup, nav?: Markup, scripts?: Markup): string {
   const main = html`<div class="card">
     <h1>${title}</h1>
     ${content}
   </div>`;
-  return shell({ title, main, ...(nav !== undefined && { nav }) });
+  return shell({ title, main, ...(nav && { nav }), ...(scripts && { scripts }) });
 }
 
 type PageLink = { href: string; label: string; isButton?: true };
@@ -45,7 +45,6 @@ type Notice = {
   nav?: Markup;
 };
 
-/** Returns the page of a notice. */
 export function noticeAnswer(
   status: number,
   { title, alert, good, message, link, nav }: Notice,
@@ -61,7 +60,6 @@ export function noticeAnswer(
   return htmlAnswer(status, cardPage(title, content, nav), { headers });
 }
 
-/** Renders the hidden field of a nonce. */
 export function nonceField(nonce: string): Markup {
   return html`<input type="hidden" name="nonce" value="${nonce}" />`;
 }
@@ -96,11 +94,9 @@ type Choice = {
   isRadio?: boolean;
   isChecked?: boolean;
   label: Markup | string;
-  /** What the choice means. */
   hint: string;
 };
 
-/** Renders a check box, or a radio button. */
 export function choice({ name, value = '1', isRadio = false, isChecked = false, label, hint }: Choice): Markup {
   const type = isRadio ? 'radio' : 'checkbox';
   return html`<label class="choice">
@@ -109,18 +105,14 @@ export function choice({ name, value = '1', isRadio = false, isChecked = false, 
   </label>`;
 }
 
-/** An error message and the form field it belongs to. */
 export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
 
 const alertId = 'form-alert';
 const hintId = 'password-hint';
 
-/** The fault of a text that is no e-mail address. */
 export const INVALID_EMAIL: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
-/** The fault of a wrong current password. */
 export const WRONG_PASSWORD: FormFault = { field: 'current', message: 'The current password is wrong.' };
 
-/** Renders the error message of a form, if it has one. */
 export function alertOf(fault: FormFault | undefined): Markup | undefined {
   return fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
 }
@@ -151,7 +143,6 @@ export function emailInput(value: string, attributes: Markup | false, autocomple
   />`;
 }
 
-/** Renders the field of an e-mail address. */
 export function emailField(value: string, fault: FormFault | undefined, label = 'E-mail'): Markup {
   return html`<label for="email">${label}</label> ${emailInput(value, described('email', fault))}`;
 }
@@ -164,7 +155,6 @@ export function usernameField(email: string): Markup {
   return html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
 }
 
-/** Renders the field of the password that the person has. */
 export function currentPasswordField(fault: FormFault | undefined): Markup {
   return html`<div class="field">
     <label for="current">Current password</label>
@@ -179,7 +169,6 @@ export function currentPasswordField(fault: FormFault | undefined): Markup {
   </div>`;
 }
 
-/** Renders the field of a password that the person chooses. */
 export function newPasswordField(
   label: string,
   fault: FormFault | undefined,
@@ -207,7 +196,6 @@ export type FormHandlers = Record<'show' | 'submit', RawHandler>;
 /** What is shown again of a refused form: the fault, and what was entered. */
 export type Refused = { fault?: FormFault | undefined; typed?: string };
 
-/** Renders the form again with the status. */
 type Again = (status: number, refused?: Refused) => Promise<RawResponse>;
 
 /**

@@ -98,9 +98,7 @@ const begin = (
     return { ...used, cookies: [session, ...devices.remember(request, user)] };
   });
 
-/** The steps of a sign-in. */
 export type SignInPages = {
-  /** The form of the first step. */
   signIn: (request: RawRequest, status: number, typed: { email: string; alert?: string }) => Promise<RawResponse>;
   secondStep: (request: RawRequest, user: Credentials, factors: Factors, alert?: string) => Promise<RawResponse>;
   /** Signs in a person who was verified in full, and redirects. Shows the form with `alert` if that is no longer possible. */

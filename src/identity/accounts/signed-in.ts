@@ -3,11 +3,10 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
-import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';
 import { formNonce, isFormNonce } from './signed-tokens.ts';
 import type { StepUp } from './factors/step-up.ts';
-import { accountNav, unverifiedAnswer } from './page-kit.ts';
+import { accountNav, cardPage, unverifiedAnswer } from './page-kit.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
@@ -34,7 +33,6 @@ export type SignedIn = {
   isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
 };
 
-/** Returns the path of the page where a second factor is set up. */
 export function enrolmentPath(root: string): string {
   return `${root}/account/security`;
 }
@@ -45,15 +43,12 @@ export function enrolmentForStore(root: string): string {
 }
 
 const stalePage = (root: string): string =>
-  shell({
-    title: 'Form expired',
-    nav: accountNav(root),
-    main: html`<div class="card">
-      <h1>Form expired</h1>
-      <p class="alert" role="alert">You have signed in again since this form was opened. Nothing was changed.</p>
-      <p>Go back, reload the page and submit the form again.</p>
-    </div>`,
-  });
+  cardPage(
+    'Form expired',
+    html`<p class="alert" role="alert">You have signed in again since this form was opened. Nothing was changed.</p>
+      <p>Go back, reload the page and submit the form again.</p>`,
+    accountNav(root),
+  );
 
 /** `isForVerified`: people whose e-mail address is not verified see how to verify it, after all other checks. */
 export function createSignedIn(deps: {

@@ -37,7 +37,6 @@ export function isFormNonce(
 
 const macOf = (key: Buffer, body: Buffer | string): Buffer => createHmac('sha256', key).update(body).digest();
 
-/** The form of a token between two steps of a sign-in. */
 const VALID_SECONDS = 10 * 60;
 const PENDING_PATTERN = /^(\d{1,16})\.(\d{1,12})\.([\w-]{43})$/;
 
@@ -61,10 +60,12 @@ export function createPendingSignIns(keys: Keys) {
     },
     /** Returns whether the token was issued for this user and current password. */
     isOf: (token: string, user: Credentials): boolean => {
-      const [, id, expires, mac = ''] = PENDING_PATTERN.exec(token) ?? [];
+      const [, id, expires, signature = ''] = PENDING_PATTERN.exec(token) ?? [];
       return (
         Number(id) === user.id &&
-        keys.some((key) => timingSafeEqual(Buffer.from(pendingMacOf(key, user, Number(expires))), Buffer.from(mac)))
+        keys.some((key) =>
+          timingSafeEqual(Buffer.from(pendingMacOf(key, user, Number(expires))), Buffer.from(signature)),
+        )
       );
     },
   };
@@ -89,9 +90,9 @@ export function createVerifiedIdentities(keys: Keys) {
     },
     /** Returns the identity of a form; undefined if it has none, or the token is not authentic or has expired. */
     of: (form: URLSearchParams, now: Date): VerifiedIdentity | undefined => {
-      const [, payload = '', mac] = /^([\w-]{1,8000})\.([\w-]{43})$/.exec(form.get(IDENTITY_FIELD) ?? '') ?? [];
-      if (mac === undefined) return undefined;
-      const given = Buffer.from(mac, 'base64url');
+      const [, payload = '', signature] = /^([\w-]{1,8000})\.([\w-]{43})$/.exec(form.get(IDENTITY_FIELD) ?? '') ?? [];
+      if (signature === undefined) return undefined;
+      const given = Buffer.from(signature, 'base64url');
       if (!keys.some((key) => timingSafeEqual(macOf(key, payload), given))) return undefined;
       const { expires, ...identity } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as VerifiedIdentity & {
         expires: number;

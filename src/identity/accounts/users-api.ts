@@ -3,10 +3,18 @@ import { Type, type Static } from 'typebox';
 import { clearableText, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
-import { addUser, emailFault, passwordFault, passwordLengthMin, prepareUser, type NewUser } from './users.ts';
-import { formatDate } from '#hypermedia/date.ts';
-import { boolean, date, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons, Condition, Filter } from '#core/listing.ts';
+import {
+  addUser,
+  emailFault,
+  passwordFault,
+  passwordLengthMin,
+  prepareUser,
+  userFields,
+  type NewUser,
+} from './users.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { comparisonsOf, propertiesOf, schemasOf, type PartOf } from '#http/field-table.ts';
+import type { Condition, Filter } from '#core/listing.ts';
 import { isInPerson, isPerson, platformClient, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
 import { randomBytes } from 'node:crypto';
 import { transaction, type Tx } from '#db/pool.ts';
@@ -47,30 +55,7 @@ const newUser = Type.Object(
   { additionalProperties: false },
 );
 
-/** Null, which apps see in its place, keeps the address. */
-const changedEmail = Type.Unsafe<string | null>({
-  type: ['string', 'null'],
-  maxLength: EMAIL_LENGTH_MAX,
-  description:
-    'The address the user signs in with. Unless the operator trusts the platform, it changes when the user confirms it.',
-});
-const wholeUser = Type.Object(
-  { email: changedEmail, external_id: externalId, ...derived },
-  { additionalProperties: false },
-);
-const partOfUser = Type.Object(
-  { email: Type.Optional(changedEmail), external_id: externalId, ...derived },
-  { additionalProperties: false },
-);
-
-/** The comparison of each property of a user, for filters and order. */
-export const USER_PROPERTIES = {
-  id: 'number',
-  email: 'text',
-  is_email_verified: 'boolean',
-  external_id: 'text',
-  date_created: 'date',
-} as const satisfies Comparisons;
+const { whole, part } = schemasOf(userFields, {});
 
 function addressOfUser(id: number, baseUrl: string): string {
   return `${baseUrl}/users/${id}`;
@@ -78,15 +63,18 @@ function addressOfUser(id: number, baseUrl: string): string {
 
 type UserSettings = { baseUrl: string; stores: { allowsSandboxes: boolean } };
 
+const describe = propertiesOf(userFields);
+
 /**
  * Returns a user's Document. Only the platform and the user in person see the e-mail address: the access granted to an app
  * does not include permission to contact the user.
  */
 function userDocument(
-  { id, email, isEmailVerified, dateCreated, revision, externalId: key }: UserRow,
+  row: UserRow,
   principal: Principal,
   { baseUrl, stores: { allowsSandboxes } }: UserSettings,
 ): Document {
+  const { id, email, revision } = row;
   const self = addressOfUser(id, baseUrl);
   const shown = principal.scope === 'platform' || isInPerson(principal) ? email : null;
   return {
@@ -108,13 +96,7 @@ function userDocument(
         : []),
     ],
     embedded: [],
-    properties: [
-      number('id', id),
-      text.orNull('email', shown),
-      boolean('is_email_verified', isEmailVerified),
-      text.orNull('external_id', key),
-      date('date_created', formatDate(dateCreated, 'UTC')),
-    ],
+    properties: describe(row, 'UTC', { email: shown }),
   };
 }
 
@@ -218,7 +200,7 @@ function createChanges(runtime: Runtime, deps: Deps): Record<'patch' | 'replace'
     access: 'platform',
     review: async ({ body }: { body: { email?: string | null } }) => addressFaults(body),
   } as const;
-  const handle = async (request: ApiRequest<Static<typeof partOfUser>>, isWhole: boolean): Promise<OperationResult> => {
+  const handle = async (request: ApiRequest<PartOf<typeof userFields>>, isWhole: boolean): Promise<OperationResult> => {
     const { body, principal } = request;
     const faults = addressFaults(body);
     if (faults.length > 0) throw invalid(...faults);
@@ -243,14 +225,14 @@ function createChanges(runtime: Runtime, deps: Deps): Record<'patch' | 'replace'
       title: 'Change the user',
       summary:
         'Changes the external_id and the e-mail address of a user; unless the operator trusts the platform, the user has to confirm the address; requires the scope platform',
-      input: partOfUser,
+      input: part,
       handle: (request) => handle(request, false),
     }),
     replace: accepting({
       ...described,
       title: 'Replace the user',
       summary: 'Replaces the external_id and the e-mail address of a user as PATCH does; requires the scope platform',
-      input: wholeUser,
+      input: whole,
       handle: (request) => handle(request, true),
     }),
   };
@@ -275,7 +257,7 @@ export function createUserOperations(runtime: Runtime, deps: Deps) {
       access: 'platform',
       rel: 'users',
       title: 'All users',
-      properties: USER_PROPERTIES,
+      properties: comparisonsOf(userFields),
       handle: async (request) => {
         const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpellings) };
         const { principal } = request;

@@ -1,21 +1,21 @@
 /** SQL that reads, lists and erases users, and exports what belongs to one. */
-import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
+import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
-import type { USER_PROPERTIES } from './users-api.ts';
+import { columnsOf } from '#http/field-columns-sql.ts';
+import type { RowOf } from '#http/field-table.ts';
+import { userFields } from './users.ts';
 
-export type UserRow = {
-  id: number;
+export type UserRow = RowOf<typeof userFields> & {
   email: string;
-  isEmailVerified: boolean;
-  dateCreated: Date;
   /** Increases with each change of the address and of an `external_id`. */
   revision: number;
-  externalId: string | null;
   /** Whether the platform has set the address of an account that a person uses, and the person has not confirmed it. */
   isEmailOfPlatform: boolean;
 };
+
+const columns = columnsOf(userFields, 'users');
 
 /** `reader`: the client of the platform whose keys of users the rows have; null for other callers. */
 type Reader = number | null;
@@ -24,11 +24,9 @@ type Reader = number | null;
 const keyOfUser = (sql: Queryable, reader: Reader): Fragment =>
   keyExpression(sql, { client: reader, resource: 'user', id: sql`users.id` });
 
-/** Returns the columns of a user in the API. */
 const userColumns = (sql: Queryable, reader: Reader): Fragment =>
-  sql`id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated", revision,
-    is_email_of_platform as "isEmailOfPlatform",
-    ${keyOfUser(sql, reader)} as "externalId"`;
+  sql`${columns.selected(sql, { external_id: keyOfUser(sql, reader) })}, email, revision,
+    is_email_of_platform as "isEmailOfPlatform"`;
 
 export async function findUser(sql: Queryable, id: number, reader: Reader = null): Promise<UserRow | undefined> {
   const [row] = await sql<UserRow[]>`select ${userColumns(sql, reader)} from users where id = ${id}`;
@@ -50,13 +48,8 @@ export async function isUnclaimed(sql: Queryable, id: number): Promise<boolean> 
   return rows.length === 1;
 }
 
-const columns = (sql: Queryable, reader: Reader): Columns<typeof USER_PROPERTIES> => ({
-  id: sql`id`,
-  email: sql`email`,
-  is_email_verified: sql`is_email_verified`,
-  external_id: keyOfUser(sql, reader),
-  date_created: sql`date_created`,
-});
+const compared = (sql: Queryable, reader: Reader) =>
+  columns.compared(sql, { email: sql`users.email`, external_id: keyOfUser(sql, reader) });
 
 /** The users of a list: all, or those with these ids. */
 export type Shown = { ids: readonly number[] | undefined; reader: Reader };
@@ -64,7 +57,7 @@ export type Shown = { ids: readonly number[] | undefined; reader: Reader };
 const shown = (sql: Queryable, { ids }: Shown) => (ids === undefined ? sql`true` : sql`id = any(${ids}::bigint[])`);
 
 export function listUsers(sql: Queryable, of: Shown, listing: Listing): Promise<UserRow[]> {
-  const by = columns(sql, of.reader);
+  const by = compared(sql, of.reader);
   return sql<UserRow[]>`
   select ${userColumns(sql, of.reader)} from users
   where ${shown(sql, of)}${narrowed(sql, listing.filters, by)}
@@ -74,7 +67,7 @@ export function listUsers(sql: Queryable, of: Shown, listing: Listing): Promise<
 
 export async function countUsers(sql: Queryable, of: Shown, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from users where ${shown(sql, of)}${narrowed(sql, filters, columns(sql, of.reader))}
+    select count(*) as total from users where ${shown(sql, of)}${narrowed(sql, filters, compared(sql, of.reader))}
   `;
   return row?.total ?? 0;
 }

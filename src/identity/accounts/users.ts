@@ -1,11 +1,39 @@
-/** Validates and creates users: an e-mail address and a password. */
+/** The properties of users, and how they are validated and created: an e-mail address and a password. */
 import type { Queryable } from '#db/pool.ts';
+import { externalIdHints } from '#http/external-keys.ts';
+import type { Fields } from '#http/field-table.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/text.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordAuditEntry, type AuditEntry } from './audit.ts';
 import { guessableFault, PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './accounts-sql.ts';
+
+/** `password` is in the body of a POST only. */
+export const userFields = {
+  id: { kind: 'number' },
+  /** Null for apps, which may not contact the user; a null in a body keeps the address. */
+  email: {
+    kind: 'text',
+    isNullable: true,
+    from: 'code',
+    input: {
+      isRequired: true,
+      isClearable: true,
+      maxLength: EMAIL_LENGTH_MAX,
+      description:
+        'The address the user signs in with. Unless the operator trusts the platform, it changes when the user confirms it.',
+    },
+  },
+  is_email_verified: { kind: 'boolean' },
+  external_id: {
+    kind: 'text',
+    isNullable: true,
+    from: 'sql',
+    input: { isClearable: true, ...externalIdHints('user') },
+  },
+  date_created: { kind: 'date' },
+} as const satisfies Fields;
 
 /**
  * Returns the least length of a new password in code points (ASVS 5.0 V6.2.1: at least 8). Passwords from before this rule stay valid.

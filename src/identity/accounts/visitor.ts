@@ -50,10 +50,13 @@ export function createPages(
       const isOpen = (storeId: number): boolean => !closed.has(storeId) || String(storeId) === own;
       /** Says which stores are closed to a person without a second factor, because no list contains them. */
       const closedStores = () => {
-        const pathOf = (id: number) => new URL(`${baseUrl}/stores/${id}/members/${userId}`).pathname;
+        const members = [...closed].map((id) => ({
+          path: new URL(`${baseUrl}/stores/${id}/members/${userId}`).pathname,
+          name: names.get(id)?.name,
+        }));
         return html`<p class="soft">
           <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open, or leave:
-          ${[...closed].map((id) => html`<a href="${pathOf(id)}">${names.get(id)?.name}</a> `)}
+          ${members.map(({ path, name }) => html`<a href="${path}">${name}</a> `)}
         </p>`;
       };
       return {

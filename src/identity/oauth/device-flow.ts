@@ -16,10 +16,9 @@ import { createToken } from './oauth-tokens.ts';
 import { findPendingDevice, insertDeviceAuthorization } from './authorize/authorize-sql.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentPath } from '#identity/accounts/signed-in.ts';
-import { tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';
+import { cardPage, tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { html, type Markup } from '#hypermedia/markup.ts';
-import { shell } from '#hypermedia/shell.ts';
+import { html } from '#hypermedia/markup.ts';
 import type { ConsentRequest } from './authorize/authorization-request.ts';
 import { createConsentPage, openConsent, signIn, type Consent, type Consenting } from './authorize/authorize.ts';
 import { findClient } from './clients/clients-sql.ts';
@@ -39,7 +38,6 @@ function readUserCode(typed: string): string | undefined {
   return CODE.test(code) ? code : undefined;
 }
 
-/** Returns the code as it is shown. */
 function shownUserCode(code: string): string {
   return `${code.slice(0, LENGTH / 2)}-${code.slice(LENGTH / 2)}`;
 }
@@ -54,7 +52,6 @@ function userCodeHashes([key, ...others]: Keys, code: string): [Buffer, ...Buffe
 }
 
 const LIFETIME_SECONDS = 600;
-/** The interval between polls of a device. */
 const POLL_SECONDS = 5;
 
 /** With a million waiting codes, one of 25,000 new user codes is taken. */
@@ -123,11 +120,9 @@ const UNKNOWN =
 const ADVICE = html`<p>Wait, then enter the code that your device shows.</p>`;
 
 function entryPage(root: string, { typed, alert }: { typed: string; alert?: string }): string {
-  return shell({
-    title: 'Connect a device',
-    main: html`<div class="card">
-      <h1>Connect a device</h1>
-      ${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
+  return cardPage(
+    'Connect a device',
+    html`${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
       <p>Enter the code that your device or terminal shows. Do not enter a code that another person has sent you.</p>
       <form method="get" action="${root}/device">
         <label for="user_code">Code</label>
@@ -142,22 +137,9 @@ function entryPage(root: string, { typed, alert }: { typed: string; alert?: stri
           spellcheck="false"
         />
         <div class="buttons"><button type="submit">Continue</button></div>
-      </form>
-    </div>`,
-  });
-}
-
-const outcomePage = (title: string, text: Markup): RawResponse =>
-  htmlAnswer(
-    200,
-    shell({
-      title,
-      main: html`<div class="card">
-        <h1>${title}</h1>
-        ${text}
-      </div>`,
-    }),
+      </form>`,
   );
+}
 
 const ALLOWED = html`<p>The app has access now. Return to your device. You can close this page.</p>`;
 const DENIED = html`<p>Nothing was shared with the app. You can close this page.</p>`;
@@ -215,8 +197,8 @@ async function prepare(
       formTargets: [],
       bound: ['device', device?.hash.toString('hex'), client.id, scopeNames(scope).join(' '), scope.storeId ?? null],
       prepare: () => prepare(consenting, userCodeKeys, rawRequest),
-      allowed: () => outcomePage('Device connected', ALLOWED),
-      denied: () => outcomePage('Access denied', DENIED),
+      allowed: () => htmlAnswer(200, cardPage('Device connected', ALLOWED)),
+      denied: () => htmlAnswer(200, cardPage('Access denied', DENIED)),
     },
   });
 }

@@ -59,13 +59,16 @@ export const newRegistration = Type.Object({
   client_secret_expires_at: Type.Optional(Type.Integer({ description: '0: it does not expire.' })),
 });
 
+type MetadataValue = string | boolean | readonly string[];
+
+function schemaOf(value: MetadataValue) {
+  if (typeof value === 'boolean') return Type.Boolean();
+  if (typeof value !== 'string') return texts;
+  return URL.canParse(value) ? url : Type.String();
+}
+
 /** Returns the schema of the metadata (RFC 8414 §2, RFC 9728 §2): that of its values. */
-export function schemaOfMetadata(metadata: Readonly<Record<string, string | boolean | readonly string[]>>) {
-  const schemaOf = (value: string | boolean | readonly string[]) => {
-    if (typeof value === 'boolean') return Type.Boolean();
-    if (typeof value !== 'string') return texts;
-    return URL.canParse(value) ? url : Type.String();
-  };
+export function schemaOfMetadata(metadata: Readonly<Record<string, MetadataValue>>) {
   return Type.Object(Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name, schemaOf(value)])));
 }
 

@@ -18,7 +18,6 @@ import {
 import { metadataOf, resourceMetadata, serverMetadata } from './metadata.ts';
 import { permissionTexts } from './scope.ts';
 
-/** Returns the descriptions of the scopes, for the reference and OpenAPI. */
 export function scopeDescriptions(): Readonly<Record<string, string>> {
   return {
     store_full_access: 'One store chosen by the user: its webhooks, events and resources.',
@@ -109,7 +108,6 @@ const NOT_AUTHENTICATED = 'Client authentication failed';
 
 type Addresses = { baseUrl: string; authUrl: string };
 
-/** The endpoints of authorization and token. */
 const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
     rel: 'authorize',
@@ -168,7 +166,6 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   },
 ];
 
-/** The endpoints for devices without a browser. */
 const deviceEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   {
     address: `${authUrl}/device_authorization`,
@@ -198,7 +195,6 @@ const deviceEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   },
 ];
 
-/** The endpoints of revocation and introspection. */
 const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   {
     address: `${authUrl}/revoke`,
@@ -341,7 +337,6 @@ const clientEndpoints = (addresses: Addresses): Endpoint[] => [
   },
 ];
 
-/** Returns all OAuth endpoints. */
 export function protocolEndpoints(addresses: Addresses): readonly Endpoint[] {
   return [
     ...grantEndpoints(addresses),

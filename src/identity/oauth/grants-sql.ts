@@ -6,10 +6,8 @@ import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 import { clientColumns, isClientAuthenticated, type AuthenticatedClient, type ClientClaim } from './oauth-sql.ts';
 
-/** The stored part of a token. */
 export type StoredToken = { hash: Buffer; expires: Date };
 
-/** An access token and its refresh token. */
 type TokenPair = { access: StoredToken; refresh: StoredToken };
 
 export type Granted = GrantedScope & { storeId: number | null };

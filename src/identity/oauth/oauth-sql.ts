@@ -3,7 +3,6 @@ import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 import type { LoggedGrant } from './grant-changes.ts';
 
-/** The credentials that a caller presents. */
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
 
 export type AuthenticatedClient = {
@@ -18,7 +17,6 @@ export type AuthenticatedClient = {
   impliedRedirectUri: string | null;
 };
 
-/** Returns the columns of `AuthenticatedClient` for a client `c`. */
 export function clientColumns(sql: Queryable) {
   return sql`
   c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
@@ -58,7 +56,6 @@ export async function findAuthenticatedClient(
   return row;
 }
 
-/** The state of a token's grant, client and user. */
 export type GrantStatus = GrantedScope & {
   grantId: number;
   clientId: number;

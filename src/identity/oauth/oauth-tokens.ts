@@ -93,7 +93,6 @@ export type TokenAnswer = {
   scope: string;
 };
 
-/** The value of a token, and its stored hash and expiry. */
 type Issued = { value: string; stored: StoredToken };
 
 /** Returns the expiry of a refresh token that is issued or used now, unless the maximum since the consent ends it before. */
@@ -101,7 +100,6 @@ export function idleUntil(now: Date, { refreshTokenIdleDays }: Lifetimes): Date 
   return new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
 }
 
-/** Returns the longest lifetime of a grant. */
 export function maxSecondsOf({ refreshTokenMaxDays }: Lifetimes): number {
   return (refreshTokenMaxDays * DAY_MS) / 1_000;
 }

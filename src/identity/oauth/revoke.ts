@@ -48,7 +48,6 @@ export function createRevoke(
   });
 }
 
-/** The audited reason for the end of a grant. */
 type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_reused'>;
 
 /**

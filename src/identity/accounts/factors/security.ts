@@ -57,7 +57,6 @@ function createChanges({ sql, mailer, config: { authUrl } }: Runtime) {
   };
 }
 
-/** Returns new recovery codes if the user has none, which is so with the first factor. */
 async function firstCodes(tx: Queryable, userId: number): Promise<string[]> {
   const { recoveryCodes } = await findFactors(tx, userId);
   return recoveryCodes > 0 ? [] : renewRecoveryCodes(tx, userId);
@@ -115,10 +114,10 @@ function createShow({ sql, config }: Runtime, { verified, factors: { passkeys, p
   };
 }
 
-function createPasskeySettings(runtime: Runtime, { verified, factors: { passkeys } }: People, show: Show) {
-  const root = rootOf(runtime.config.authUrl);
-  const changed = createChanges(runtime);
+/** What all settings share: the path prefix, the frame of a change, and the page. */
+type Frame = { root: string; changed: ReturnType<typeof createChanges>; show: Show };
 
+function createPasskeySettings({ verified, factors: { passkeys } }: People, { root, changed, show }: Frame) {
   return {
     show: verified.enrolmentPage((request, session) => show(request, session)),
 
@@ -167,11 +166,7 @@ function createPasskeySettings(runtime: Runtime, { verified, factors: { passkeys
   };
 }
 
-function createAppSettings(runtime: Runtime, { verified }: People) {
-  const { sealer, config } = runtime;
-  const { authUrl } = config;
-  const root = rootOf(authUrl);
-  const changed = createChanges(runtime);
+function createAppSettings({ sealer, config: { authUrl } }: Runtime, { verified }: People, { root, changed }: Frame) {
   const showApp = (session: Session, secret: string, alert?: string): RawResponse => {
     const address = addressOf(secret, { issuer: new URL(authUrl).host, label: session.email });
     const nonce = verified.nonce(session, ['app', 'set', secret]);
@@ -228,9 +223,7 @@ async function hasOtherSignIn(tx: Queryable, userId: number): Promise<boolean> {
 
 const identityIdOf = (request: RawRequest): number => idIn(request, 'identity_id', 'provider');
 
-function createProviderSettings(runtime: Runtime, { verified }: People, show: Show) {
-  const root = rootOf(runtime.config.authUrl);
-  const changed = createChanges(runtime);
+function createProviderSettings({ verified }: People, { root, changed, show }: Frame) {
   return {
     unlinkProvider: verified.sensitiveForm(
       (request) => ['provider', identityIdOf(request), 'unlink'],
@@ -250,10 +243,11 @@ function createProviderSettings(runtime: Runtime, { verified }: People, show: Sh
 }
 
 export function createSecurity(runtime: Runtime, people: People) {
-  const show = createShow(runtime, people);
+  const root = rootOf(runtime.config.authUrl);
+  const frame = { root, changed: createChanges(runtime), show: createShow(runtime, people) };
   return {
-    ...createPasskeySettings(runtime, people, show),
-    ...createAppSettings(runtime, people),
-    ...createProviderSettings(runtime, people, show),
+    ...createPasskeySettings(people, frame),
+    ...createAppSettings(runtime, people, frame),
+    ...createProviderSettings(people, frame),
   };
 }

@@ -9,11 +9,10 @@ import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { shell } from '#hypermedia/shell.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findCredentials, verifySession } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit.ts';
-import { accountNav, postForm, tooManyAnswer, usernameField } from '../page-kit.ts';
+import { accountNav, cardPage, postForm, tooManyAnswer, usernameField } from '../page-kit.ts';
 import type { People, SecondFactors } from '../people.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Session } from '../sessions.ts';
@@ -78,21 +77,22 @@ export function createStepUp(
     const entered = new URLSearchParams([...form].filter(([name]) => !verificationFields.has(name)));
     const carried: Carried = { until: now.getTime() + FRESH_MS, form: entered.toString() };
     const sealed = sealer.seal(JSON.stringify(carried), boundTo(session, path)).toString('base64url');
-    const main = html`<div class="card">
-      <h1>Confirm that it is you</h1>
-      <p>You signed in some time ago, and this is a sensitive change. Nothing that you entered is lost.</p>
-      ${verificationForm({
-        action: rawQuery === '' ? path : `${path}?${rawQuery}`,
-        fields: html`<input type="hidden" name="${VERIFICATION_FIELDS.form}" value="${sealed}" />`,
-        email: session.email,
-        factors: hasSecondFactor(found) ? { hasApp: found.hasApp, passkeyOptions } : undefined,
-        alert,
-        submit: 'Confirm',
-        cancel: { href: `${root}/home`, label: 'Cancel' },
-      })}
-    </div>`;
-    const view = { title: 'Confirm that it is you', nav: accountNav(root), main, scripts: passkeyScripts };
-    return htmlAnswer(alert === undefined ? 403 : 422, shell(view), { formTargets, hasScripts: true });
+    const shown = cardPage(
+      'Confirm that it is you',
+      html`<p>You signed in some time ago, and this is a sensitive change. Nothing that you entered is lost.</p>
+        ${verificationForm({
+          action: rawQuery === '' ? path : `${path}?${rawQuery}`,
+          fields: html`<input type="hidden" name="${VERIFICATION_FIELDS.form}" value="${sealed}" />`,
+          email: session.email,
+          factors: hasSecondFactor(found) ? { hasApp: found.hasApp, passkeyOptions } : undefined,
+          alert,
+          submit: 'Confirm',
+          cancel: { href: `${root}/home`, label: 'Cancel' },
+        })}`,
+      accountNav(root),
+      passkeyScripts,
+    );
+    return htmlAnswer(alert === undefined ? 403 : 422, shown, { formTargets, hasScripts: true });
   };
 
   const verify = async (request: RawRequest, session: Session, hasFactor: boolean): Promise<Verified> => {

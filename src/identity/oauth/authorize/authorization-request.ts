@@ -19,7 +19,6 @@ type Candidate = Parameters & {
   baseUrl: string;
 };
 
-/** What a person is asked to allow. */
 export type ConsentRequest = {
   client: Client;
   /** Null for a device. */

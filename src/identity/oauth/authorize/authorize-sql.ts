@@ -11,7 +11,6 @@ import { isClientAuthenticated, type ClientClaim } from '../oauth-sql.ts';
 /** `requiresFactor`: closed to members without a second factor. */
 export type PickableStore = { id: number; name: string; domain: string; requiresFactor: boolean };
 
-/** Returns the stores of which a user is a member, by name. */
 export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[]> {
   return sql<PickableStore[]>`
   select s.id, s.name, s.domain, s.second_factor = 'required' as "requiresFactor"

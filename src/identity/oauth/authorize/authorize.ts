@@ -303,7 +303,6 @@ export function createAuthorize(consenting: Consenting): { show: RawHandler; dec
   return createConsentPage(consenting, (request) => prepareConsent(consenting, request));
 }
 
-/** Binds the nonce of the consent form to the authorization request. */
 function boundToRequest(request: AuthorizationRequest): readonly unknown[] {
   const { client, redirectUri, scope, state, codeChallenge } = request;
   const names = scopeNames(scope).join(' ');

@@ -26,7 +26,6 @@ export type ConsentView = {
   /** The target of the form: this address with the client's parameters. */
   action: string;
   switchUser: string;
-  /** The path prefix of the pages, without a trailing slash. */
   root: string;
   alert: string | undefined;
 };

@@ -31,7 +31,6 @@ export function changelogActorOf({ userId, caller }: ClientActor): Actor {
   return OPERATOR;
 }
 
-/** Returns the audit details of a caller. */
 const callerDetail = (caller: Caller | undefined) =>
   caller !== undefined && 'client' in caller ? { by_client: caller.client } : caller;
 

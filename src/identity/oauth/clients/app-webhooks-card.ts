@@ -40,7 +40,6 @@ const count = (number: number, one: string, more: string): string =>
 
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, number) => sum + number, 0);
 
-/** Returns the state of all webhooks in a sentence. */
 function summaryOf(webhooks: readonly AppWebhook[]): string {
   const stores = new Set(webhooks.map(({ storeId }) => storeId)).size;
   const places = `${count(webhooks.length, 'webhook', 'webhooks')} in ${count(stores, 'store', 'stores')}`;

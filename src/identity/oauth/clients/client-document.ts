@@ -105,7 +105,6 @@ export function listingPath(root: string, clientId: string): string {
   return `${root}/apps/${clientId}`;
 }
 
-/** Returns the address that starts the installation of an app. */
 export function installPath(root: string, clientId: string): string {
   return `${listingPath(root, clientId)}/install`;
 }

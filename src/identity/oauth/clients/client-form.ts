@@ -76,11 +76,9 @@ const FIELDS: readonly Field[] = [
   { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
 ];
 
-/** Returns the text of each field. */
 const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
   Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])) as Record<TextName, string>;
 
-/** The values of the form. */
 export type FormValues = {
   texts: Readonly<Record<TextName, string>>;
   scopes: readonly string[];
@@ -168,7 +166,6 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 }
 
-/** Renders the fields of an app's details, each with its faults. */
 export function detailFields({ texts }: FormValues, faults: readonly Fault[]): Markup {
   return html`${FIELDS.map((field) => fieldOf(field, texts[field.name], faults))}`;
 }
@@ -189,7 +186,6 @@ export function confidentialFields(values: FormValues): Markup {
   })}`;
 }
 
-/** Renders the choice to publish the page of the app. */
 export function listedField(values: FormValues): Markup {
   return choice({
     name: 'listed',
@@ -199,7 +195,6 @@ export function listedField(values: FormValues): Markup {
   });
 }
 
-/** Renders the choice of the scopes that the app may ask for. */
 export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
   const own = faults.filter(({ field }) => field === 'scopes');
   return html`<fieldset ${own.length > 0 && html`aria-describedby="scopes-fault"`}>
@@ -223,7 +218,6 @@ export function scopeFields(values: FormValues, faults: readonly Fault[]): Marku
   </fieldset>`;
 }
 
-/** Renders the alert above a rejected form. */
 export function refusedAlert(faults: readonly Fault[]): Markup | null {
   return faults.length === 0
     ? null

@@ -81,12 +81,12 @@ export async function listInstalls(
   client: number,
   listing: Listing,
 ): Promise<Install[]> {
-  const compared = installColumns.compared(sql, expressions(sql));
+  const by = installColumns.compared(sql, expressions(sql));
   const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
   select ${installColumns.selected(sql, expressions(sql))}, string_to_array(g.limited, ' ') as permissions
   ${installs(sql, client)}
-  where true${narrowed(sql, listing.filters, compared)}
-  order by ${ordered(sql, listing.order, compared, [sql`g.id`])} ${paged(sql, listing)}`;
+  where true${narrowed(sql, listing.filters, by)}
+  order by ${ordered(sql, listing.order, by, [sql`g.id`])} ${paged(sql, listing)}`;
   const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
   const counted = await inAvailable(each, (database) => countInStores(database, client, storeIds));
   const counts = new Map(counted.map((one) => [one.storeId, one]));

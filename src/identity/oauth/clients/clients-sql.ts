@@ -88,7 +88,6 @@ export async function findClient(
   return row;
 }
 
-/** Returns the client with this internal id. */
 export async function findClientOfId(sql: Queryable, id: number): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`${clients(sql)} where c.id = ${id} and c.date_deleted is null`;
   return row;
@@ -198,7 +197,6 @@ export async function markDeleted(sql: Queryable, clientId: string, now: Date): 
   return row;
 }
 
-/** Marks all clients of a user as deleted and returns them. */
 export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> {
   return sql<ClientIdentity[]>`
   update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null

@@ -18,7 +18,7 @@ import {
   scopeFields,
   type FormValues,
 } from './client-form.ts';
-import { choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
+import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 
 type ClientView = {
   root: string;
@@ -193,12 +193,9 @@ export function clientPage(view: ClientView): string {
 }
 
 export function deletePage({ root, client, nonce }: { root: string; client: Client; nonce: string }): string {
-  return appsPage(
-    root,
+  return cardPage(
     `Delete ${client.name}?`,
-    html`<div class="card">
-      <h1>Delete ${client.name}?</h1>
-      <p>
+    html`<p>
         Its secrets and tokens stop working immediately. If you create another app, its users have to connect again.
         This cannot be undone.
       </p>
@@ -208,8 +205,8 @@ export function deletePage({ root, client, nonce }: { root: string; client: Clie
         submit: 'Delete',
         style: 'danger',
         cancel: { href: pathOf(root, client.clientId) },
-      })}
-    </div>`,
+      })}`,
+    accountNav(root, 'apps'),
   );
 }
 
@@ -274,31 +271,27 @@ export function secretPage(view: {
   secret: string | null;
   note?: string;
 }): string {
-  return appsPage(
-    view.root,
+  const { root, clientId, secret, note } = view;
+  return cardPage(
     view.title,
-    html`<div class="card">
-      <h1>${view.title}</h1>
-      ${
-        view.secret !== null &&
+    html`${
+        secret !== null &&
         html`<p class="good" role="status">
           Copy the client secret now and store it where only your app can read it. It is shown only once.
         </p>`
       }
       <dl>
         <dt>Client ID</dt>
-        <dd><code>${view.clientId}</code></dd>
+        <dd><code>${clientId}</code></dd>
         ${
-          view.secret !== null &&
+          secret !== null &&
           html`<dt>Client secret</dt>
-            <dd><code>${view.secret}</code></dd>`
+            <dd><code>${secret}</code></dd>`
         }
       </dl>
-      ${view.secret === null && html`<p>A public app has no secret and uses PKCE instead.</p>`}
-      ${view.note !== undefined && html`<p>${view.note}</p>`}
-      <div class="buttons">
-        <a class="button quiet" href="${pathOf(view.root, view.clientId)}">Open the app's page</a>
-      </div>
-    </div>`,
+      ${secret === null && html`<p>A public app has no secret and uses PKCE instead.</p>`}
+      ${note !== undefined && html`<p>${note}</p>`}
+      <div class="buttons"><a class="button quiet" href="${pathOf(root, clientId)}">Open the app's page</a></div>`,
+    accountNav(root, 'apps'),
   );
 }

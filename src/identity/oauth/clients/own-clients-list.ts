@@ -34,7 +34,7 @@ import { addressOfStore } from '#stores/store-document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';
-import { choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
+import { accountNav, cardPage, choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
@@ -149,21 +149,18 @@ const kindFields = (values: FormValues) =>
   </fieldset>`;
 
 const newPage = (root: string, { clientId, nonce, values, faults, alert }: View): string =>
-  appsPage(
-    root,
+  cardPage(
     'New app',
-    html`<div class="card">
-      <h1>New app</h1>
-      ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
-      ${postForm({
-        action: `${root}/account/clients`,
-        hidden: { nonce, client_id: clientId },
-        fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)}
-        ${confidentialFields(values)} ${listedField(values)}`,
-        submit: 'Create the app',
-        cancel: { href: `${root}/account/clients` },
-      })}
-    </div>`,
+    html`${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
+    ${postForm({
+      action: `${root}/account/clients`,
+      hidden: { nonce, client_id: clientId },
+      fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)}
+      ${confidentialFields(values)} ${listedField(values)}`,
+      submit: 'Create the app',
+      cancel: { href: `${root}/account/clients` },
+    })}`,
+    accountNav(root, 'apps'),
   );
 
 async function make(sql: Sql, client: NewClient, isPublic: boolean): Promise<string | null> {

@@ -76,9 +76,9 @@ export async function revokeGrantsForStore(
 
 /** Returns the connected apps of a user for the export of the account. */
 export async function exportedGrants(sql: Sql, each: EachDatabase, userId: number) {
-  const rows = (await listConnected(sql, each, userId)).map((row) => {
-    return { ...row, scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ') };
-  });
+  const rows = (await listConnected(sql, each, userId)).map((row) =>
+    Object.assign(row, { scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ') }),
+  );
   return exported(rows, 'id', 'clientId', 'name', 'storeId', 'scope', 'dateCreated', 'dateUsed');
 }
 
@@ -119,7 +119,6 @@ export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects
   );
 }
 
-/** Returns what the nonce of a disconnect button is bound to. */
 function boundToRevoke(grantId: number) {
   return ['revoke grant', grantId] as const;
 }
@@ -146,14 +145,12 @@ function permissionsOf({ storeId, permissions }: ConnectedApp): readonly string[
 
 const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
-/** Returns how many webhooks the app created, and their state. */
 function webhooksOf({ total, active }: AppWebhooks): string {
   if (total === 0) return 'None';
   if (active === total) return `${total}, ${total === 1 ? 'active' : 'all active'}`;
   return active === 0 ? `${total}, ${total === 1 ? 'inactive' : 'none active'}` : `${total}, of which ${active} active`;
 }
 
-/** Returns what ends if the app is disconnected. */
 function endsOf({ active, stopping }: AppWebhooks): string {
   const kept = active - stopping;
   const parts = [
