@@ -2,13 +2,12 @@
  * The composition root of the request handlers: constructs the parts in the order in which they depend on each other. Each database has its
  * own handlers of data of stores; a request goes to those of the database that has the store or the webhook in its address.
  */
-import { createAccounts } from '#identity/accounts/account-handlers.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
-import { createPeople, type People } from '#identity/accounts/people.ts';
-import { createUserErasure, type EraseUserData, type UserErasure } from '#identity/accounts/user-erasure.ts';
+import { createPeople } from '#identity/accounts/people.ts';
+import { createUserErasure } from '#identity/accounts/user-erasure.ts';
 import { createPages } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
@@ -26,44 +25,27 @@ import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/health.ts';
 import { shardOf } from '#core/ids.ts';
 import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
-import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
-import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
-import { createClientAuthentication } from '#identity/oauth/protocol-requests.ts';
-import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
-import {
-  exportedApps,
-  exportedGrants,
-  memberAccessOf,
-  revokeGrantsForStore,
-  revokeGrantsOf,
-} from '#identity/oauth/connected/connected.ts';
-import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
-import { formTargets } from '#identity/oauth/redirect-uri.ts';
-import { createIntrospect } from '#identity/oauth/revoke.ts';
+import { memberAccessOf, revokeGrantsForStore } from '#identity/oauth/connected/connected.ts';
 import { createInvitationMails, createInvitationPages } from '#identity/invitations/invitations.ts';
 import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
 import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
 import { createMetadata, resourceMetadata, serverMetadata } from '#identity/oauth/metadata.ts';
-import { createRevoke } from '#identity/oauth/revoke.ts';
-import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { setBrand } from '#hypermedia/shell.ts';
-import type { MemberEffects } from '#stores/audited-changes.ts';
 import { createHome } from '#stores/home.ts';
-import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
-import { createAdmission, createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
+import { createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
 import { createMemberOperations } from '#stores/members/member-operations.ts';
 import type { Eraser } from '#stores/store-erasure.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
-import { createSandbox, eraseSandboxOf, lockSandboxOf } from '#stores/sandbox.ts';
-import { exportedMemberships, membershipsOf } from '#stores/store.ts';
-import { startPageOf, storeTabs } from '#stores/tabs.ts';
-import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
+import { createSandbox } from '#stores/sandbox.ts';
+import { membershipsOf } from '#stores/store.ts';
+import { storeTabs } from '#stores/tabs.ts';
+import { eraseDataOf, openAccounts, openOAuth } from './compose-identity.ts';
 import { openReference } from './compose-reference.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
-import { announceChanges, announceSent, type Publishing } from './publishing.ts';
+import { announceSent } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
@@ -109,90 +91,6 @@ function erasersOf({ webhooksOfStore }: Serving, outbox: Outbox): readonly Erase
     return undefined;
   };
   return [eraseGrants, webhooksOfStore.erase, noteErasure];
-}
-
-/**
- * Erases the apps and the sandbox store of a user, and the invitations to the user's address; those by the user end with the
- * memberships.
- */
-function eraseDataOf(effects: RevocationEffects, erasers: readonly Eraser[]): EraseUserData {
-  const apps = eraseAppsOf(effects);
-  return {
-    lock: async (tx, userId) => {
-      await apps.lock(tx, userId);
-      await lockSandboxOf(tx, userId);
-    },
-    erase: async (tx, of) => {
-      await apps.erase(tx, of);
-      await eraseSandboxOf(tx, { userId: of.userId, erasers }, of.request);
-      await deleteInvitationsTo(tx, of.userId);
-    },
-  };
-}
-
-/** Creates the pages and operations of accounts, with what OAuth and stores add to them. */
-function openAccounts(
-  runtime: Runtime,
-  people: People,
-  {
-    publishing,
-    databases,
-    erasure,
-    memberEffects,
-  }: { publishing: Publishing; databases: Databases; erasure: UserErasure; memberEffects: MemberEffects },
-) {
-  const { sql, config } = runtime;
-  const { each } = databases;
-  const memberships = (userId: number) => membershipsOf(sql.reads, userId);
-  return createAccounts(runtime, people, {
-    erasure,
-    endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
-    exportParts: {
-      memberships: async (userId) => exportedMemberships(await memberships(userId)),
-      grants: (userId) => exportedGrants(sql, each, userId),
-      own_apps: (userId) => exportedApps(sql, userId),
-    },
-    admitIdentity: createAdmission(runtime, memberEffects),
-    sections: appSections(runtime, each),
-    startPathOf: async (userId) => startPageOf(await memberships(userId), config.baseUrl),
-    formTargets: (returnTo) => targetsAfterSignIn(runtime, returnTo),
-    formTargetsOf: formTargets,
-  });
-}
-
-/** Creates the OAuth endpoints, and the operations and pages of apps. */
-function openOAuth(
-  runtime: Runtime,
-  people: People,
-  deps: { serving: Serving; parts: ProcessParts; memberEffects: MemberEffects },
-) {
-  const { config, sealer, guard, derive } = runtime;
-  const { throttle } = people;
-  const { serving, memberEffects } = deps;
-  const { databases, outbox, bearer } = deps.parts;
-  const { publishing: effects } = serving;
-  const appWebhooks = createAppWebhooks({
-    config,
-    sealer,
-    guard,
-    accounts: effects.accounts,
-    writeInternalEvents: effects.writeInternalEvents,
-    announce: announceChanges,
-    handshake: serving.sending.handshake,
-    onDeclared: () => outbox.noteEnqueued(),
-  });
-  const authenticate = createClientAuthentication({ throttle });
-  const consenting = createConsenting(runtime, people, effects);
-  const userCodeKeys = derive('device user code');
-  return {
-    authorize: createAuthorize(consenting),
-    device: createDevicePage(consenting, userCodeKeys),
-    deviceAuthorization: createDeviceAuthorization(runtime, { authenticate, throttle, userCodeKeys }),
-    token: createTokenEndpoint(runtime, { authenticate, effects }),
-    revoke: createRevoke(runtime, { authenticate, effects }),
-    introspect: createIntrospect(runtime, { authenticate, bearer }),
-    ...createApps(runtime, people, { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer }),
-  };
 }
 
 /** Returns the newest of the webhooks of the stores that can be tested. */
@@ -257,7 +155,7 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
     receivedInvitations: createReceivedInvitations(runtime, memberEffects),
     invitation: createInvitationPages(runtime, people, { effects: memberEffects, erasure }),
     ...ofStores.handlers,
-    ...openAccounts(runtime, people, { publishing, databases, erasure, memberEffects }),
+    ...openAccounts(runtime, people, { effects: publishing, eachDatabase: databases.each, erasure, memberEffects }),
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
     metadata: createMetadata(serverMetadata(config)),
     resourceMetadata: createMetadata(resourceMetadata(config)),

@@ -158,8 +158,6 @@ export function openPublishing({ config, sql, log }: Pick<Runtime, 'config' | 's
   };
 }
 
-export type Publishing = ReturnType<typeof openPublishing>;
-
 type Scope = Parameters<InternalEvents['accessChanged']>[1];
 type Resumed = Parameters<InternalEvents['resumeWebhooks']>[1];
 

@@ -11,7 +11,7 @@ import type { Purge } from '#db/purges.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
+import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import type { Config } from '#config/config.ts';
 import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
 import { blankAnswers } from '#delivery/record/record-sql.ts';

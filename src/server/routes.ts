@@ -1,18 +1,17 @@
 /** The route table: every address, one line each. */
-import type { Accounts } from '#identity/accounts/account-handlers.ts';
 import type { HealthEndpoints } from '#http/health-endpoints.ts';
 import { showIcon } from '#http/assets.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
 import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
-import type { Apps } from '#identity/oauth/apps.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import type { Reference } from '#reference/reference.ts';
+import type { openAccounts, openOAuth } from './compose-identity.ts';
 
-export type Handlers = Accounts &
-  Apps & {
+export type Handlers = ReturnType<typeof openAccounts> &
+  ReturnType<typeof openOAuth> & {
     home: Operation;
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
     sandbox: Operation;
@@ -126,7 +125,7 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, ownClients, logo, listing, revokeConnected, register, registration }: Apps,
+  { clients, grants, ownClients, logo, listing, revokeConnected, register, registration }: Handlers,
   api: string,
   auth: string,
 ): Route[] => [

@@ -1,7 +1,7 @@
 /** Purging scans no table, whether few or many rows are to be deleted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
+import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import { openPool } from '#db/pool.ts';
 import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';

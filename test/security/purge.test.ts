@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
-import { createAccountPurges } from '#identity/accounts/account-handlers.ts';
+import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import { transaction } from '#db/pool.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';

@@ -1,8 +1,9 @@
 /**
  * SQL of accounts, of their identities at OpenID providers, of throttling and of the audit. Writes the tables users, session,
- * external_identity, throttle and audit; account-handlers.ts has the purges of their expired rows.
+ * external_identity, throttle and audit, and has the purges of the expired rows of accounts.
  */
-import type { Queryable } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import { purgesOf, type Purge } from '#db/purges.ts';
 import type { Action, AuditEntry, Origin } from './audit.ts';
 
 /**
@@ -108,7 +109,6 @@ export async function findCredentials(sql: Queryable, id: number): Promise<Crede
   return row;
 }
 
-/** Inserts a session of a person who has just been verified. */
 export async function insertSession(
   sql: Queryable,
   session: { hash: Buffer; userId: number; origin: Origin; now: Date; expires: Date },
@@ -120,7 +120,6 @@ export async function insertSession(
   `;
 }
 
-/** Records that the person of a session was verified again. */
 export async function verifySession(sql: Queryable, hash: Buffer, now: Date): Promise<void> {
   await sql`update session set date_verified = ${now} where hash = ${hash}`;
 }
@@ -238,7 +237,6 @@ export async function touchIdentity(
   return rows.length === 1;
 }
 
-/** Returns the user to whom an identity is linked. */
 export async function findUserOfIdentity(
   sql: Queryable,
   { issuer, subject }: ExternalIdentity,
@@ -375,4 +373,19 @@ export function countTries(sql: Queryable, userId: number, since: Date): Promise
   where user_id = ${userId} and action = any(${TRIES}) and address is not null and date_created > ${since}
   order by action desc, id desc
 `;
+}
+
+const DAY_MS = 86_400_000;
+
+/** A throttle bucket without a row is full. */
+export function createAccountPurges({ sql, auditKeptDays }: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
+  return purgesOf(sql, [
+    { name: 'sessions', deletes: 'session', key: 'hash', expires: 'date_expires' },
+    { name: 'used_challenges', deletes: 'used_challenge', key: 'hash', expires: 'date_expires' },
+    { name: 'password_resets', deletes: 'password_reset', key: 'hash', expires: 'date_expires' },
+    { name: 'email_changes', deletes: 'email_change', key: 'hash', expires: 'date_undo_expires' },
+    { name: 'sign_ups', deletes: 'sign_up', key: 'hash', expires: 'date_expires' },
+    { name: 'throttle_buckets', deletes: 'throttle', key: 'key', expires: 'full_at' },
+    { name: 'audit_entries', deletes: 'audit', key: 'id', expires: 'date_created', keptMs: auditKeptDays * DAY_MS },
+  ]);
 }

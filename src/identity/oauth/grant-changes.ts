@@ -1,6 +1,10 @@
 /** The changelog entries of a grant in its store: given and revoked. */
 import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
+import type { EachDatabase } from '#shards/map.ts';
+import type { MemberEffects } from '#stores/audited-changes.ts';
+import type { AppWebhooks } from './clients/app-webhook.ts';
+import type { Bearer } from './oauth-tokens.ts';
 import { scopeNames, scopeOfGrants, type GrantedScope } from './scope.ts';
 
 /** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
@@ -27,6 +31,15 @@ export type RevocationEffects = {
     scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
     now: Date,
   ) => Promise<void>;
+};
+
+/** What apps and grants change and read outside their own tables. */
+export type AppsDeps = {
+  effects: RevocationEffects;
+  memberEffects: MemberEffects;
+  appWebhooks: AppWebhooks;
+  eachDatabase: EachDatabase;
+  bearer: Bearer;
 };
 
 type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };

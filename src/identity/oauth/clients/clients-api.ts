@@ -23,7 +23,7 @@ import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { AppsDeps } from '../apps.ts';
+import type { AppsDeps } from '../grant-changes.ts';
 import { changeClient, changeFaults, removeClient, versionOf } from './client-change.ts';
 import {
   COMMAND_LINE_CLIENT,
@@ -137,7 +137,7 @@ async function addIn(
 }
 
 /** A body that changes a client. `isWhole`: settings that it does not name get their initial values. */
-export type ClientBody = { body: ClientPart; isWhole?: boolean };
+type ClientBody = { body: ClientPart; isWhole?: boolean };
 
 /** Returns the settings of the client after applying the body. */
 function changeOf(client: Client, { body, isWhole = false }: ClientBody): ClientSettings {
@@ -173,7 +173,7 @@ const OF_OPERATOR = 'Only the operator changes this client: it is built in, or o
  * Checks a change: before its transaction, where the endpoint of another url is asked for `asker` whether it agrees, and again with the
  * locked row. Throws a 400 with all faults, and a 409 for a client of the operator.
  */
-export async function requireValid(
+async function requireValid(
   appWebhooks: AppWebhooks,
   client: Client,
   sent: ClientBody & { asker?: string },
@@ -186,7 +186,7 @@ export async function requireValid(
 }
 
 /** Changes a client whose row it locks; a POST has no `unmodified`. Returns undefined if the client does not exist. Throws the errors of `changeClient`. */
-export async function changeClientIn(
+async function changeClientIn(
   tx: Tx,
   appWebhooks: AppWebhooks,
   id: number,

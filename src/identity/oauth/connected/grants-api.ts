@@ -26,7 +26,7 @@ import { guarded, type ApiRequest } from '#http/operation.ts';
 import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { AppsDeps } from '../apps.ts';
+import type { AppsDeps } from '../grant-changes.ts';
 import { revokeGrantsOf } from './connected.ts';
 
 function addressOfGrants(userId: number, baseUrl: string): string {
@@ -144,7 +144,7 @@ export function createGrantOperations(
       scopes: 'any',
       handle: async (request) => {
         const id = idOf(request);
-        const userId = await transaction(sql, async (tx) => {
+        const ofUser = await transaction(sql, async (tx) => {
           const grant = await findUserGrant(tx, id);
           if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
           requireOwnGrant(request.principal, grant);
@@ -157,7 +157,7 @@ export function createGrantOperations(
           if (ended === 0) throw notFound('grant');
           return userId;
         });
-        return { status: 204, next: addressOfGrants(userId, baseUrl) };
+        return { status: 204, next: addressOfGrants(ofUser, baseUrl) };
       },
     }),
   };
