@@ -14,6 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { MIDSUMMER, MIDSUMMER_TEMPLATE } from '../setup/templates.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
@@ -24,7 +25,6 @@ export const REDIRECT = 'https://app.example.com/cb?keep=1';
 export const PASSWORD = 'correct horse battery';
 /** Connections of the server to its database. */
 export const CONNECTIONS = 10;
-const START = new Date('2026-07-01T10:00:00.000Z');
 
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
@@ -100,7 +100,7 @@ export type Browser = ReturnType<typeof createBrowser>;
 
 function shop(name: string) {
   const domain = `${name.toLowerCase()}.example.com`;
-  return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
+  return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: MIDSUMMER };
 }
 
 /** Statements beside those of the request: each process reads the version of the map, and with several databases the outbox. */
@@ -130,13 +130,13 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
     for (const close of closers.toReversed()) await close();
   });
   const ends = { after: (drop: () => Promise<void>) => void closers.push(drop) };
-  const { sql: admin, address } = await testDatabase(ends);
+  const { sql: admin, address } = await testDatabase(ends, MIDSUMMER_TEMPLATE);
   await divideSuite(admin, secretKeys[0]);
-  // The job that creates the partitions of future days does not see the hours that a test skips.
-  await admin`create table event_some_day partition of event default`;
+  // Stores in another database are not in a copy of this template.
+  if (IS_DIVIDED) await admin`create table event_some_day partition of event default`;
   const statements: string[] = [];
   const onQuery = (statement: string) => void (isBeside(statement) || statements.push(statement));
-  const clock = { time: START };
+  const clock = { time: MIDSUMMER };
   const firstPort = await freePort();
   const issuer = isResolvable ? `http://${host}:${firstPort}` : ISSUER;
   const start = async (port: number, keys: Keys): Promise<string> => {
@@ -174,7 +174,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const server = await openServer(env, options);
   const { origin, startSecond, sql, address, clock, statements } = server;
   const passwords = createPasswords({ hashesAtOnce: 2, cost: options.passwordCost ?? LOW_COST });
-  const now = START;
+  const now = MIDSUMMER;
   const ada = { email: 'ada@example.com', password: PASSWORD, now };
   const { id: adaId } = await createUser(sql, passwords, ada);
   const { id: bobId } = await createUser(sql, passwords, { ...ada, email: 'bob@example.com' });

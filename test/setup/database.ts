@@ -6,11 +6,12 @@ import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { suiteHandle } from './suite-handle.ts';
+import { TEMPLATE, type Template } from './templates.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };
 
-const TEMPLATE = 'halcyon_template';
+const EMPTY = 'template0';
 const OBJECT_IN_USE = '55006';
 const RETRY_MS = 50;
 const ATTEMPTS = 40;
@@ -68,23 +69,23 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
   if (t) t.after(drop);
   else after(drop);
   await copy(admin, template, address.database);
-  if (template === TEMPLATE) await renewIdentity(sql);
+  if (template !== EMPTY) await renewIdentity(sql);
   return { sql, address, drop };
 }
 
 /**
- * Clones the template: all migrations applied, partitions created for today. The clone is dropped by the context's `after`;
+ * Clones a template. The clone is dropped by the context's `after`;
  * without a context when the calling test ends, or the file if awaited at top level. Not for `before`: node:test runs `after` at
  * its end.
  */
-export async function testDatabase(t?: Context): Promise<TestDatabase> {
+export async function testDatabase(t?: Context, template: Template = TEMPLATE): Promise<TestDatabase> {
   const drops: (() => Promise<void>)[] = [];
   const dropOthers = async (): Promise<void> => {
     for (const drop of drops) await drop();
   };
   if (t) t.after(dropOthers);
   else after(dropOthers);
-  const made = await make(TEMPLATE, t);
+  const made = await make(template, t);
   return { ...made, sql: suiteHandle(made.sql, { after: (drop) => void drops.push(drop) }) };
 }
 
@@ -95,5 +96,5 @@ export function singleDatabase(t?: Context): Promise<TestDatabase> {
 
 /** Creates an empty database, for tests of migrations and restores. */
 export function emptyDatabase(t?: Context): Promise<TestDatabase> {
-  return make('template0', t);
+  return make(EMPTY, t);
 }

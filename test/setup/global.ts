@@ -1,5 +1,5 @@
 /**
- * Starts one PostgreSQL per test run, with a migrated template that each test file clones.
+ * Starts one PostgreSQL per test run, with the templates that test files clone.
  * Named on the command line with --test-global-setup, or called by test/run.ts.
  */
 import { chmod, mkdtemp, readdir, realpath, rm, statfs } from 'node:fs/promises';
@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { startEmbedded, type Embedded } from '#db/embedded.ts';
 import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
-import { openPool } from '#db/pool.ts';
+import { openPool, type Sql } from '#db/pool.ts';
+import { MIDSUMMER, MIDSUMMER_TEMPLATE, TEMPLATE, type Template } from './templates.ts';
 
-const TEMPLATE = 'halcyon_template';
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 
 const PREFIX = 'halcyon-test-';
@@ -52,15 +52,24 @@ async function removeCluster(dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });
 }
 
-async function makeTemplate({ address }: Embedded): Promise<void> {
+async function makeTemplates({ address }: Embedded): Promise<void> {
   if (address.kind !== 'socket') throw new TypeError('The embedded PostgreSQL listens on a socket');
   const admin = openPool(address, { connections: 1, applicationName: 'test-setup' });
+  const change = async (template: Template, run: (sql: Sql) => Promise<unknown>): Promise<void> => {
+    const sql = openPool({ ...address, database: template }, { connections: 1, applicationName: 'test-setup' });
+    await run(sql);
+    await sql.end();
+  };
+  const partition = (sql: Sql, now: Date) => maintainPartitions(sql, { now, retentionDays: 30, daysAhead: 3 });
   await admin`create database ${admin(TEMPLATE)}`;
+  await change(TEMPLATE, (sql) => migrate(sql, MIGRATIONS));
+  await admin`create database ${admin(MIDSUMMER_TEMPLATE)} template ${admin(TEMPLATE)} strategy file_copy`;
   await admin.end();
-  const sql = openPool({ ...address, database: TEMPLATE }, { connections: 1, applicationName: 'test-setup' });
-  await migrate(sql, MIGRATIONS);
-  await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
-  await sql.end();
+  await change(TEMPLATE, (sql) => partition(sql, new Date()));
+  await change(MIDSUMMER_TEMPLATE, async (sql) => {
+    await partition(sql, MIDSUMMER);
+    await sql`create table event_some_day partition of event default`;
+  });
 }
 
 export async function globalSetup(): Promise<void> {
@@ -73,7 +82,7 @@ export async function globalSetup(): Promise<void> {
   await chmod(dataDir, 0o755);
   const embedded = await startEmbedded({ dataDir, durable: false });
   running = { embedded, dataDir };
-  await makeTemplate(embedded).catch(async (error: unknown) => {
+  await makeTemplates(embedded).catch(async (error: unknown) => {
     await globalTeardown();
     throw error;
   });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describeSchema } from '#db/migrate.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { globalSetup, globalTeardown } from './global.ts';
+import { TEMPLATE } from './templates.ts';
 
 export const SCHEMA_FILE = join(import.meta.dirname, '../../migrations/schema.sql');
 
@@ -26,7 +27,7 @@ if (import.meta.main) {
       DatabaseAddress,
       { kind: 'socket' }
     >;
-    const sql = openPool({ ...server, database: 'halcyon_template' }, { connections: 1, applicationName: 'schema' });
+    const sql = openPool({ ...server, database: TEMPLATE }, { connections: 1, applicationName: 'schema' });
     await writeFile(SCHEMA_FILE, await dumpSchema(sql));
     await sql.end();
   } finally {

@@ -10,7 +10,6 @@ import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { createChangelog } from '#changelog/changelog.ts';
-import { maintainPartitions } from '#db/partitions.ts';
 import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
@@ -31,6 +30,7 @@ import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from './database.ts';
+import { MIDSUMMER, MIDSUMMER_TEMPLATE } from './templates.ts';
 
 export const BASE_URL = 'http://api.example.test';
 export const AUTH_URL = 'http://auth.example.test';
@@ -91,7 +91,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
   after(async () => {
     for (const close of closers.toReversed()) await close();
   });
-  const { sql } = await testDatabase({ after: (drop) => void closers.push(drop) });
+  const { sql } = await testDatabase({ after: (drop) => void closers.push(drop) }, MIDSUMMER_TEMPLATE);
   const a = (await createStore(sql, shop('Alpha', 'Europe/Berlin'))).id;
   const b = (await createStore(sql, shop('Beta', 'UTC'))).id;
   const store = { grantId: 1, scope: 'store_full_access', permissions: null, owned: [] } as const;
@@ -124,10 +124,9 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
     owner: { ...inPerson, userId: 1, owned: [a] },
     member: { ...inPerson, userId: 4, owned: [] },
   };
-  const clock = { time: new Date('2026-07-01T10:00:00Z') };
+  const clock = { time: MIDSUMMER };
   const changed: { shard: number; id: number }[] = [];
   const newKeys: number[] = [];
-  await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
   // No deliveries and test deliveries are sent.
   const write = createInternalEventWriter({
     allocateIds: createIdAllocator(),
