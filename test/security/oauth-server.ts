@@ -14,6 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { send } from '../setup/send.ts';
 import { MIDSUMMER, MIDSUMMER_TEMPLATE } from '../setup/templates.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
@@ -55,10 +56,9 @@ export function createBrowser(origin: string, { confirms = true } = {}) {
     if (/; Max-Age=0(;|$)/.test(set)) jar.delete(name);
     else jar.set(name, value);
   };
-  const send = async (method: string, path: string, form?: Form, headers = {}): Promise<Page> => {
-    const response = await fetch(origin + path, {
+  const ask = async (method: string, path: string, form?: Form, headers = {}): Promise<Page> => {
+    const response = await send(origin + path, {
       method,
-      redirect: 'manual',
       headers: {
         ...(jar.size === 0 ? {} : { Cookie: cookie() ?? '' }),
         ...(form === undefined ? {} : { 'Sec-Fetch-Site': 'same-origin' }),
@@ -67,16 +67,15 @@ export function createBrowser(origin: string, { confirms = true } = {}) {
       ...(form === undefined ? {} : { body: new URLSearchParams(form) }),
     });
     for (const set of response.headers.getSetCookie()) keep(set);
-    const location = response.headers.get('location');
-    return { status: response.status, headers: response.headers, text: await response.text(), location };
+    return { ...response, location: response.headers.get('location') };
   };
-  const open = (path: string, headers = {}) => send('GET', path, undefined, headers);
+  const open = (path: string, headers = {}) => ask('GET', path, undefined, headers);
   const post = async (path: string, form: Form, headers = {}): Promise<Page> => {
-    const response = await send('POST', path, form, headers);
+    const response = await ask('POST', path, form, headers);
     const isAsked = response.status === 403 && response.text.includes('name="verification_password"');
     if (!confirms || !isAsked) return response;
     const entries: [string, string][] = Array.isArray(form) ? form : Object.entries(form);
-    return send('POST', path, [...entries, ['verification_password', PASSWORD]], headers);
+    return ask('POST', path, [...entries, ['verification_password', PASSWORD]], headers);
   };
   const signIn = (email: string, password = PASSWORD) => post('/sign-in', { email, password });
   /** Opens the consent page and submits it; `allowed` are the limited scopes that stay checked, by default all. */
@@ -93,7 +92,7 @@ export function createBrowser(origin: string, { confirms = true } = {}) {
     const form = [...Object.entries({ nonce, decision: 'allow', ...store, ...fields }), ...permissions];
     return post(action, form);
   };
-  return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
+  return { open, post, signIn, consent, head: (path: string) => ask('HEAD', path), cookie, jar };
 }
 
 export type Browser = ReturnType<typeof createBrowser>;
@@ -203,9 +202,9 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const token = async (form: Record<string, string> | string, headers: Record<string, string> = {}) => {
     const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const body = typeof form === 'string' ? form : new URLSearchParams(form).toString();
-    const response = await fetch(`${origin}/token`, { method: 'POST', headers: { ...type, ...headers }, body });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, body: JSON.parse(text) as Record<string, unknown> };
+    const response = await send(`${origin}/token`, { method: 'POST', headers: { ...type, ...headers }, body });
+    const { status, headers: got, text } = response;
+    return { status, headers: got, body: JSON.parse(text) as Record<string, unknown> };
   };
   const browser = createBrowser(origin);
   await browser.signIn(ada.email);

@@ -12,6 +12,7 @@ import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { fillIn, resourceTable, routeTable } from './route-table.ts';
 import { passwords } from '../setup/passwords.ts';
+import { respond } from '../setup/send.ts';
 
 /** Part of every name of the other store, so that each answer that shows one of them contains it. */
 const MARK = 'quetzal';
@@ -45,9 +46,8 @@ await sql`
   where grant_id = (select max(id) from access_grant where user_id = ${bob})`;
 
 const sent = (method: string, path: string, token: string | null, body?: unknown): Promise<Response> =>
-  fetch(baseUrl + path, {
+  respond(baseUrl + path, {
     method,
-    redirect: 'manual',
     headers: {
       'SERVICE-API-VERSION': '1',
       ...(token === null ? {} : { Authorization: `Bearer ${token}` }),

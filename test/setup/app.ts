@@ -11,6 +11,7 @@ import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
+import { respond } from './send.ts';
 import { divideSuite, homeOf } from './suite-map.ts';
 import { letAppIn } from './grant-access.ts';
 import { openPools } from './store-pools.ts';
@@ -129,7 +130,7 @@ export async function startTestApp(
     ...made,
     platformToken,
     api: (method, path, { token = made.token, body, headers = {} } = {}) =>
-      fetch(path.startsWith('http') ? path : config.baseUrl + path, {
+      respond(path.startsWith('http') ? path : config.baseUrl + path, {
         method,
         headers: {
           'SERVICE-API-VERSION': '1',

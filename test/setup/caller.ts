@@ -1,4 +1,6 @@
 /** Sends API requests and parses the responses, as a client program does. */
+import { send } from './send.ts';
+
 export type Link = { href: string; title?: string };
 export interface Representation {
   _links: Record<string, Link>;
@@ -12,7 +14,7 @@ type Asked = { token: string; body?: unknown; headers?: Record<string, string> }
 /** `path` may be an absolute URL of `issuer`, as in links; the request goes to `origin`. */
 export function createCaller(origin: string, issuer: string) {
   return async (method: string, path: string, { token, body, headers = {} }: Asked): Promise<Reply> => {
-    const response = await fetch(origin + path.replace(issuer, ''), {
+    const response = await send(origin + path.replace(issuer, ''), {
       method,
       headers: {
         'SERVICE-API-VERSION': '1',
@@ -22,8 +24,7 @@ export function createCaller(origin: string, issuer: string) {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const text = await response.text();
-    const read = JSON.parse(text === '' ? '{"_links":{}}' : text) as Representation;
+    const read = JSON.parse(response.text === '' ? '{"_links":{}}' : response.text) as Representation;
     return { status: response.status, headers: response.headers, body: read };
   };
 }

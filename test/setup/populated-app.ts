@@ -5,6 +5,7 @@
 import { addMember } from '#stores/store.ts';
 import { createBrowser, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { startReceiver } from './receiver.ts';
+import { respond } from './send.ts';
 import { until } from './until.ts';
 
 /** The events that the platform published for store number `n`. */
@@ -122,16 +123,15 @@ export async function inhabit(options: { isResolvable?: boolean } = {}) {
   ): Promise<Response> => {
     const { token = tokens.store, accept, body, headers = {} } = asked;
     const address = new URL(path, server.origin);
-    return fetch(server.origin + address.pathname + address.search, {
+    return respond(server.origin + address.pathname + address.search, {
       method,
-      redirect: 'manual',
       headers: {
         ...(headers['Cookie'] === undefined && { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` }),
         ...(accept !== undefined && { Accept: accept }),
         ...(body !== undefined && { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
     });
   };
   const must = async (response: Promise<Response>): Promise<{ [name: string]: unknown }> => {

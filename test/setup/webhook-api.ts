@@ -30,6 +30,7 @@ import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from './database.ts';
+import { send } from './send.ts';
 import { MIDSUMMER, MIDSUMMER_TEMPLATE } from './templates.ts';
 
 export const BASE_URL = 'http://api.example.test';
@@ -63,17 +64,11 @@ const createCaller =
       'Content-Type': encoded?.type ?? null,
       ...headers,
     };
-    const sent = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null);
-    const response = await fetch(origin + path.replace(BASE_URL, ''), {
-      method,
-      headers: sent,
-      redirect: 'manual',
-      ...(encoded && { body: encoded.bytes }),
-    });
-    const text = await response.text();
-    const isJson = text !== '' && (response.headers.get('content-type') ?? '').endsWith('json');
+    const url = origin + path.replace(BASE_URL, '');
+    const { status, headers: got, text } = await send(url, { method, headers: all, body: encoded?.bytes });
+    const isJson = text !== '' && (got.get('content-type') ?? '').endsWith('json');
     const representation = JSON.parse(isJson ? text : '{}') as Representation;
-    return { status: response.status, headers: response.headers, body: representation, text };
+    return { status, headers: got, body: representation, text };
   };
 
 const shop = (name: string, timeZone: string) => ({
