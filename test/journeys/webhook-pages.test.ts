@@ -1,4 +1,7 @@
-/** The overview of a store and the page of a webhook, as a signed-in owner sees and uses them. */
+/**
+ * The overview of a store and the page of a webhook, as a signed-in owner sees and uses them; /docs/receiving as an owner, an app and a stranger
+ * see it.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createFiller, filled } from '../setup/form-filler.ts';
@@ -27,6 +30,8 @@ const textIn = (page: string): string =>
   mainIn(page)
     .replaceAll(/<[^>]+>/g, ' ')
     .replaceAll(/\s+/g, ' ');
+
+// The overview and the page of a webhook.
 
 test('the overview begins with one sentence, then what needs attention, with its reason and its remedy', async () => {
   const page = await pageAt(overview);
@@ -128,4 +133,68 @@ test('a rejected button opens the form with the current values', async () => {
   assert.match(page, /role="alert"[^]*is_active[^]*<section class="panel open" id="change"[^]*value="Warehouse"/);
   const [, change = ''] = /id="change"[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
   assert.match(change, /value="transaction\/created"\s+checked/);
+});
+
+// /docs/receiving: where an endpoint can be tested.
+
+const stranger = createFiller(fixture.origin, { cookie: () => undefined });
+const RECEIVING = '/docs/receiving';
+
+const sectionIn = (page: string): string =>
+  /<section class="card" id="test">[^]*?<\/section>\s*(?=<section class="card")/.exec(page)?.[0] ?? '';
+const sectionFor = async ({ show }: typeof owner): Promise<string> => sectionIn(await (await show(RECEIVING)).text());
+const formsIn = (section: string): string[] =>
+  [...section.matchAll(/<form method="post" action="([^"]+)"/g)].map(([, action = '']) => action);
+
+test('a person has a button for each webhook of their stores that can send a test delivery, and for no other', async () => {
+  const section = await sectionFor(owner);
+  const testable = await fixture.sql<{ id: number }[]>`
+    select id from webhook where store_id = ${fixture.alpha} and url is not null and event_resource is not null order by id desc`;
+  const foreign = await fixture.sql<{ id: number }[]>`select id from webhook where store_id <> ${fixture.alpha}`;
+  assert.ok(testable.length > 1 && foreign.length > 0);
+  assert.deepEqual(
+    formsIn(section),
+    testable.map(({ id }) => `/webhooks/${id}/test`),
+  );
+});
+
+test('the button sends a test delivery, and leads to its page', async () => {
+  const [action = ''] = formsIn(await sectionFor(owner));
+  const form = await owner.formFor(RECEIVING, 'POST');
+  const response = await owner.send(action, form);
+  const location = response.headers.get('location') ?? '';
+  assert.equal(response.status, 303);
+  assert.match(location, new RegExp(`^${action.replace(/test$/, 'statuses/')}\\d+\\?`));
+  assert.equal((await owner.show(location)).status, 200);
+  form.set('nonce', 'another');
+  assert.equal((await owner.send(action, form)).status, 403);
+});
+
+test('at most ten webhooks are listed, with a link to the others', async () => {
+  for (let n = 0; n < 10; n += 1)
+    await fixture.call('POST', `/stores/${fixture.alpha}/webhooks`, {
+      token: fixture.tokens.store,
+      body: {
+        name: `More ${n}`,
+        format: 'json',
+        encryption_key: 'k',
+        url: 'https://1.1.1.1/',
+        event_resource: 'customer',
+      },
+    });
+  const section = await sectionFor(owner);
+  assert.equal(formsIn(section).length, 10);
+  assert.ok(section.includes('href="/stores"'));
+});
+
+test('a person who is not signed in sees how to be', async () => {
+  const section = await sectionFor(stranger);
+  assert.deepEqual(formsIn(section), []);
+  assert.ok(section.includes('href="/sign-in?return_to=%2Fdocs%2Freceiving"'), section);
+});
+
+test('the representation for an app names no webhook', async () => {
+  const response = await fixture.call('GET', RECEIVING, { token: fixture.tokens.store });
+  assert.equal(response.status, 200);
+  assert.doesNotMatch(await response.text(), /\/webhooks\/\d/);
 });
