@@ -9,6 +9,7 @@ import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, ISSUER, readForm, startAuthorizationServer, type Browser } from '../security/oauth-server.ts';
 import { anyText } from '../setup/any-text.ts';
+import { send } from '../setup/send.ts';
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const DAY_MS = 86_400_000;
@@ -22,8 +23,11 @@ const kiosk = await createClient(sql, { ...device, name: 'Kiosk' });
 type Device = { device_code: string; user_code: string; verification_uri: string; verification_uri_complete: string };
 
 async function ask(form: Record<string, string> | string): Promise<{ status: number; body: Record<string, unknown> }> {
-  const response = await fetch(`${origin}/device_authorization`, { method: 'POST', body: new URLSearchParams(form) });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  const { status, text } = await send(`${origin}/device_authorization`, {
+    method: 'POST',
+    body: new URLSearchParams(form),
+  });
+  return { status, body: JSON.parse(text) as Record<string, unknown> };
 }
 
 /** Starts an authorization on a day of its own, so that no limit of another test applies. */

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { userScopes } from '#identity/oauth/scope.ts';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { letAppIn } from '../setup/grant-access.ts';
+import { respond } from '../setup/send.ts';
 import { fillIn, operationTable, type Described } from '../security/route-table.ts';
 
 const limited = userScopes().filter((scope) => !scope.endsWith('_full_access'));
@@ -130,9 +131,8 @@ const suffices = (row: Row, scope: string): boolean =>
 /** Sends a request that changes nothing if it is allowed: a HEAD, or a version or body that is refused after the access check. */
 function ask({ method, operation, ...route }: Described, token: string): Promise<Response> {
   const isRead = method === 'GET';
-  return fetch(baseUrl + fillIn(route, app.named), {
+  return respond(baseUrl + fillIn(route, app.named), {
     method: isRead ? 'HEAD' : method,
-    redirect: 'manual',
     headers: {
       'SERVICE-API-VERSION': '1',
       Authorization: `Bearer ${token}`,

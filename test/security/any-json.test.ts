@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { Type, type TSchema } from 'typebox';
 import { amountOf } from '../setup/amount.ts';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
+import { respond } from '../setup/send.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
 import { bodiesFor } from './json-texts.ts';
 import { fillIn, operationTable } from './route-table.ts';
@@ -33,7 +34,7 @@ function isObject(text: string): boolean {
 }
 
 const ask = (method: string, address: string, token: string, body?: string): Promise<Response> =>
-  fetch(address, {
+  respond(address, {
     method,
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
     ...(body === undefined ? {} : { body }),

@@ -10,6 +10,7 @@ import { addMember } from '#stores/store.ts';
 import { startWithOwners } from '../setup/owners.ts';
 import { passwords } from '../setup/passwords.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { send } from '../setup/send.ts';
 import { createBrowser, ISSUER, PASSWORD, REDIRECT } from './oauth-server.ts';
 import { fillIn, resourceTable } from './route-table.ts';
 
@@ -22,9 +23,8 @@ const { sql, origin, platformToken: platform, newOwner, newApp, letIn } = owners
 
 type Asked = { token?: string; cookie?: string; accept?: string; body?: object; headers?: Record<string, string> };
 async function call(method: string, path: string, { token, cookie, accept, body, headers }: Asked) {
-  const response = await fetch(origin + path.replace(ISSUER, ''), {
+  const { status, text } = await send(origin + path.replace(ISSUER, ''), {
     method,
-    redirect: 'manual',
     headers: {
       ...(token !== undefined && { Authorization: `Bearer ${token}`, 'SERVICE-API-VERSION': '1' }),
       ...(cookie !== undefined && { Cookie: cookie }),
@@ -34,7 +34,7 @@ async function call(method: string, path: string, { token, cookie, accept, body,
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
-  return { status: response.status, text: await response.text() };
+  return { status, text };
 }
 async function made(path: string, token: string, body: object): Promise<Record<string, unknown>> {
   const { status, text } = await call('POST', path, { token, body });

@@ -13,6 +13,7 @@ import { addMember } from '#stores/store.ts';
 import * as commands from './model/commands.ts';
 import { CLIENTS, newModel, STORES, USERS, type ClientName, type Model, type UserName } from './model/model.ts';
 import { amountOf } from '../setup/amount.ts';
+import { send } from '../setup/send.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 const RUNS = amountOf('model', { all: 60, part: 15 });
@@ -64,7 +65,7 @@ const real: commands.Real = {
     server.token({ grant_type: 'refresh_token', refresh_token: token, ...credentials[client] }),
   revoke: async (client, token) => {
     const body = new URLSearchParams({ token, ...credentials[client] });
-    return (await fetch(`${origin}/revoke`, { method: 'POST', body })).status;
+    return (await send(`${origin}/revoke`, { method: 'POST', body })).status;
   },
   read: async (store, token) => (await server.read(storeIds[store], token)).status,
   setMember: async (user, store, joins) => {

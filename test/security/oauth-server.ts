@@ -14,7 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
-import { send } from '../setup/send.ts';
+import { respond, send } from '../setup/send.ts';
 import { MIDSUMMER, MIDSUMMER_TEMPLATE } from '../setup/templates.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
@@ -218,7 +218,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const redeem = (code: string, changes: Record<string, string> = {}) =>
     token({ grant_type: 'authorization_code', code, redirect_uri: REDIRECT, ...client, ...changes });
   const read = (storeId: number, accessToken: string) =>
-    fetch(`${origin}/stores/${storeId}`, {
+    respond(`${origin}/stores/${storeId}`, {
       headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${accessToken}` },
     });
   const nowIs = () => clock.time;
