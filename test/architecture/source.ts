@@ -19,7 +19,9 @@ export type Source = {
 type Kind = 'code' | 'comment' | 'text';
 
 const KEYWORDS = /^(?:return|typeof|case|in|of|await|yield|do|else|void|delete|throw|new|default)$/;
-const lastWord = (text: string): string => /[\w$]+$/.exec(text)?.[0] ?? '';
+/** No name is longer; the search begins at each character of what it gets. */
+const WORD_MAX = 100;
+const lastWord = (text: string): string => /[\w$]+$/.exec(text.slice(-WORD_MAX))?.[0] ?? '';
 
 /** A slash starts a regular expression where a value may begin, and divides after a value. */
 function startsRegex(before: string): boolean {
