@@ -128,23 +128,24 @@ const TYPED: Readonly<Record<string, string>> = {
   'http://127.1': 'http://127.0.0.1',
 };
 
+const segment = fc.string({ unit: fc.constantFrom('a', 'z', 'A', 'Z', '0', '9', '_', '.', '~', '-') });
+/** `webUrl` of fast-check makes any characters for its path, which it prepares for 1.1 s. */
+const plainUrl = fc
+  .tuple(fc.constantFrom('http', 'https'), fc.domain(), fc.array(segment))
+  .map(([scheme, host, path]) => [`${scheme}://${host}`, ...path].join('/'));
+
 test('BASE_URL and AUTH_URL are used as they are parsed, without a slash at their end', () => {
   for (const [typed, used] of Object.entries(TYPED)) {
     const { baseUrl, authUrl } = read({ BASE_URL: typed, AUTH_URL: typed });
     assert.deepEqual([baseUrl, authUrl], [used, used], typed);
   }
   fc.assert(
-    fc.property(
-      fc.webUrl({ withFragments: false, withQueryParameters: false }),
-      fc.constantFrom('', '/', '//'),
-      (url, end) => {
-        fc.pre(/^[\w.~/-]*$/.test(new URL(url).pathname));
-        const { baseUrl } = read({ BASE_URL: url + end });
-        assert.match(baseUrl, /^https?:\/\/[\x21-\x7e]+[^/]$/);
-        assert.equal(read({ BASE_URL: baseUrl }).baseUrl, baseUrl);
-        assert.equal(new URL(`${baseUrl}/`).href, new URL(`${new URL(url).href.replace(/\/+$/, '')}/`).href);
-      },
-    ),
+    fc.property(plainUrl, fc.constantFrom('', '/', '//'), (url, end) => {
+      const { baseUrl } = read({ BASE_URL: url + end });
+      assert.match(baseUrl, /^https?:\/\/[\x21-\x7e]+[^/]$/);
+      assert.equal(read({ BASE_URL: baseUrl }).baseUrl, baseUrl);
+      assert.equal(new URL(`${baseUrl}/`).href, new URL(`${new URL(url).href.replace(/\/+$/, '')}/`).href);
+    }),
   );
 });
 
