@@ -4,6 +4,7 @@
  */
 const IN_TURN = [
   'any-json',
+  'body-cost',
   'commands',
   'delivery-order',
   'disable-enable-races',

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Problem } from '#core/problem.ts';
+import { amountOf } from '../../../test/setup/amount.ts';
 import { parseBody } from './body.ts';
 
+const RUNS = amountOf('body-cost', { all: 20, part: 6 });
 const MIB = 1024 * 1024;
 /** Of `POST …/events`, and of XML everywhere. */
 const LIMITS = { json: 16 * MIB, form: 16 * MIB, xml: MIB };
@@ -153,6 +155,6 @@ test('no short text repeated up to the limit does, either', () => {
         assert.ok(!isTooMuch(format, before + same(format, pieces.join('') || 'x')));
       },
     ),
-    { numRuns: 20, endOnFailure: true },
+    { numRuns: RUNS, endOnFailure: true },
   );
 });
