@@ -8,7 +8,7 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import { createPublisher } from '../../packages/publisher/src/publisher.ts';
 import { openSource } from '../../src/cli/relay/relay-command.ts';
-import { createRelayState, relay } from '../../src/cli/relay/relay-run.ts';
+import { Relay } from '../../src/cli/relay/relay-run.ts';
 import { readTable } from '../../src/cli/relay/relay-source.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
@@ -85,9 +85,8 @@ async function relayQuickly({ batch = 500 } = {}) {
     deadlineMs: 10_000,
     clock: { nowMs: () => performance.now() + passedMs, wait, random: () => 0.5 },
   });
-  const state = createRelayState();
   const warnings: string[] = [];
-  const run = {
+  const relay = new Relay({
     open: () => openSource(env.HALCYON_RELAY_FROM, readTable(TABLE)),
     publisher,
     batch,
@@ -97,13 +96,13 @@ async function relayQuickly({ batch = 500 } = {}) {
     random: () => 0.5,
     warn: (text: string) => void warnings.push(text),
     say: () => {},
-  };
-  const failure = await relay(run, state).then(
+  });
+  const failure = await relay.run().then(
     () => undefined,
     (error: unknown) => error as Error & { exitCode: number },
   );
   await publisher.close();
-  return { state, warnings, exitCode: failure?.exitCode ?? 0 };
+  return { relay, warnings, exitCode: failure?.exitCode ?? 0 };
 }
 
 test('rows are published in the order of their ids, with numbers as they are written, and deleted', async () => {
@@ -133,6 +132,47 @@ test('large rows are published in several requests, one after the other', async 
     [8, 2],
   );
   assert.equal((await published()).length, 10);
+});
+
+test('a round reads the first rows up to 2 MiB, in which a resource that is too large counts as nothing', async () => {
+  const source = await openSource(env.HALCYON_RELAY_FROM, readTable(TABLE));
+  assert.ok(source !== undefined);
+  const sizesRead = async (...sizes: number[]) => {
+    await shop.sql`truncate halcyon_outbox`;
+    for (const size of sizes) await insert('x'.repeat(size));
+    const rows = await source.read(500, []);
+    return rows.map(({ resource }) => resource?.length ?? null);
+  };
+  const MIB = 1024 * 1024;
+  try {
+    assert.deepEqual(await sizesRead(MIB, MIB, 1, 1), [MIB, MIB]);
+    assert.deepEqual(await sizesRead(MIB + 1, MIB, MIB + 1, MIB - 1, 1, 1), [null, MIB, null, MIB - 1, 1]);
+    await shop.sql`update halcyon_outbox set store_id = 2 where id = (select min(id) from halcyon_outbox)`;
+    const others = await source.read(2, ['2']);
+    assert.deepEqual(
+      others.map(({ resource }) => resource?.length ?? null),
+      [MIB, null],
+    );
+  } finally {
+    await source.close();
+  }
+});
+
+test('the metrics count the first 10,000 rows, and have the age of the oldest of them', async () => {
+  const source = await openSource(env.HALCYON_RELAY_FROM, readTable(TABLE));
+  assert.ok(source !== undefined);
+  try {
+    assert.deepEqual(await source.lag(), { rows: 0, oldestSeconds: 0 });
+    await shop.sql`
+      insert into halcyon_outbox (store_id, event, resource, date_created)
+      select 1, 'x', '', now() - make_interval(hours => case n when 1 then 1 when 10001 then 2 else 0 end)
+      from generate_series(1, 10001) as n order by n`;
+    const { rows, oldestSeconds } = await source.lag();
+    assert.equal(rows, 10_000);
+    assert.ok(oldestSeconds >= 3_600 && oldestSeconds < 7_200, String(oldestSeconds));
+  } finally {
+    await source.close();
+  }
 });
 
 test('what Halcyon refuses is moved to the dead letters with its reason, and later rows are published', async () => {
@@ -170,8 +210,8 @@ test('while Halcyon is not available nothing is lost, no row of the store overta
   gate.fate = (_, post) => (post.storeId === String(storeId) && post.body.includes('"id":1') ? 'failed' : undefined);
   for (const id of [1, 2])
     for (const store of [storeId, other]) await insert({ id: store === other ? id + 7 : id }, { store });
-  const { exitCode, state, warnings } = await relayQuickly({ batch: 1 });
-  assert.deepEqual([exitCode, state.published], [3, 2]);
+  const { exitCode, relay, warnings } = await relayQuickly({ batch: 1 });
+  assert.deepEqual([exitCode, relay.published], [3, 2]);
   assert.match(warnings.join('\n'), new RegExp(`store ${storeId} .*503`));
   assert.deepEqual([await published(), await published(other)], [[], ['8', '9']]);
   assert.deepEqual(await waiting(), [

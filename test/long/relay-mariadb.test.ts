@@ -4,6 +4,8 @@ import { beforeEach, test } from 'node:test';
 import { createPool } from 'mysql2/promise';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
+import { openSource } from '../../src/cli/relay/relay-command.ts';
+import { readTable } from '../../src/cli/relay/relay-source.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { printed, runCommand, startCommand, untilEnded } from '../setup/command.ts';
@@ -87,6 +89,36 @@ test('a row whose key the server may have forgotten is not published again', asy
     await bodies(),
     ['{"id": 2}'].map((body) => JSON.stringify(JSON.parse(body))),
   );
+});
+
+test('a round reads the first rows up to 2 MiB, and the lag is that of the first 10,000 rows', async () => {
+  const source = await openSource(server.url, readTable('halcyon_outbox'));
+  assert.ok(source !== undefined);
+  const MIB = 1024 * 1024;
+  try {
+    const sizes = [MIB + 1, MIB, MIB + 1, MIB - 1, 1, 1];
+    for (const [at, size] of sizes.entries()) await insert(String(at + 1), 'x'.repeat(size));
+    const rows = await source.read(500, []);
+    assert.deepEqual(
+      rows.map(({ id, resource }) => [id, resource?.length ?? null]),
+      [
+        ['1', null],
+        ['2', MIB],
+        ['3', null],
+        ['4', MIB - 1],
+        ['5', 1],
+      ],
+    );
+    assert.deepEqual(await source.read(2, [String(storeId)]), []);
+    await ask(`delete from halcyon_outbox;
+      insert into halcyon_outbox (store_id, event, resource, date_created)
+      select 1, 'x', '', now(6) - interval case seq when 1 then 1 when 10001 then 2 else 0 end hour from seq_1_to_10001`);
+    const lag = await source.lag();
+    assert.equal(lag.rows, 10_000);
+    assert.ok(lag.oldestSeconds >= 3_600 && lag.oldestSeconds < 7_200, String(lag.oldestSeconds));
+  } finally {
+    await source.close();
+  }
 });
 
 test('a second relay waits, and the metrics have the rows that wait', async () => {

@@ -56,10 +56,10 @@ export async function readAddress(
 const MISSING =
   'Set --from to an address such as postgres://shop@db.example.com/shop or mysql://shop@db.example.com/shop';
 
-/** Returns the source of an address; undefined if another relay has the lock of the table. */
+/** Connects, checks the tables, and takes the lock; returns undefined if another relay has it. */
 export async function openSource(address: string, table: Table): Promise<Source | undefined> {
   // On use, because few commands need a driver of MySQL.
-  if (/^postgres(?:ql)?:/.test(address)) return (await import('./relay-postgres.ts')).openPostgres(address, table);
+  if (/^postgres(?:ql)?:/.test(address)) return (await import('./relay-postgres-sql.ts')).openPostgres(address, table);
   if (/^(?:mysql|mariadb):/.test(address)) return (await import('./relay-mysql-sql.ts')).openMysql(address, table);
   throw new UsageError(MISSING);
 }
@@ -89,8 +89,6 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     batchBytes: 16 * MIB,
     deadlineMs: DEADLINE_MS,
   });
-  const { createRelayState, relay } = await import('./relay-run.ts');
-  const state = createRelayState();
   const stop = new AbortController();
   const limit = new AbortController();
   void terminal.untilStopSignal().then(() => {
@@ -100,25 +98,32 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
   limit.signal.addEventListener('abort', () => void publisher.close({ signal: limit.signal }));
   const { random } = Math;
   const { warn, print, isJson } = terminal;
-  const say = (text: string): void => (isJson === true ? undefined : print(`${text} to ${url}`));
+  const { Relay } = await import('./relay-run.ts');
+  const relay = new Relay({
+    open: () => openSource(address, table),
+    publisher,
+    batch,
+    once: options.once === true,
+    stop: stop.signal,
+    clock: systemClock,
+    random,
+    warn,
+    say: (text) => (isJson === true ? undefined : print(`${text} to ${url}`)),
+  });
   const metrics =
     port === undefined
       ? undefined
       : await (
           await import('./relay-metrics.ts')
-        ).serveRelayMetrics(state, { host: config.host, port, clock: systemClock });
+        ).serveRelayMetrics(relay, { host: config.host, port, clock: systemClock });
   try {
-    const open = () => openSource(address, table);
-    await relay(
-      { open, publisher, batch, once: options.once === true, stop: stop.signal, clock: systemClock, random, warn, say },
-      state,
-    );
+    await relay.run();
   } finally {
     await metrics?.stop();
-    const { published, refused } = state;
+    const { published, refused } = relay;
     print(isJson === true ? JSON.stringify({ published, refused }) : `${published} published, ${refused} refused`);
   }
-  if (options.once === true && state.refused > 0)
+  if (options.once === true && relay.refused > 0)
     throw new UserError(
       `Refused rows are in ${table.dead}: correct their events, and insert these as new rows`,
       EXIT.incomplete,

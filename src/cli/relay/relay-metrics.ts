@@ -5,12 +5,12 @@ import { createHealth } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createCachedRead } from '#metrics/database.ts';
 import { serveMetrics } from '#metrics/metrics-server.ts';
-import type { RelayState } from './relay-run.ts';
-import type { Lag } from './relay-source.ts';
+import type { Relay } from './relay-run.ts';
+import { WAITING_ROWS_MAX } from './relay-source.ts';
 
 /** Starts the listener. The relay is ready if it has the lock of the table, and the server has published the last rows. */
 export async function serveRelayMetrics(
-  state: RelayState,
+  relay: Relay,
   { host, port, clock }: { host: string; port: number; clock: Clock },
 ): Promise<Running> {
   const registry = new Registry();
@@ -37,18 +37,22 @@ export async function serveRelayMetrics(
         else this.set(value);
       },
     });
-  const lag = createCachedRead<Lag | undefined>(async () => state.source?.lag(), clock);
-  gauge('halcyon_relay_rows_waiting', 'Rows in the outbox table', async () => (await lag())?.rows);
+  const lag = createCachedRead(async () => relay.source?.lag(), clock);
+  gauge(
+    'halcyon_relay_rows_waiting',
+    `Rows in the outbox table, of which ${WAITING_ROWS_MAX} are counted`,
+    async () => (await lag())?.rows,
+  );
   gauge('halcyon_relay_oldest_row_seconds', 'Age of the oldest row', async () => (await lag())?.oldestSeconds);
   gauge(
     'halcyon_relay_last_error_timestamp_seconds',
     'When the database or the server was last unavailable',
-    async () => (state.lastError === undefined ? undefined : state.lastError.getTime() / 1000),
+    async () => (relay.lastError === undefined ? undefined : relay.lastError.getTime() / 1000),
   );
-  counter('halcyon_relay_published_total', 'Rows that were published and deleted', () => state.published);
-  counter('halcyon_relay_refused_total', 'Rows that were moved to the table of dead letters', () => state.refused);
+  counter('halcyon_relay_published_total', 'Rows that were published and deleted', () => relay.published);
+  counter('halcyon_relay_refused_total', 'Rows that were moved to the table of dead letters', () => relay.refused);
   const health = createHealth(
-    (['outbox', 'server'] as const).map((part) => () => (state.missing.has(part) ? part : undefined)),
+    (['outbox', 'server'] as const).map((part) => () => (relay.missing.has(part) ? part : undefined)),
   );
   health.started();
   return serveMetrics({ registry, health, host, port });

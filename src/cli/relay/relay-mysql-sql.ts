@@ -6,7 +6,9 @@ import {
   checkTables,
   KEY_HOURS,
   RESOURCE_BYTES,
+  ROUND_BYTES,
   SILENCE_MS,
+  WAITING_ROWS_MAX,
   type Lag,
   type OutboxRow,
   type Settled,
@@ -72,17 +74,31 @@ async function lockTable(run: Run, name: string): Promise<boolean> {
   return Number(row?.acquired) === 1;
 }
 
+/** The sum is over ids and lengths, because the table of intermediate results would have whole texts. */
 const readRows = (run: Run, outbox: string, limit: number, exceptStores: readonly string[]) =>
   run<OutboxRow>(
-    `select cast(id as char) as id, coalesce(cast(store_id as char), '') as storeId, coalesce(event, '') as event,
+    `select cast(o.id as char) as id, coalesce(cast(store_id as char), '') as storeId, coalesce(event, '') as event,
       case when octet_length(resource) <= ? then cast(resource as char) end as resource,
       case when date_attempted is null then 'no'
         when date_attempted < now() - interval ? hour then 'expired' else 'maybe' end as sent
-    from ${quoted(outbox)} o
-    ${exceptStores.length === 0 ? '' : "where coalesce(cast(store_id as char), '') not in (?)"}
-    order by o.id limit ?`,
+    from (
+      select id, sum(case when bytes <= ? then bytes else 0 end) over (order by id) as bytes
+      from (
+        select id, octet_length(resource) as bytes from ${quoted(outbox)}
+        ${exceptStores.length === 0 ? '' : "where coalesce(cast(store_id as char), '') not in (?)"}
+        order by id limit ?
+      ) as first_rows
+    ) as summed join ${quoted(outbox)} o on o.id = summed.id
+    where summed.bytes <= ? order by o.id`,
     // An empty list is no SQL.
-    [RESOURCE_BYTES, KEY_HOURS, ...(exceptStores.length === 0 ? [] : [exceptStores]), limit],
+    [
+      RESOURCE_BYTES,
+      KEY_HOURS,
+      RESOURCE_BYTES,
+      ...(exceptStores.length === 0 ? [] : [exceptStores]),
+      limit,
+      ROUND_BYTES,
+    ],
   );
 
 /** Returns ids as SQL. MySQL may compare texts with numbers as floating-point numbers, which are inexact from 2^53 on. */
@@ -115,7 +131,8 @@ async function settleRows(run: Run, outbox: string, dead: string, { published, r
 async function readLag(run: Run, outbox: string): Promise<Lag> {
   const [lag] = await run<{ waiting: unknown; seconds: unknown }>(
     `select count(*) as waiting, coalesce(timestampdiff(microsecond, min(date_created), now(6)), 0) / 1000000 as seconds
-    from ${quoted(outbox)}`,
+    from (select date_created from ${quoted(outbox)} order by id limit ?) as first_rows`,
+    [WAITING_ROWS_MAX],
   );
   return { rows: Number(lag?.waiting), oldestSeconds: Number(lag?.seconds) };
 }

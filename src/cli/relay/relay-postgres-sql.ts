@@ -1,6 +1,18 @@
-/** The statements of a relay in PostgreSQL. `search_path` is the schema of the tables, which no migration of Halcyon makes. */
-import type { Queryable } from '#db/pool.ts';
-import { KEY_HOURS, RESOURCE_BYTES, type OutboxRow, type Settled, type Table } from './relay-source.ts';
+/** An outbox table in PostgreSQL, with its statements. `search_path` is its schema, which no migration of Halcyon makes. */
+import { oneOf, openPool, type Queryable } from '#db/pool.ts';
+import {
+  checkTables,
+  KEY_HOURS,
+  RESOURCE_BYTES,
+  ROUND_BYTES,
+  SILENCE_MS,
+  WAITING_ROWS_MAX,
+  type Lag,
+  type OutboxRow,
+  type Settled,
+  type Source,
+  type Table,
+} from './relay-source.ts';
 
 /** Returns the definition of both tables. The types of texts keep numbers as they are written. */
 export function postgresTables({ schema, outbox, dead }: Table): string {
@@ -60,18 +72,26 @@ export async function lockTable(sql: Queryable, schema: string, outbox: string):
   return row?.isAcquired === true;
 }
 
+/** The length of a text is read without the text, so only the rows of the round are. */
 export function readRows(
   sql: Queryable,
   outbox: string,
   { limit, exceptStores }: { limit: number; exceptStores: readonly string[] },
 ): Promise<OutboxRow[]> {
   return sql<OutboxRow[]>`
-    select id::text as id, coalesce(store_id::text, '') as "storeId", coalesce(event::text, '') as event,
-      case when octet_length(resource::text) <= ${RESOURCE_BYTES} then resource::text end as resource,
+    select id::text as id, coalesce(store_id::text, '') as "storeId", coalesce(event::text, '') as event, resource,
       case when date_attempted is null then 'no'
         when date_attempted < now() - make_interval(hours => ${KEY_HOURS}) then 'expired' else 'maybe' end as sent
-    from ${sql(outbox)} where coalesce(store_id::text, '') <> all (${exceptStores}::text[])
-    order by ${sql(outbox)}.id limit ${limit}`;
+    from (
+      select id, store_id, event, resource, date_attempted, sum(octet_length(resource)) over (order by id) as bytes
+      from (
+        select id, store_id, event, date_attempted,
+          case when octet_length(resource::text) <= ${RESOURCE_BYTES} then resource::text end as resource
+        from ${sql(outbox)} where coalesce(store_id::text, '') <> all (${exceptStores}::text[])
+        order by ${sql(outbox)}.id limit ${limit}
+      ) as first_rows
+    ) as summed
+    where coalesce(bytes, 0) <= ${ROUND_BYTES} order by summed.id`;
 }
 
 export async function markRows(sql: Queryable, outbox: string, ids: readonly string[]): Promise<void> {
@@ -95,8 +115,48 @@ export async function settleRows(
     select id, store_id, event, resource, reason, now() from refused order by id`;
 }
 
-export function readLag(sql: Queryable, outbox: string): Promise<{ rows: number; oldestSeconds: number }[]> {
-  return sql<{ rows: number; oldestSeconds: number }[]>`
+export function readLag(sql: Queryable, outbox: string): Promise<Lag[]> {
+  return sql<Lag[]>`
     select count(*)::int as rows, coalesce(extract(epoch from now() - min(date_created)), 0)::float8 as "oldestSeconds"
-    from ${sql(outbox)}`;
+    from (select date_created from ${sql(outbox)} order by id limit ${WAITING_ROWS_MAX}) as first_rows`;
+}
+
+/** The time limit of a session that does not end by itself. */
+const CLOSE_SECONDS = 1;
+
+/** Connects, checks the tables, and takes the lock; returns undefined if another relay has it. */
+export async function openPostgres(url: string, table: Table): Promise<Source | undefined> {
+  const { outbox, dead } = table;
+  const address = { kind: 'url', url } as const;
+  const pool = openPool(address, { connections: 1, applicationName: 'halcyon-relay', silenceMs: SILENCE_MS });
+  let session: Awaited<ReturnType<typeof pool.reserve>> | undefined;
+  /** Waits for the end of the session, so that the next relay gets the lock. */
+  const close = (): Promise<void> => {
+    session?.release();
+    return pool.end({ timeout: CLOSE_SECONDS });
+  };
+  try {
+    // One session for everything: the lock ends with it.
+    const sql = await pool.reserve();
+    session = sql;
+    const { database } = await oneOf(beginSession(sql));
+    const columns = await readColumns(sql, table.schema ?? null, outbox, dead);
+    checkTables(columns, table, 'postgres');
+    const [{ schema } = { schema: '' }] = columns;
+    if (!(await lockTable(sql, schema, outbox))) {
+      await close();
+      return undefined;
+    }
+    return {
+      name: `${database}.${schema}.${outbox}`,
+      read: (limit, exceptStores) => readRows(sql, outbox, { limit, exceptStores }),
+      mark: (ids) => markRows(sql, outbox, ids),
+      settle: (settled) => settleRows(sql, outbox, dead, settled),
+      lag: () => oneOf(readLag(sql, outbox)),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }

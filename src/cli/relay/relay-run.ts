@@ -16,18 +16,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import { PublishError, type Publisher } from '#publisher';
 import { EXIT, UserError } from '../explain.ts';
-import { KEY_HOURS, sourceError, type OutboxRow, type Refusal, type Settled, type Source } from './relay-source.ts';
+import { KEY_HOURS, sourceError, type OutboxRow, type Settled, type Source } from './relay-source.ts';
 
 /** How long the loop waits for new rows, and the longer, the longer it searched for them among rows that have to wait. */
 const POLL_MS = 250;
 const POLL_PER_READ = 10;
 const BACKOFF_FIRST_MS = 500;
 const BACKOFF_LONGEST_MS = 30_000;
-/** The resources of one round. They are one request for each store, because the next one could overtake it. */
-const ROUND_BYTES = 2 * 1024 * 1024;
 const REASON_CHARACTERS = 2_000;
 
-export type RelayRun = {
+type RelayOptions = {
   /** Undefined if another relay has the lock. */
   open: () => Promise<Source | undefined>;
   publisher: Pick<Publisher, 'publish'>;
@@ -42,53 +40,7 @@ export type RelayRun = {
   say: (text: string) => void;
 };
 
-/** What metrics and results show. `missing`: what has failed last, and does not work yet. */
-export type RelayState = {
-  published: number;
-  refused: number;
-  source: Source | undefined;
-  missing: Set<'outbox' | 'server'>;
-  lastError: Date | undefined;
-};
-
-export function createRelayState(): RelayState {
-  return { published: 0, refused: 0, source: undefined, missing: new Set(['outbox']), lastError: undefined };
-}
-
-/** Returns an exponential backoff with 50 % jitter. */
-function backoffMs(tries: number, random: number): number {
-  const mostMs = Math.min(BACKOFF_LONGEST_MS, BACKOFF_FIRST_MS * 2 ** tries);
-  return mostMs / 2 + (mostMs / 2) * random;
-}
-
-const pause = (ms: number, { stop }: RelayRun): Promise<void> => delay(ms, undefined, { signal: stop }).catch(() => {});
-
-/** Stores whose rows wait because the server could not publish one: the rows after it must not overtake it. */
-class Pauses {
-  readonly #stores = new Map<string, { tries: number; untilMs: number }>();
-
-  get isEmpty(): boolean {
-    return this.#stores.size === 0;
-  }
-
-  extend(storeId: string, nowMs: number, random: number): void {
-    const tries = this.#stores.get(storeId)?.tries ?? 0;
-    this.#stores.set(storeId, { tries: tries + 1, untilMs: nowMs + backoffMs(tries, random) });
-  }
-
-  end(storeId: string): void {
-    this.#stores.delete(storeId);
-  }
-
-  at(nowMs: number): string[] {
-    return [...this.#stores].flatMap(([storeId, { untilMs }]) => (untilMs > nowMs ? [storeId] : []));
-  }
-}
-
-// Publishes the rows of a round.
-
-/** `failures`: why a store has to wait. */
-type Results = Settled & { failures: Map<string, PublishError> };
+// A row.
 
 /** Returns the event as JSON text, with the numbers of the shop, or why there is none. */
 function eventOf({ id, event, resource, sent }: OutboxRow, keyPrefix: string): { text: string } | { fault: string } {
@@ -112,44 +64,7 @@ const isRefusal = ({ code, status, faults }: PublishError): boolean =>
   (code === 'no_store' && (status === undefined || faults.length > 0));
 
 /** PostgreSQL stores no U+0000. */
-const reasonOf = ({ message }: { message: string }): string => message.replaceAll('\0', '').slice(0, REASON_CHARACTERS);
-
-/** Publishes rows, those of a store in one request. The rows of a store are in the order of their ids. */
-async function publishRows(rows: readonly OutboxRow[], run: RelayRun, keyPrefix: string): Promise<Results> {
-  const published: string[] = [];
-  const unsent: string[] = [];
-  const refused: Refusal[] = [];
-  const failures = new Map<string, PublishError>();
-  const publish = async (row: OutboxRow): Promise<void> => {
-    const { id, storeId, sent } = row;
-    const made = eventOf(row, keyPrefix);
-    if ('fault' in made) return void refused.push({ id, reason: reasonOf({ message: made.fault }) });
-    try {
-      await run.publisher.publish(storeId, made.text);
-      published.push(id);
-    } catch (error) {
-      if (!(error instanceof PublishError)) throw error;
-      if (isRefusal(error)) return void refused.push({ id, reason: reasonOf(error) });
-      failures.set(storeId, error);
-      if (!error.mayBePublished && sent === 'no') unsent.push(id);
-    }
-    return undefined;
-  };
-  await Promise.all(rows.map(publish));
-  return { published, unsent, refused, failures };
-}
-
-/** Returns the first rows, up to the bytes of a round and at least one. */
-function firstOf(rows: readonly OutboxRow[]): OutboxRow[] {
-  const first: OutboxRow[] = [];
-  let bytes = 0;
-  for (const row of rows) {
-    bytes += Buffer.byteLength(row.resource ?? '');
-    if (bytes > ROUND_BYTES && first.length > 0) break;
-    first.push(row);
-  }
-  return first;
-}
+const reasonOf = (message: string): string => message.replaceAll('\0', '').slice(0, REASON_CHARACTERS);
 
 // The loop.
 
@@ -157,89 +72,151 @@ function firstOf(rows: readonly OutboxRow[]): OutboxRow[] {
 const keyPrefixOf = ({ name }: Source): string =>
   `relay-${createHash('sha256').update(name).digest('hex').slice(0, 12)}-`;
 
-/** Counts and reports what a round has done. Throws a `UserError` if no later round can succeed. */
-function report({ published, refused, failures }: Results, run: RelayRun, state: RelayState, { name }: Source): void {
-  state.published += published.length;
-  state.refused += refused.length;
-  for (const { id, reason } of refused) run.warn(`${name}: row ${id} is refused: ${reason}`);
-  const [first] = failures;
-  if (first === undefined) {
-    state.missing.delete('server');
-    return;
-  }
-  const [storeId, { code, message }] = first;
-  if (code === 'unauthorized') throw new UserError(message);
-  // After the stop, the publisher was closed before it was done.
-  if (run.stop.aborted) return;
-  const others = failures.size > 1 ? `, and those of ${failures.size - 1} other stores` : '';
-  run.warn(`${name}: the rows of store ${storeId} wait${others}: ${message}`);
-  state.lastError = run.clock.now();
-  state.missing.add('server');
+/** Returns an exponential backoff with 50 % jitter. */
+function backoffMs(tries: number, random: number): number {
+  const mostMs = Math.min(BACKOFF_LONGEST_MS, BACKOFF_FIRST_MS * 2 ** tries);
+  return mostMs / 2 + (mostMs / 2) * random;
 }
 
-/** Publishes the first rows; returns their number. */
-async function runRound(source: Source, run: RelayRun, state: RelayState, pauses: Pauses): Promise<number> {
-  const rows = firstOf(await source.read(run.batch, pauses.at(run.clock.monotonicMs())));
-  if (rows.length === 0) return 0;
-  const unmarked = rows.flatMap(({ id, sent }) => (sent === 'no' ? [id] : []));
-  if (unmarked.length > 0) await source.mark(unmarked);
-  const results = await publishRows(rows, run, keyPrefixOf(source));
-  await source.settle(results);
-  for (const { storeId } of rows) {
-    if (!results.failures.has(storeId)) pauses.end(storeId);
-  }
-  for (const storeId of results.failures.keys()) pauses.extend(storeId, run.clock.monotonicMs(), run.random());
-  report(results, run, state, source);
-  return rows.length;
-}
+export class Relay {
+  published = 0;
+  refused = 0;
+  source: Source | undefined;
+  /** What has failed last, and does not work yet. */
+  readonly missing = new Set<'outbox' | 'server'>(['outbox']);
+  lastError: Date | undefined;
+  readonly #options: RelayOptions;
+  /** Stores whose rows wait because the server could not publish one: the rows after it must not overtake it. */
+  readonly #pauses = new Map<string, { tries: number; untilMs: number }>();
 
-/** Publishes rows until the stop, or with `once` until none is left that can be published. */
-async function relayFrom(source: Source, run: RelayRun, state: RelayState, onRound: () => void): Promise<void> {
-  const pauses = new Pauses();
-  while (!run.stop.aborted) {
-    const startedMs = run.clock.monotonicMs();
-    const count = await runRound(source, run, state, pauses);
-    onRound();
-    if (count > 0) continue;
-    if (run.once) {
-      if (pauses.isEmpty) return;
-      throw new UserError('The server does not publish now: rows are left in the table', EXIT.unreachable);
-    }
-    await pause(Math.max(POLL_MS, POLL_PER_READ * (run.clock.monotonicMs() - startedMs)), run);
+  constructor(options: RelayOptions) {
+    this.#options = options;
   }
-}
 
-/** Relays until the stop. Reconnects to the database, and waits while another relay has the lock of the table. */
-export async function relay(run: RelayRun, state: RelayState): Promise<void> {
-  let [tries, isWaiting] = [0, false];
-  while (!run.stop.aborted) {
-    try {
-      state.source = await run.open();
-      if (state.source !== undefined) {
-        state.missing.delete('outbox');
-        isWaiting = false;
-        run.say(`Relaying ${state.source.name}`);
-        return await relayFrom(state.source, run, state, () => (tries = 0));
+  /** Relays until the stop. Reconnects to the database, and waits while another relay has the lock of the table. */
+  async run(): Promise<void> {
+    const { open, once, stop, random, warn, say } = this.#options;
+    let [tries, isWaiting] = [0, false];
+    while (!stop.aborted) {
+      try {
+        this.source = await open();
+        if (this.source !== undefined) {
+          this.missing.delete('outbox');
+          isWaiting = false;
+          say(`Relaying ${this.source.name}`);
+          return await this.#relayFrom(this.source, () => (tries = 0));
+        }
+        const LOCKED = 'Another relay publishes this table';
+        if (once) throw new UserError(LOCKED);
+        if (!isWaiting) warn(`${LOCKED}: waiting until it ends`);
+        isWaiting = true;
+      } catch (error) {
+        const failure = sourceError(error);
+        if (failure === undefined) throw error;
+        const message = `The database of the outbox: ${failure.message}`;
+        if (!failure.isTemporary || once)
+          throw new UserError(message, failure.isTemporary ? EXIT.unreachable : EXIT.failed);
+        warn(`${message}; retrying`);
+        this.lastError = this.#options.clock.now();
+      } finally {
+        const { source } = this;
+        this.source = undefined;
+        await source?.close();
       }
-      const LOCKED = 'Another relay publishes this table';
-      if (run.once) throw new UserError(LOCKED);
-      if (!isWaiting) run.warn(`${LOCKED}: waiting until it ends`);
-      isWaiting = true;
-    } catch (error) {
-      const failure = sourceError(error);
-      if (failure === undefined) throw error;
-      const message = `The database of the outbox: ${failure.message}`;
-      if (!failure.isTemporary || run.once)
-        throw new UserError(message, failure.isTemporary ? EXIT.unreachable : EXIT.failed);
-      run.warn(`${message}; retrying`);
-      state.lastError = run.clock.now();
-    } finally {
-      const { source } = state;
-      state.source = undefined;
-      await source?.close();
+      this.missing.add('outbox');
+      await this.#pause(backoffMs(tries, random()));
+      tries += 1;
     }
-    state.missing.add('outbox');
-    await pause(backoffMs(tries, run.random()), run);
-    tries += 1;
+  }
+
+  #pause(ms: number): Promise<void> {
+    return delay(ms, undefined, { signal: this.#options.stop }).catch(() => {});
+  }
+
+  /** Publishes rows until the stop, or with `once` until none is left that can be published. */
+  async #relayFrom(source: Source, onRound: () => void): Promise<void> {
+    const { once, stop, clock } = this.#options;
+    this.#pauses.clear();
+    while (!stop.aborted) {
+      const startedMs = clock.monotonicMs();
+      const count = await this.#runRound(source);
+      onRound();
+      if (count > 0) continue;
+      if (once) {
+        if (this.#pauses.size === 0) return;
+        throw new UserError('The server does not publish now: rows are left in the table', EXIT.unreachable);
+      }
+      await this.#pause(Math.max(POLL_MS, POLL_PER_READ * (clock.monotonicMs() - startedMs)));
+    }
+  }
+
+  /** Publishes the first rows; returns their number. */
+  async #runRound(source: Source): Promise<number> {
+    const { batch, clock, random } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const exceptStores = [...this.#pauses].flatMap(([storeId, { untilMs }]) => (untilMs > nowMs ? [storeId] : []));
+    const rows = await source.read(batch, exceptStores);
+    if (rows.length === 0) return 0;
+    const unmarked = rows.flatMap(({ id, sent }) => (sent === 'no' ? [id] : []));
+    if (unmarked.length > 0) await source.mark(unmarked);
+    const { failures, ...settled } = await this.#publish(rows, keyPrefixOf(source));
+    await source.settle(settled);
+    for (const { storeId } of rows) if (!failures.has(storeId)) this.#pauses.delete(storeId);
+    for (const storeId of failures.keys()) {
+      const tries = this.#pauses.get(storeId)?.tries ?? 0;
+      this.#pauses.set(storeId, { tries: tries + 1, untilMs: clock.monotonicMs() + backoffMs(tries, random()) });
+    }
+    this.#report(source.name, settled, failures);
+    return rows.length;
+  }
+
+  /**
+   * Publishes rows, those of a store in one request, and returns why stores have to wait. The rows of a store are in the order of their
+   * ids.
+   */
+  async #publish(rows: readonly OutboxRow[], keyPrefix: string) {
+    const settled = {
+      published: [] as string[],
+      refused: [] as { id: string; reason: string }[],
+      unsent: [] as string[],
+    };
+    const failures = new Map<string, PublishError>();
+    const publish = async (row: OutboxRow): Promise<void> => {
+      const { id, storeId, sent } = row;
+      const refuse = (reason: string): void => void settled.refused.push({ id, reason: reasonOf(reason) });
+      const made = eventOf(row, keyPrefix);
+      if ('fault' in made) return refuse(made.fault);
+      try {
+        await this.#options.publisher.publish(storeId, made.text);
+        settled.published.push(id);
+      } catch (error) {
+        if (!(error instanceof PublishError)) throw error;
+        if (isRefusal(error)) return refuse(error.message);
+        failures.set(storeId, error);
+        if (!error.mayBePublished && sent === 'no') settled.unsent.push(id);
+      }
+      return undefined;
+    };
+    await Promise.all(rows.map(publish));
+    return { ...settled, failures };
+  }
+
+  /** Counts and reports what a round has done. Throws a `UserError` if no later round can succeed. */
+  #report(name: string, { published, refused }: Settled, failures: ReadonlyMap<string, PublishError>): void {
+    const { warn, stop, clock } = this.#options;
+    this.published += published.length;
+    this.refused += refused.length;
+    for (const { id, reason } of refused) warn(`${name}: row ${id} is refused: ${reason}`);
+    const [first] = failures;
+    if (first === undefined) return void this.missing.delete('server');
+    const [storeId, { code, message }] = first;
+    if (code === 'unauthorized') throw new UserError(message);
+    // After the stop, the publisher was closed before it was done.
+    if (stop.aborted) return undefined;
+    const others = failures.size > 1 ? `, and those of ${failures.size - 1} other stores` : '';
+    warn(`${name}: the rows of store ${storeId} wait${others}: ${message}`);
+    this.lastError = clock.now();
+    this.missing.add('server');
+    return undefined;
   }
 }

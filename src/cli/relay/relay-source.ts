@@ -12,18 +12,21 @@ export type OutboxRow = {
   sent: 'no' | 'maybe' | 'expired';
 };
 
-export type Refusal = { id: string; reason: string };
-
 /** What became of rows. `unsent`: those that the server certainly has not got since `mark`. */
-export type Settled = { published: readonly string[]; refused: readonly Refusal[]; unsent: readonly string[] };
+export type Settled = {
+  published: readonly string[];
+  refused: readonly { id: string; reason: string }[];
+  unsent: readonly string[];
+};
 
+/** How many rows wait, of the first `WAITING_ROWS_MAX`, and the age of the oldest of them. */
 export type Lag = { rows: number; oldestSeconds: number };
 
 /** An open connection that has the lock of the table. Each function is one transaction. */
 export type Source = {
   /** Names database and table; the same after a failover, and under another address. */
   name: string;
-  /** Returns the first rows in the order of their ids, except those of these stores. */
+  /** Returns the first rows in the order of their ids, except those of these stores, up to the bytes of a round. */
   read: (limit: number, exceptStores: readonly string[]) => Promise<readonly OutboxRow[]>;
   /** Writes the time of the first attempt. */
   mark: (ids: readonly string[]) => Promise<void>;
@@ -35,6 +38,13 @@ export type Source = {
 
 /** More than the limit of an event (256 KiB of JSON as Halcyon writes it; the shop may escape more characters). */
 export const RESOURCE_BYTES = 1024 * 1024;
+/**
+ * The resources of one round, which are one request for each store, because the next one could overtake it. More than `RESOURCE_BYTES`,
+ * so that a round has at least one row.
+ */
+export const ROUND_BYTES = 2 * 1024 * 1024;
+/** The rows that are counted for the metrics, because the session that publishes counts them. */
+export const WAITING_ROWS_MAX = 10_000;
 /** The server keeps idempotency keys for 24 hours; an attempt and the clocks of the machines take less than an hour. */
 export const KEY_HOURS = 23;
 /** The time limit of a statement, and of a connection that does not respond. */
@@ -80,10 +90,10 @@ const OUTBOX = {
 } as Columns;
 const DEAD = { ...COMMON, reason: 'a text', date_refused: 'a timestamp with time zone' } as Columns;
 
-type Found = { table: string; column: string; type: string };
+type Column = { table: string; column: string; type: string };
 
 /** Throws a `UserError` that names a table or column that is missing, or has another type. */
-export function checkTables(found: readonly Found[], { outbox, dead }: Table, database: 'postgres' | 'mysql'): void {
+export function checkTables(found: readonly Column[], { outbox, dead }: Table, database: 'postgres' | 'mysql'): void {
   const advice = `halcyon relay --init ${database} prints the tables`;
   for (const [table, columns] of [
     [outbox, OUTBOX],
