@@ -98,7 +98,7 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
   limit.signal.addEventListener('abort', () => void publisher.close({ signal: limit.signal }));
   const { random } = Math;
   const { warn, print, isJson } = terminal;
-  const { Relay } = await import('./relay-run.ts');
+  const { Relay, serveRelayMetrics } = await import('./relay-run.ts');
   const relay = new Relay({
     open: () => openSource(address, table),
     publisher,
@@ -111,11 +111,7 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     say: (text) => (isJson === true ? undefined : print(`${text} to ${url}`)),
   });
   const metrics =
-    port === undefined
-      ? undefined
-      : await (
-          await import('./relay-metrics.ts')
-        ).serveRelayMetrics(relay, { host: config.host, port, clock: systemClock });
+    port === undefined ? undefined : await serveRelayMetrics(relay, { host: config.host, port, clock: systemClock });
   try {
     await relay.run();
   } finally {
