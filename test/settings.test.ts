@@ -10,7 +10,7 @@ import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { checkSettings } from '../src/cli/doctor/settings-check.ts';
 import { resolveTarget } from '../src/cli/publish/publish-target.ts';
 import { readAddress } from '../src/cli/relay/relay-command.ts';
-import { serverOf } from '../src/cli/session/api-endpoints.ts';
+import { serverOf } from '../src/cli/session/api-session.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
 
 const EMBEDDED: Env = {};

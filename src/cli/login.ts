@@ -2,10 +2,9 @@
 import { Command } from 'commander';
 import { printResult, examples } from './command.ts';
 import { UserError } from './explain.ts';
-import { openApi } from './session/api-session.ts';
+import { openApi, discover, serverOf, type ServerOptions } from './session/api-session.ts';
 import type { LoginOptions } from './session/authorize-terminal.ts';
 import { openCredentials } from './session/credentials.ts';
-import { discover, serverOf, type ServerOptions } from './session/api-endpoints.ts';
 import type { Terminal } from './terminal.ts';
 
 type Identity = {

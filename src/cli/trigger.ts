@@ -5,9 +5,8 @@ import { resourceOfEvent } from '#catalog/catalog.ts';
 import { systemClock } from '#core/clock.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { follow, openApi, type Api } from './session/api-session.ts';
+import { follow, openApi, type Api, type ServerOptions } from './session/api-session.ts';
 import { embeddedIn, linkOf, type Json } from './session/json-request.ts';
-import type { ServerOptions } from './session/api-endpoints.ts';
 import type { Terminal } from './terminal.ts';
 
 type Options = ServerOptions & { webhook?: string };

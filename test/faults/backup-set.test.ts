@@ -14,7 +14,7 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { listLeasedShards, readMap } from '#shards/map-sql.ts';
 import { formatShards } from '#shards/map.ts';
 import { idOf } from '#core/ids.ts';
-import type { Manifest } from '../../src/cli/backup/set.ts';
+import type { Manifest } from '../../src/cli/backup/backup-command.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { runProcess } from '../setup/command.ts';
 import { startDebianServer, type DebianServer } from '../setup/debian-server.ts';

@@ -7,7 +7,7 @@ import { createSealer, keyIdOf, adoptSealingKey, checkSealingKey } from '#db/sea
 import type { Keys } from '#core/keys.ts';
 import { createKeyVault } from '#webhooks/webhook-vault.ts';
 import { createStore } from '#stores/store.ts';
-import { resealAll } from '#cli/reseal-all.ts';
+import { resealAll } from '#cli/rekey.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
 import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed-webhooks.ts';

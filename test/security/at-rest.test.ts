@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
-import { resealAll } from '#cli/reseal-all.ts';
+import { resealAll } from '#cli/rekey.ts';
 import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';

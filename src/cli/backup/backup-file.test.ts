@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { writeAtomically } from './set.ts';
+import { writeAtomically } from './backup-command.ts';
 
 test('of two simultaneous back-ups under one name, one is complete and the other is refused', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-file-'));

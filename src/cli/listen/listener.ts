@@ -4,13 +4,207 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { rememberIds } from '#receiver';
+import { rememberIds, WebhookError, type Delivery, verifyDelivery } from '#receiver';
 import type { Api } from '../session/api-session.ts';
 import { DOCUMENT_BYTES_MAX, isTemporary, objectIn, reasonOf, textOf } from '../session/json-request.ts';
 import { EXIT, UserError } from '../explain.ts';
-import { forward, type Forwarded } from './forward.ts';
-import type { PullWebhook } from './pull-webhook.ts';
-import { openMessage, readMessage, type DeliveryReport, type Message } from './report.ts';
+import type { PullWebhook } from './listen-command.ts';
+import { request as requestHttp, type IncomingMessage } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import type { Terminal } from '../terminal.ts';
+import { prefixIn } from '../header-prefix.ts';
+
+// Prints a line for each delivery, or with --json an object.
+
+/** `forwarded` is undefined if the delivery is only shown; `opened` is a sentence if the verification failed. */
+type DeliveryReport = { message: Message; opened: Delivery | string; forwarded: Forwarded | undefined };
+
+const time = (now: Date): string => now.toTimeString().slice(0, 8);
+
+const REASONS: Readonly<Record<string, string>> = {
+  'unreachable:connect': 'connection refused',
+  'unreachable:dns': 'unknown host name',
+  'unreachable:tls': 'untrusted TLS certificate',
+  'unreachable:reset': 'connection closed before the response',
+  'timed_out:answer': 'no response within 30 s',
+  'timed_out:body': 'no complete response within 30 s',
+  malformed: 'the response is not HTTP',
+};
+
+function resultOf({ opened, forwarded }: DeliveryReport): string {
+  if (typeof opened === 'string') return `NOT VERIFIED, and not forwarded: ${opened}`;
+  if (forwarded === undefined) return 'verified';
+  const { response_code: code, outcome = '', duration } = forwarded;
+  return `→ ${code ?? `${REASONS[outcome] ?? outcome},`} in ${duration} ms`;
+}
+
+function contentOf(opened: Delivery | string): unknown {
+  if (typeof opened === 'string') return undefined;
+  try {
+    return opened.json();
+  } catch {
+    return Buffer.from(opened.body).toString();
+  }
+}
+
+function asObject(report: DeliveryReport, printsBody: boolean, now: Date): object {
+  const { message, opened, forwarded } = report;
+  return {
+    time: now.toISOString(),
+    event: eventOf(message),
+    event_id: message.event_id,
+    delivery_id: message.delivery_id,
+    verified: typeof opened !== 'string',
+    reason: typeof opened === 'string' ? opened : undefined,
+    response_code: forwarded?.response_code,
+    duration: forwarded?.duration,
+    outcome: forwarded?.outcome,
+    body: printsBody ? contentOf(opened) : undefined,
+  };
+}
+
+export function createReport(
+  { print, isJson }: Terminal,
+  { printsBody, now }: { printsBody: boolean; now: () => Date },
+) {
+  return (report: DeliveryReport): void => {
+    if (isJson === true) return print(JSON.stringify(asObject(report, printsBody, now())));
+    const { message, opened } = report;
+    print(`${time(now())}  ${eventOf(message)}  ${message.event_id}  ${resultOf(report)}`);
+    if (printsBody && typeof opened !== 'string') print(JSON.stringify(contentOf(opened), null, 2));
+    return undefined;
+  };
+}
+
+type Message = {
+  delivery_id: number;
+  event_id: number;
+  headers: Headers;
+  body: Uint8Array;
+  /** The address to which the result is sent. */
+  answer: string;
+};
+
+function readMessage(data: string): Message {
+  const { body, ...rest } = JSON.parse(data) as Omit<Message, 'body'> & { body: string };
+  return { ...rest, body: Buffer.from(body, 'base64') };
+}
+
+const EVENT = /^.+-webhook-event$/i;
+
+/** Returns the name of the event; it is not verified. */
+function eventOf({ headers }: Message): string {
+  return Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
+}
+
+/** Returns the verified and decrypted delivery, or a sentence that describes the failure. */
+async function openMessage({ headers, body }: Message, key: string): Promise<Delivery | string> {
+  try {
+    return await verifyDelivery({ headers, body, keys: [key], headerPrefix: prefixIn(headers) });
+  } catch (error) {
+    if (error instanceof WebhookError) return error.message;
+    throw error;
+  }
+}
+
+// Forwards a delivery to the app on this computer with the headers and bytes that Halcyon would have sent.
+
+type Headers = Readonly<Record<string, string>>;
+
+/** The result in the form of an attempt of the API; `response_code` is null without a response. */
+type Forwarded = {
+  response_code: number | null;
+  /** Whole milliseconds. */
+  duration: number;
+  outcome?: string;
+  response_headers?: string;
+  response_body?: string;
+};
+
+/** The limits of an exchange between Halcyon and an endpoint. */
+const TIME_OUT_MS = 30_000;
+const READ_BYTES = 64 * 1024;
+const KEPT_BYTES = 16 * 1024;
+
+/** Headers of a single connection (RFC 9110 §7.6.1), which are not forwarded. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+const endToEnd = (headers: Headers): Headers =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name.toLowerCase())));
+
+const UNREACHABLE: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'unreachable:dns',
+  EAI_AGAIN: 'unreachable:dns',
+  ECONNRESET: 'unreachable:reset',
+  EPIPE: 'unreachable:reset',
+};
+
+function outcomeOf(error: NodeJS.ErrnoException): string {
+  const { code = '' } = error;
+  if (code.startsWith('HPE_')) return 'malformed';
+  if (/CERT|TLS|SSL/.test(code)) return 'unreachable:tls';
+  return UNREACHABLE[code] ?? 'unreachable:connect';
+}
+
+const linesOf = ({ rawHeaders }: IncomingMessage): string =>
+  rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${rawHeaders[at + 1] ?? ''}`] : [])).join('\n');
+
+function sendRequest(address: URL, headers: Headers, body: Uint8Array, signal: AbortSignal): Promise<IncomingMessage> {
+  const request = address.protocol === 'https:' ? requestHttps : requestHttp;
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  // A new connection each, so that a restart of the app between two deliveries breaks none.
+  request(address, { method: 'POST', headers: { ...headers, 'content-length': body.length }, agent: false, signal })
+    .on('response', resolve)
+    .on('error', reject)
+    .end(body);
+  return promise;
+}
+
+async function bodyOf(response: IncomingMessage): Promise<string> {
+  const kept: Buffer[] = [];
+  let readBytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    kept.push(chunk);
+    readBytes += chunk.length;
+    if (readBytes >= READ_BYTES) break;
+  }
+  return Buffer.concat(kept).subarray(0, KEPT_BYTES).toString().replaceAll('\0', '');
+}
+
+/** Returns the response or the failure of a forwarded delivery; throws if `stop` is aborted. Redirects are not followed. */
+async function forward(
+  address: URL,
+  { headers, body }: { headers: Headers; body: Uint8Array },
+  { stop, nowMs }: { stop: AbortSignal; nowMs: () => number },
+): Promise<Forwarded> {
+  const startedMs = nowMs();
+  const timeout = AbortSignal.timeout(TIME_OUT_MS);
+  const duration = () => Math.round(nowMs() - startedMs);
+  let response: IncomingMessage | undefined;
+  try {
+    response = await sendRequest(address, endToEnd(headers), body, AbortSignal.any([stop, timeout]));
+    const text = await bodyOf(response);
+    const response_code = response.statusCode ?? null;
+    return { response_code, duration: duration(), response_headers: linesOf(response), response_body: text };
+  } catch (error) {
+    stop.throwIfAborted();
+    const phase = response === undefined ? 'answer' : 'body';
+    const outcome = timeout.aborted ? `timed_out:${phase}` : outcomeOf(error as NodeJS.ErrnoException);
+    return { response_code: null, duration: duration(), outcome };
+  }
+}
+
+// Processes the stream.
 
 /** Larger than any delivery, whose body has at most 1 MiB; limits the memory for an event without an end. */
 const EVENT_CHARACTERS_MAX = 8 * 1024 * 1024;

@@ -9,7 +9,7 @@ import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import type { Server, ServerOptions } from './api-endpoints.ts';
+import type { Server, ServerOptions } from './api-session.ts';
 import type { Login } from './credentials.ts';
 import { clientAt, DENIED, pollDeviceCode, redeemCode, requestDeviceCode } from './session-tokens.ts';
 
