@@ -4,7 +4,8 @@
  */
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Counter, Gauge, Registry } from 'prom-client';
+import { Counter, Registry } from 'prom-client';
+import { scrapeGauge } from '#metrics/scraped.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
 import type { Health } from '#core/health.ts';
 import type { Keys } from '#core/keys.ts';
@@ -156,22 +157,15 @@ export class Supervisor implements Running {
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    const registers = [this.#registry];
     this.#restarts = new Counter({
       name: 'halcyon_process_restarts_total',
       help: 'Processes that ended by themselves and were started again',
-      registers,
+      registers: [this.#registry],
     });
-    const count = () => this.#places.filter(({ isReady }) => isReady).length;
-    this.#registry.registerMetric(
-      new Gauge({
-        name: 'halcyon_processes',
-        help: 'Processes of this supervisor that run',
-        registers,
-        collect() {
-          this.set(count());
-        },
-      }),
+    scrapeGauge(
+      this.#registry,
+      { name: 'halcyon_processes', help: 'Processes of this supervisor that run' },
+      () => this.#places.filter(({ isReady }) => isReady).length,
     );
   }
 

@@ -21,8 +21,8 @@ import {
   type ChangeKind,
   type OutboxChange,
 } from './outbox-sql.ts';
-import { Gauge, type Registry } from 'prom-client';
-import { createCachedRead } from '#metrics/database.ts';
+import type { Registry } from 'prom-client';
+import { createCachedRead, scrapeGauge } from '#metrics/scraped.ts';
 import type { ShardMap } from './map.ts';
 
 /** A database to which changes are applied. `apply` may return a function to call after the commit. */
@@ -224,24 +224,17 @@ export function observeOutbox(
     help: string,
     valueOf: (waiting: { changes: number; oldestSeconds: number }) => number,
   ) =>
-    registry.registerMetric(
-      new Gauge({
-        name,
-        help,
-        labelNames: ['database'],
-        registers: [registry],
-        aggregator: 'max',
-        async collect() {
-          this.reset();
-          const others = map().databases.filter(({ address }) => address !== null);
-          const waiting = others.length === 0 ? [] : await read();
-          for (const { id, name: database } of others) {
-            const found = waiting?.find((one) => one.database === id);
-            if (waiting !== undefined) this.set({ database }, found === undefined ? 0 : valueOf(found));
-          }
-        },
-      }),
-    );
+    scrapeGauge(registry, { name, help, label: 'database', aggregator: 'max' }, async () => {
+      const others = map().databases.filter(({ address }) => address !== null);
+      const waiting = others.length === 0 ? [] : await read();
+      return (
+        waiting &&
+        others.map(({ id, name: database }) => {
+          const found = waiting.find((one) => one.database === id);
+          return [database, found === undefined ? 0 : valueOf(found)] as const;
+        })
+      );
+    });
   register(
     'halcyon_outbox_changes',
     'Changes of the home database that another database has not applied',

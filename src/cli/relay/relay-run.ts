@@ -17,10 +17,10 @@ import type { Clock } from '#core/clock.ts';
 import { PublishError, type Publisher } from '#publisher';
 import { EXIT, UserError } from '../explain.ts';
 import { KEY_HOURS, sourceError, type OutboxRow, type Settled, type Source, WAITING_ROWS_MAX } from './relay-source.ts';
-import { Counter, Gauge, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import { createHealth } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
-import { createCachedRead } from '#metrics/database.ts';
+import { createCachedRead, scrapeCounter, scrapeGauge } from '#metrics/scraped.ts';
 import { serveMetrics } from '#metrics/metrics-server.ts';
 
 /** How long the loop waits for new rows, and the longer, the longer it searched for them among rows that have to wait. */
@@ -234,29 +234,8 @@ export async function serveRelayMetrics(
   { host, port, clock }: { host: string; port: number; clock: Clock },
 ): Promise<Running> {
   const registry = new Registry();
-  const registers = [registry];
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
-  // Without a value is better than with an old one, which would look as if the relay worked.
-  const gauge = (name: string, help: string, read: () => Promise<number | undefined>) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      async collect() {
-        const value = await read();
-        if (value === undefined) this.remove();
-        else this.set(value);
-      },
-    });
+  const gauge = (name: string, help: string, read: () => number | undefined | Promise<number | undefined>) =>
+    scrapeGauge(registry, { name, help }, read);
   const lag = createCachedRead(async () => relay.source?.lag(), clock);
   gauge(
     'halcyon_relay_rows_waiting',
@@ -267,8 +246,9 @@ export async function serveRelayMetrics(
   gauge(
     'halcyon_relay_last_error_timestamp_seconds',
     'When the database or the server was last unavailable',
-    async () => (relay.lastError === undefined ? undefined : relay.lastError.getTime() / 1000),
+    () => relay.lastError && relay.lastError.getTime() / 1000,
   );
+  const counter = (name: string, help: string, read: () => number) => scrapeCounter(registry, { name, help }, read);
   counter('halcyon_relay_published_total', 'Rows that were published and deleted', () => relay.published);
   counter('halcyon_relay_refused_total', 'Rows that were moved to the table of dead letters', () => relay.refused);
   const health = createHealth(
