@@ -176,31 +176,13 @@ export function compose(runtime: Runtime, parts: ProcessParts): Composed {
 
 type Deps = { bearer: Bearer; throttle: Throttle; pages: Pages };
 
-type StoreHandlers = Pick<
-  Handlers,
-  | 'webhooks'
-  | 'events'
-  | 'load'
-  | 'sampleEvents'
-  | 'recoveries'
-  | 'eventStatuses'
-  | 'storeStatuses'
-  | 'live'
-  | 'refeed'
-  | 'erasure'
-  | 'commerce'
->;
-
 /** Returns what serves requests. Throws in a process that only delivers, which has no server. */
 function servingOf({ serving }: StoreDatabase): Serving {
   if (serving === undefined) throw new TypeError('A process that only delivers got a request');
   return serving;
 }
 
-function createHandlers(
-  { bearer, throttle, pages }: Deps,
-  database: StoreDatabase,
-): StoreHandlers & { chartsOf: ChartsOf } {
+function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDatabase) {
   const { runtime, notices } = database;
   const { publishing, pullStreams, sending, changes, liveStreams, caches } = servingOf(database);
   const { accounts, changelog, publish, resent, refeeding } = publishing;
@@ -238,7 +220,6 @@ function createHandlers(
   };
 }
 
-type ChartsOf = ReturnType<typeof createStoreCharts>;
 type OfDatabase = ReturnType<typeof createHandlers>;
 type Use<T> = (handlers: OfDatabase, sql: Sql) => T | Promise<T>;
 
@@ -295,7 +276,7 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     >;
   };
   const live: RawHandler = async (request) => at(request.params, (of) => of.live(request));
-  const handlers: StoreHandlers = {
+  const handlers = {
     webhooks: operations((of) => of.webhooks),
     events: operations((of) => of.events),
     load: operation((of) => of.load),
@@ -308,6 +289,6 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     erasure: operation((of) => of.erasure),
     commerce: operations((of) => of.commerce),
   };
-  const chartsOf: ChartsOf = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
+  const chartsOf: OfDatabase['chartsOf'] = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
   return { handlers, chartsOf };
 }

@@ -7,6 +7,7 @@ import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
+import type { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import type { Reference } from '#reference/reference.ts';
 import type { openAccounts, openOAuth } from './compose-identity.ts';
 
@@ -21,27 +22,7 @@ export type Handlers = ReturnType<typeof openAccounts> &
     invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
     receivedInvitations: Record<'list' | 'read' | 'decline' | 'accept', Operation>;
     invitation: Record<'show' | 'submit', RawHandler>;
-    webhooks: Record<
-      | 'list'
-      | 'create'
-      | 'read'
-      | 'patch'
-      | 'replace'
-      | 'remove'
-      | 'rotateKey'
-      | 'test'
-      | 'listen'
-      | 'answer'
-      | 'statuses'
-      | 'status'
-      | 'resend'
-      | 'retryDelivery'
-      | 'retryPending'
-      | 'logs'
-      | 'health'
-      | 'overview',
-      Operation
-    >;
+    webhooks: ReturnType<typeof createWebhookOperations>;
     load: Operation;
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
     recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
