@@ -8,24 +8,17 @@ import { createClient, createPublicClient, isClientId } from '#identity/oauth/cl
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { scopeEntries } from '#identity/oauth/scope.ts';
 import { notFound } from '#core/problem.ts';
-import { readConfig } from '#config/config.ts';
 import {
   createRegistrationToken,
   idOfInvitation,
   revokeRegistrationToken,
 } from '#identity/oauth/registration/registration.ts';
-import { printResult, examples } from './command.ts';
+import { printResult, examples, wholeNumber } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { withContext, type CommandContext } from './command-context.ts';
+import { withContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
 const DAYS_MAX = 365;
-
-function daysOf(text: string): number {
-  const count = Number(text);
-  if (Number.isSafeInteger(count) && count >= 1 && count <= DAYS_MAX) return count;
-  throw new UsageError(`--days must be a whole number from 1 to ${DAYS_MAX}`);
-}
 
 const createToken = (terminal: Terminal, days: number): Promise<void> =>
   withContext(terminal, async ({ sql, now }) => {
@@ -54,7 +47,9 @@ function addRegistrationToken(command: Command, terminal: Terminal): void {
       ),
     )
     .action(async (options: { days: string; revoke?: string }) =>
-      options.revoke === undefined ? createToken(terminal, daysOf(options.days)) : revoke(terminal, options.revoke),
+      options.revoke === undefined
+        ? createToken(terminal, wholeNumber('--days', options.days, { min: 1, max: DAYS_MAX }))
+        : revoke(terminal, options.revoke),
     );
 }
 
@@ -90,8 +85,8 @@ async function ownerOf(sql: Sql, email: string | undefined): Promise<number | un
 }
 
 const create = (terminal: Terminal, options: Options): Promise<void> =>
-  withContext(terminal, async ({ sql, now }) => {
-    const { clientsPerUser } = readConfig(terminal.env, terminal.cwd).oauth;
+  withContext(terminal, async ({ sql, now, config }) => {
+    const { clientsPerUser } = config.oauth;
     const userId = await ownerOf(sql, options.owner);
     const client = {
       name: options.name,
@@ -113,9 +108,8 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
   });
 
 const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
-  withContext(terminal, async ({ sql, now }) => {
-    const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
-    const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
+  withContext(terminal, async ({ sql, now, config }) => {
+    const overlapHours = isAtOnce ? 0 : config.oauth.clientSecretOverlapHours;
     const secret = await rotateSecret(sql, { clientId: id, overlapHours }, operator(now));
     printResult(terminal, { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours });
   });
@@ -170,52 +164,29 @@ function addCreate(command: Command, terminal: Terminal): void {
     .action((options: Options) => create(terminal, options));
 }
 
-/** Adds a command that runs one action on one client; its result has the member `done`. */
-function addAction(
-  command: Command,
-  terminal: Terminal,
-  action: {
-    name: string;
-    description: string;
-    done: string;
-    run: (context: CommandContext, id: string) => Promise<void>;
-  },
-): void {
-  command
-    .command(action.name)
-    .description(action.description)
-    .argument('<client_id>', 'as `client create` printed it', requireClientId)
-    .addHelpText('after', examples(`halcyon client ${action.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
-    .action((id: string) =>
-      withContext(terminal, async (context) => {
-        await action.run(context, id);
-        printResult(terminal, { client_id: id, [action.done]: true });
-      }),
-    );
-}
+const verify = (terminal: Terminal, id: string): Promise<void> =>
+  withContext(terminal, async ({ sql, now }) => {
+    await verifyClient(sql, id, operator(now));
+    printResult(terminal, { client_id: id, verified: true });
+  });
 
 export function createClientCommand(terminal: Terminal): Command {
   const command = new Command('client').description('OAuth clients: apps, and the platform itself');
   addCreate(command, terminal);
-  command
-    .command('rotate-secret')
-    .description('create a new secret, shown only once; older secrets stay valid for a day')
-    .argument('<client_id>', 'as `client create` printed it', requireClientId)
+  const add = (name: string, description: string, example = ''): Command =>
+    command
+      .command(name)
+      .description(description)
+      .argument('<client_id>', 'as `client create` printed it', requireClientId)
+      .addHelpText('after', examples(`halcyon client ${name} 5f0c1d9e8b7a6f5e4d3c2b1a${example}`));
+  add('rotate-secret', 'create a new secret, shown only once; older secrets stay valid for a day', ' --now')
     .option('--now', 'end all older secrets at once, for example after a leak')
-    .addHelpText('after', examples('halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now'))
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
-  addAction(command, terminal, {
-    name: 'verify',
-    description: 'mark a client as verified; the consent page then no longer calls it unverified',
-    done: 'verified',
-    run: ({ sql, now }, id) => verifyClient(sql, id, operator(now)),
-  });
-  command
-    .command('delete')
-    .description('delete a client; all its grants end at once')
-    .argument('<client_id>', 'as `client create` printed it', requireClientId)
+  add('verify', 'mark a client as verified; the consent page then no longer calls it unverified').action((id: string) =>
+    verify(terminal, id),
+  );
+  add('delete', 'delete a client; all its grants end at once', ' --yes')
     .option('--yes', 'do not ask for confirmation')
-    .addHelpText('after', examples('halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a --yes'))
     .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));
   addRegistrationToken(command, terminal);
   return command;

@@ -1,7 +1,7 @@
 /** Opens the installation for the duration of a command. */
 import { declareFile } from '#catalog/own/events-file.ts';
 import { declareMappings } from '#catalog/own/mapping-file.ts';
-import { readConfig } from '#config/config.ts';
+import { readConfig, type Config } from '#config/config.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
 import { readMap } from '#shards/map-sql.ts';
@@ -13,6 +13,7 @@ import { createLog, type Log } from '#core/log.ts';
 
 export type CommandContext = Installation &
   ReturnType<typeof openInternalEvents> & {
+    config: Config;
     /** The time of the database when the command began. */
     now: Date;
   };
@@ -34,7 +35,7 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
     // A process of `serve` or `deliver` applies the changes to other databases.
     const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
     const now = await readDatabaseTime(installation.sql);
-    await run({ ...installation, now, ...withOutbox(openInternalEvents(config), elsewhere) });
+    await run({ ...installation, config, now, ...withOutbox(openInternalEvents(config), elsewhere) });
     if (map.version > 0 && !(await areChangesApplied(installation.sql)))
       terminal.warn('halcyon: other databases get the change later, from a process of halcyon serve');
   } finally {

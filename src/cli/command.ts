@@ -1,6 +1,6 @@
 /** Common features of all commands: examples, `--json` and usage errors. */
 import type { Command, CommanderError } from 'commander';
-import { EXIT_CODES } from './explain.ts';
+import { EXIT_CODES, UsageError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Returns the examples at the end of a command's help; a test runs each of them. */
@@ -11,6 +11,17 @@ export function examples(...lines: readonly string[]): string {
 /** Prints a JSON value: indented, or in one line with `--json`. */
 export function printResult({ print, isJson }: Terminal, value: object): void {
   return print(isJson === true ? JSON.stringify(value) : JSON.stringify(value, null, 2));
+}
+
+/** Returns the number of an option; throws a `UsageError` that names the option and its range. */
+export function wholeNumber(
+  option: string,
+  text: string,
+  { min, max, unit = '' }: { min: number; max: number; unit?: string },
+): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
+  throw new UsageError(`${option} must be a whole number${unit} from ${min} to ${max}`);
 }
 
 const nameOf = (command: Command): string =>

@@ -32,96 +32,75 @@ import { objectIn, reasonOf, type Json, type JsonResponse } from './session/json
 
 // Calls the API for the demo.
 
-/** Sends a request in the process and returns the JSON response. */
-async function exchange(send: Send, path: string, options?: Parameters<Send>[1]): Promise<JsonResponse> {
-  const { status, text } = await send(path, options);
-  return { status, json: objectIn(text) };
-}
+/** Sends requests in the process; each call throws if the server rejects it. */
+class DemoApi {
+  readonly #send: Send;
+  readonly #root: string;
+  readonly #versionHeader: string;
 
-/** Sends a POST and returns the response body; throws if the server rejects it. `failure` begins the message. */
-async function post(send: Send, path: string, options: Parameters<Send>[1], failure: string): Promise<Json> {
-  const response = await exchange(send, path, { ...options, method: 'POST' });
-  if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
-  return response.json;
-}
+  constructor(send: Send, { baseUrl, naming }: Config) {
+    this.#send = send;
+    this.#root = rootOf(baseUrl);
+    this.#versionHeader = naming.versionHeader;
+  }
 
-/** Returns a new access token; undefined if the app was disconnected. */
-async function refresh(file: DemoFile, config: Config, send: Send): Promise<string | undefined> {
-  const { client_id, client_secret } = file.client;
-  const form = { grant_type: 'refresh_token', refresh_token: file.refresh_token, client_id, client_secret };
-  const { json } = await exchange(send, `${rootOf(config.baseUrl)}/token`, {
-    method: 'POST',
-    body: new URLSearchParams(form),
-  });
-  const { access_token: token } = json;
-  return typeof token === 'string' ? token : undefined;
-}
+  async #exchange(path: string, options: Parameters<Send>[1]): Promise<JsonResponse> {
+    const { status, text } = await this.#send(this.#root + path, options);
+    return { status, json: objectIn(text) };
+  }
 
-async function createWebhook(file: DemoFile, { baseUrl, naming }: Config, send: Send): Promise<number> {
-  const options = {
-    headers: {
-      [naming.versionHeader]: '1',
-      Authorization: `Bearer ${file.access_token}`,
+  /** Returns the response of the token endpoint. */
+  token(form: Readonly<Record<string, string>>): Promise<JsonResponse> {
+    return this.#exchange('/token', { method: 'POST', body: new URLSearchParams(form) });
+  }
+
+  async get(path: string, token: string): Promise<Json> {
+    const headers = { [this.#versionHeader]: '1', Authorization: `Bearer ${token}` };
+    const response = await this.#exchange(path, { headers });
+    if (response.status !== 200) throw new Error(`${path} cannot be read: ${response.status} ${reasonOf(response)}`);
+    return response.json;
+  }
+
+  /** `failure` begins the message. */
+  async post(path: string, token: string, body: object, failure = `${path} was rejected`): Promise<Json> {
+    const headers = {
+      [this.#versionHeader]: '1',
+      Authorization: `Bearer ${token}`,
       'Content-Type': 'application/json',
-    },
-    body: JSON.stringify({
-      name: 'Demo receiver',
-      format: 'json',
-      url: file.receiver.url,
-      query: 'zoom=items',
-      event_resource: 'transaction',
-      encryption_key: file.receiver.encryption_key,
-    }),
-  };
-  const path = `${rootOf(baseUrl)}/stores/${file.store_id}/webhooks`;
-  const { id } = await post(send, path, options, 'The demo webhook cannot be created');
-  return Number(id);
+    };
+    const response = await this.#exchange(path, { method: 'POST', headers, body: JSON.stringify(body) });
+    if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
+    return response.json;
+  }
 }
 
-/** Calls of the API; each throws if the server rejects it. */
-type DemoApi = {
-  platformToken: () => Promise<string>;
-  get: (path: string, token: string) => Promise<Json>;
-  post: (path: string, token: string, body: object) => Promise<Json>;
-};
-
-function demoApi({ platform }: Pick<DemoFile, 'platform'>, config: Config, send: Send): DemoApi {
-  const root = rootOf(config.baseUrl);
-  const headersOf = (token: string) => ({ [config.naming.versionHeader]: '1', Authorization: `Bearer ${token}` });
-  return {
-    platformToken: async () => {
-      const form = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
-      const { access_token: token } = await post(send, `${root}/token`, { body: form }, 'The platform has no token');
-      return String(token);
-    },
-    get: async (path, token) => {
-      const response = await exchange(send, root + path, { headers: headersOf(token) });
-      if (response.status !== 200) throw new Error(`${path} cannot be read: ${response.status} ${reasonOf(response)}`);
-      return response.json;
-    },
-    post: (path, token, body) =>
-      post(
-        send,
-        root + path,
-        { headers: { ...headersOf(token), 'Content-Type': 'application/json' }, body: JSON.stringify(body) },
-        `${path} was rejected`,
-      ),
-  };
-}
+/** The settings of both webhooks. */
+const webhookOf = ({ receiver }: DemoFile) => ({
+  format: 'json',
+  query: 'zoom=items',
+  event_resource: 'transaction',
+  encryption_key: receiver.encryption_key,
+});
 
 /**
  * Returns the demo file with a new access token, valid for two hours, and the id of the webhook, created if it is missing. Throws if the
  * app was disconnected.
  */
-async function completeFile(file: DemoFile, config: Config, send: Send): Promise<DemoFile & { webhook_id: number }> {
-  const token = await refresh(file, config, send);
-  if (token === undefined)
+async function completeFile(file: DemoFile, api: DemoApi): Promise<DemoFile & { webhook_id: number }> {
+  const { client_id, client_secret } = file.client;
+  const form = { grant_type: 'refresh_token', refresh_token: file.refresh_token, client_id, client_secret };
+  const { access_token: token } = (await api.token(form)).json;
+  if (typeof token !== 'string')
     throw new Error(
       'Demo App is no longer connected, so its webhook receives nothing and demo.json has no access token. ' +
         'A start with another HALCYON_DATA makes a new demo',
     );
   const fresh = { ...file, access_token: token };
-  return { ...fresh, webhook_id: file.webhook_id ?? (await createWebhook(fresh, config, send)) };
+  if (file.webhook_id !== undefined) return { ...fresh, webhook_id: file.webhook_id };
+  const webhook = { name: 'Demo receiver', url: file.receiver.url, ...webhookOf(file) };
+  const failure = 'The demo webhook cannot be created';
+  const { id } = await api.post(`/stores/${file.store_id}/webhooks`, token, webhook, failure);
+  return { ...fresh, webhook_id: Number(id) };
 }
 
 // Creates the demo.
@@ -173,7 +152,9 @@ async function untilAttempted(api: DemoApi, token: string, webhookId: number): P
 
 /** Publishes orders, and waits until they are delivered or one fails. */
 async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids: number[] }, webhooks: number[]) {
-  const token = await api.platformToken();
+  const response = await api.token({ grant_type: 'client_credentials', scope: 'platform', ...file.platform });
+  if (response.status >= 300) throw new Error(`The platform has no token: ${response.status} ${reasonOf(response)}`);
+  const token = String(response.json['access_token']);
   const events = orders.ids.flatMap((id) => orderEvents(id, orders.at));
   await api.post(`/stores/${file.store_id}/events`, token, events);
   for (const webhookId of webhooks) await untilAttempted(api, token, webhookId);
@@ -200,17 +181,14 @@ async function playDemoDay({
   let behindMs = DAY_MS;
   const clock: Clock = { now: () => new Date(Date.now() - behindMs), monotonicMs: systemClock.monotonicMs };
   await playWith(clock, async (send) => {
-    const api = demoApi(file, config, send);
-    const completed = await completeFile(file, config, send);
+    const api = new DemoApi(send, config);
+    const completed = await completeFile(file, api);
     await keep(completed);
     const { id: warehouse } = await api.post(`/stores/${file.store_id}/webhooks`, completed.access_token, {
       name: 'Warehouse',
-      format: 'json',
       url: new URL(FAILING_PATH, file.receiver.url).href,
-      query: 'zoom=items',
-      event_resource: 'transaction',
       events: ['transaction/captured'],
-      encryption_key: file.receiver.encryption_key,
+      ...webhookOf(file),
     });
     const webhooks = [completed.webhook_id, Number(warehouse)];
     for (const one of planOf(Date.now())) {
@@ -386,7 +364,7 @@ export async function openDemo(deps: {
     file,
     complete: async (send) => {
       try {
-        file = await completeFile(file, config, send);
+        file = await completeFile(file, new DemoApi(send, config));
       } finally {
         // The account and the platform in it work even if the app does not.
         await replace(path, file);

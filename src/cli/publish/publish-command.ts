@@ -5,7 +5,7 @@
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
-import { UsageError } from '../explain.ts';
+import { wholeNumber } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 import { resolveTarget, type TargetOptions } from './publish-target.ts';
 import { publishInput } from './publish-run.ts';
@@ -14,12 +14,6 @@ import type { Task } from './publish-requests.ts';
 type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true; dryRun?: true };
 
 const RETRY_SECONDS_MAX = 86_400;
-
-function secondsOf(text: string): number {
-  const seconds = Number(text);
-  if (Number.isSafeInteger(seconds) && seconds >= 0 && seconds <= RETRY_SECONDS_MAX) return seconds;
-  throw new UsageError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
-}
 
 const DEFAULTS = `
 The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
@@ -68,7 +62,11 @@ function createLineCommand(terminal: Terminal, { name, description, help }: Line
     .addHelpText('after', help)
     .action(async (file: string, options: Options) => {
       const config = readConfig(terminal.env, terminal.cwd);
-      const retryForSeconds = secondsOf(options.retryFor);
+      const retryForSeconds = wholeNumber('--retry-for', options.retryFor, {
+        min: 0,
+        max: RETRY_SECONDS_MAX,
+        unit: ' of seconds',
+      });
       const target = await resolveTarget(options, terminal, config);
       await publishInput(file, {
         task: name === 'publish' ? { command: name } : { command: name, isDryRun: options.dryRun === true },

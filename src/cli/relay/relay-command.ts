@@ -5,7 +5,7 @@ import { Command, Option } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { createPublisher } from '#publisher';
-import { examples } from '../command.ts';
+import { examples, wholeNumber } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { resolveServer, type ServerOptions } from '../publish/publish-target.ts';
 import type { Terminal } from '../terminal.ts';
@@ -28,12 +28,6 @@ const ROWS_MAX = 1_000;
 const DEADLINE_MS = 10_000;
 /** How long the rows that are being sent delay a stop. */
 const STOP_MS = 5_000;
-
-function numberOf(name: string, text: string, max: number): number {
-  const number = Number(text);
-  if (Number.isInteger(number) && number >= 1 && number <= max) return number;
-  throw new UsageError(`${name} must be a whole number from 1 to ${max}`);
-}
 
 /** Returns the address of the database. */
 export async function readAddress(
@@ -76,8 +70,11 @@ async function printTables(database: 'postgres' | 'mysql', table: Table, { print
 async function run(options: Options, terminal: Terminal, config: Config): Promise<void> {
   const table = readTable(options.table);
   if (options.init !== undefined) return printTables(options.init, table, terminal);
-  const batch = numberOf('--batch', options.batch, ROWS_MAX);
-  const port = options.metricsPort === undefined ? undefined : numberOf('--metrics-port', options.metricsPort, 65_535);
+  const batch = wholeNumber('--batch', options.batch, { min: 1, max: ROWS_MAX });
+  const port =
+    options.metricsPort === undefined
+      ? undefined
+      : wholeNumber('--metrics-port', options.metricsPort, { min: 1, max: 65_535 });
   const address = await readAddress(options, terminal);
   const { url, clientId, clientSecret, versionHeader } = await resolveServer(options, terminal, config);
   const publisher = createPublisher({

@@ -7,7 +7,8 @@ import * as client from 'openid-client';
 import { systemClock } from '#core/clock.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { EXIT, UsageError, UserError } from '../explain.ts';
+import { wholeNumber } from '../command.ts';
+import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import type { Server, ServerOptions } from './api-session.ts';
 import type { Login } from './credentials.ts';
@@ -136,12 +137,6 @@ async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop:
 
 export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: string };
 
-function secondsOf(text: string): number {
-  const seconds = Number(text);
-  if (Number.isSafeInteger(seconds) && seconds >= 1 && seconds <= TIMEOUT_SECONDS_MAX) return seconds;
-  throw new UsageError(`--timeout must be a whole number of seconds from 1 to ${TIMEOUT_SECONDS_MAX}`);
-}
-
 /** Waits for the user's decision, a time-out or a stop signal. */
 async function waitFor<Result>(decision: Promise<Result>, seconds: number, terminal: Terminal): Promise<Result> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
@@ -190,7 +185,7 @@ const isRemote = ({ env, openPage }: Terminal): boolean => Boolean(env['SSH_CONN
 
 /** Authorizes with a code for another device if asked to, or if no browser runs here; else by a redirect to this computer. */
 export async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
-  const seconds = secondsOf(options.timeout);
+  const seconds = wholeNumber('--timeout', options.timeout, { min: 1, max: TIMEOUT_SECONDS_MAX, unit: ' of seconds' });
   const hasDeviceCodes = server.metadata.device_authorization_endpoint !== undefined;
   if (options.device === true && !hasDeviceCodes)
     throw new UserError(`${server.url} has no codes for devices: it runs an older version. Omit --device`);
