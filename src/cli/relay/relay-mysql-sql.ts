@@ -1,6 +1,6 @@
 /** An outbox table in MySQL 8 or MariaDB, with its statements. Values are in texts, because prepared statements have no lists. */
 import { createHash } from 'node:crypto';
-import { createConnection, type Connection, type RowDataPacket } from 'mysql2/promise';
+import { createConnection, type RowDataPacket } from 'mysql2/promise';
 import { UsageError, UserError } from '../explain.ts';
 import {
   checkTables,
@@ -9,9 +9,7 @@ import {
   ROUND_BYTES,
   SILENCE_MS,
   WAITING_ROWS_MAX,
-  type Lag,
   type OutboxRow,
-  type Settled,
   type Source,
   type Table,
 } from './relay-source.ts';
@@ -74,80 +72,63 @@ async function lockTable(run: Run, name: string): Promise<boolean> {
   return Number(row?.acquired) === 1;
 }
 
-/** The sum is over ids and lengths, because the table of intermediate results would have whole texts. */
-const readRows = (run: Run, outbox: string, limit: number, exceptStores: readonly string[]) =>
-  run<OutboxRow>(
-    `select cast(o.id as char) as id, coalesce(cast(store_id as char), '') as storeId, coalesce(event, '') as event,
-      case when octet_length(resource) <= ? then cast(resource as char) end as resource,
-      case when date_attempted is null then 'no'
-        when date_attempted < now() - interval ? hour then 'expired' else 'maybe' end as sent
-    from (
-      select id, sum(case when bytes <= ? then bytes else 0 end) over (order by id) as bytes
-      from (
-        select id, octet_length(resource) as bytes from ${quoted(outbox)}
-        ${exceptStores.length === 0 ? '' : "where coalesce(cast(store_id as char), '') not in (?)"}
-        order by id limit ?
-      ) as first_rows
-    ) as summed join ${quoted(outbox)} o on o.id = summed.id
-    where summed.bytes <= ? order by o.id`,
-    // An empty list is no SQL.
-    [
-      RESOURCE_BYTES,
-      KEY_HOURS,
-      RESOURCE_BYTES,
-      ...(exceptStores.length === 0 ? [] : [exceptStores]),
-      limit,
-      ROUND_BYTES,
-    ],
-  );
-
 /** Returns ids as SQL. MySQL may compare texts with numbers as floating-point numbers, which are inexact from 2^53 on. */
 function listOf(ids: readonly string[]): string {
   if (ids.every((id) => /^-?\d+$/.test(id))) return ids.join(', ');
   throw new TypeError('An id is a whole number');
 }
 
-async function markRows(run: Run, outbox: string, ids: readonly string[]): Promise<void> {
-  await run(`update ${quoted(outbox)} set date_attempted = now(6) where id in (${listOf(ids)})`);
-}
-
-/** Moves and deletes rows in one transaction, which ends with the connection if a statement fails. */
-async function settleRows(run: Run, outbox: string, dead: string, { published, refused, unsent }: Settled) {
-  await run('start transaction');
-  for (const { id, reason } of refused) {
-    await run(
-      `insert into ${quoted(dead)} (id, store_id, event, resource, reason, date_refused)
-      select id, store_id, event, resource, ?, now(6) from ${quoted(outbox)} where id = ${listOf([id])}`,
-      [reason],
+/** Returns the statements of the tables. */
+const statementsOf = (run: Run, outbox: string, dead: string): Pick<Source, 'read' | 'mark' | 'settle' | 'lag'> => ({
+  // The sum is over ids and lengths, because the table of intermediate results would have whole texts. An empty list is no SQL.
+  read: (limit, exceptStores) =>
+    run<OutboxRow>(
+      `select cast(o.id as char) as id, coalesce(cast(store_id as char), '') as storeId, coalesce(event, '') as event,
+        case when octet_length(resource) <= ? then cast(resource as char) end as resource,
+        case when date_attempted is null then 'no'
+          when date_attempted < now() - interval ? hour then 'expired' else 'maybe' end as sent
+      from (
+        select id, sum(case when bytes <= ? then bytes else 0 end) over (order by id) as bytes
+        from (
+          select id, octet_length(resource) as bytes from ${outbox}
+          where ${exceptStores.length === 0 ? '? = 0' : "coalesce(cast(store_id as char), '') not in (?)"}
+          order by id limit ?
+        ) as first_rows
+      ) as summed join ${outbox} o on o.id = summed.id
+      where summed.bytes <= ? order by o.id`,
+      [RESOURCE_BYTES, KEY_HOURS, RESOURCE_BYTES, exceptStores.length === 0 ? 0 : exceptStores, limit, ROUND_BYTES],
+    ),
+  mark: async (ids) => void (await run(`update ${outbox} set date_attempted = now(6) where id in (${listOf(ids)})`)),
+  // The transaction ends with the connection if a statement fails.
+  settle: async ({ published, refused, unsent }) => {
+    await run('start transaction');
+    for (const { id, reason } of refused)
+      await run(
+        `insert into ${dead} (id, store_id, event, resource, reason, date_refused)
+        select id, store_id, event, resource, ?, now(6) from ${outbox} where id = ${listOf([id])}`,
+        [reason],
+      );
+    const ended = [...published, ...refused.map(({ id }) => id)];
+    if (ended.length > 0) await run(`delete from ${outbox} where id in (${listOf(ended)})`);
+    if (unsent.length > 0) await run(`update ${outbox} set date_attempted = null where id in (${listOf(unsent)})`);
+    await run('commit');
+  },
+  lag: async () => {
+    const [lag] = await run<{ waiting: unknown; seconds: unknown }>(
+      `select count(*) as waiting, coalesce(timestampdiff(microsecond, min(date_created), now(6)), 0) / 1000000 as seconds
+      from (select date_created from ${outbox} order by id limit ?) as first_rows`,
+      [WAITING_ROWS_MAX],
     );
-  }
-  const ended = [...published, ...refused.map(({ id }) => id)];
-  if (ended.length > 0) await run(`delete from ${quoted(outbox)} where id in (${listOf(ended)})`);
-  if (unsent.length > 0)
-    await run(`update ${quoted(outbox)} set date_attempted = null where id in (${listOf(unsent)})`);
-  await run('commit');
-}
-
-async function readLag(run: Run, outbox: string): Promise<Lag> {
-  const [lag] = await run<{ waiting: unknown; seconds: unknown }>(
-    `select count(*) as waiting, coalesce(timestampdiff(microsecond, min(date_created), now(6)), 0) / 1000000 as seconds
-    from (select date_created from ${quoted(outbox)} order by id limit ?) as first_rows`,
-    [WAITING_ROWS_MAX],
-  );
-  return { rows: Number(lag?.waiting), oldestSeconds: Number(lag?.seconds) };
-}
-
-async function connect(url: string): Promise<Connection> {
-  const connection = await createConnection({ uri: url, charset: 'utf8mb4', connectTimeout: CONNECT_MS });
-  // The statement that fails reports the loss.
-  connection.on('error', () => {});
-  return connection;
-}
+    return { rows: Number(lag?.waiting), oldestSeconds: Number(lag?.seconds) };
+  },
+});
 
 /** Connects, checks the tables, and takes the lock; returns undefined if another relay has it. */
 export async function openMysql(url: string, table: Table): Promise<Source | undefined> {
   const { outbox, dead } = table;
-  const connection = await connect(url);
+  const connection = await createConnection({ uri: url, charset: 'utf8mb4', connectTimeout: CONNECT_MS });
+  // The statement that fails reports the loss.
+  connection.on('error', () => {});
   const close = async () => {
     // The server ends the session later, and the next relay needs the lock.
     await connection.query({ sql: 'do release_all_locks()', timeout: CLOSE_MS }).catch(() => {});
@@ -177,14 +158,7 @@ export async function openMysql(url: string, table: Table): Promise<Source | und
       await close();
       return undefined;
     }
-    return {
-      name,
-      read: (limit, exceptStores) => readRows(run, outbox, limit, exceptStores),
-      mark: (ids) => markRows(run, outbox, ids),
-      settle: (settled) => settleRows(run, outbox, dead, settled),
-      lag: () => readLag(run, outbox),
-      close,
-    };
+    return { name, ...statementsOf(run, quoted(outbox), quoted(dead)), close };
   } catch (error) {
     await close();
     throw error;
