@@ -109,31 +109,21 @@ export const INTERNAL_SCHEMAS = {
   subscription_mrr_snapshot: snapshot,
 } as const;
 
+/** Returns how filters compare a property: ids as texts, because they are those of addresses. */
+function comparisonOf(name: string, { type }: { type?: unknown }): Comparison {
+  const types = new Set([type].flat());
+  if (name.startsWith('date')) return 'date';
+  if (types.has('object') || types.has('array')) return 'none';
+  return types.has('integer') && name !== 'id' ? 'number' : 'text';
+}
+
+const comparisonsIn = ({ properties: all }: { properties: Readonly<Record<string, object>> }): Comparisons =>
+  Object.fromEntries(Object.entries(all).map(([name, schema]) => [name, comparisonOf(name, schema)]));
+
 const comparisons: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
-  changelog: {
-    id: 'text',
-    resource: 'text',
-    resource_id: 'number',
-    action: 'text',
-    actor: 'text',
-    user: 'number',
-    client: 'text',
-    before: 'none',
-    after: 'none',
-    date_created: 'date',
-  } satisfies Readonly<Record<keyof ChangelogEntry, Comparison>>,
-  app: {
-    id: 'text',
-    client_id: 'text',
-    store_id: 'number',
-    scope: 'text',
-    previous_scope: 'text',
-    user: 'number',
-    date_created: 'date',
-  } satisfies Readonly<Record<keyof AppChange, Comparison>>,
-  subscription_mrr_snapshot: { id: 'text', date: 'date', currencies: 'none', date_created: 'date' } satisfies Readonly<
-    Record<keyof Static<typeof snapshot>, Comparison>
-  >,
+  changelog: comparisonsIn(changelog),
+  app: comparisonsIn(app),
+  subscription_mrr_snapshot: comparisonsIn(snapshot),
 };
 
 /**
