@@ -5,7 +5,7 @@ import { shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { addMember, createStore, type NewStore } from './store.ts';
 import { deleteMember, findStore, type StoreRow } from './stores-sql.ts';
-import { actionOf, type Actor, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
+import { actionOf, actorOf, type Actor, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
 import { factsOf } from '#http/field-table.ts';
 import { storeFields, type StoreDetails } from './store-fields.ts';
 import type { Role } from './members/member.ts';
@@ -65,6 +65,11 @@ export async function removeMemberWithEntry(
 
 /** The actor of a change, its time, and the changelog. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };
+
+/** Returns who makes the change of a request. */
+export function byOf(changelog: Changelog, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By {
+  return { changelog, actor: actorOf(principal), now };
+}
 
 const factsOfStore = factsOf(storeFields);
 

@@ -1,6 +1,6 @@
 /** API operations on stores: {base_url}/stores. */
 import { isDeepStrictEqual } from 'node:util';
-import { actorOf, type Changelog } from '#changelog/changelog.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/view.ts';
 import type { Document } from '#hypermedia/document.ts';
@@ -17,7 +17,7 @@ import { storeOf } from './store.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { eraseStore, type Eraser } from './store-erasure.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
-import { recordStore, createStoreWithEntry } from './audited-changes.ts';
+import { byOf, recordStore, createStoreWithEntry } from './audited-changes.ts';
 import {
   STORE_PROPERTIES,
   detailsOf,
@@ -135,7 +135,7 @@ async function changeIn(
     await replaceKey(tx, { client: reader, resource: 'store', id: storeId, key: details.externalId });
   const row = (await updateStore(tx, { ...columns, shard, id: storeId, reader, now })) ?? stored;
   if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, store);
-  await recordStore(tx, storeId, { before: stored, after: row }, { changelog, actor: actorOf(principal), now });
+  await recordStore(tx, storeId, { before: stored, after: row }, byOf(changelog, request));
   return row.domain === stored.domain ? { row } : { row, afterCommit: await onDomainChanged(tx, store) };
 }
 
@@ -160,8 +160,8 @@ async function createOrChange(
   return changeOrMake<Changed>(tx, keyOf(principal, 'store', details.externalId), {
     change: (storeId) => changeIn(tx, deps, { shard: shardOf(storeId), storeId }, { principal, now, body }),
     make: async () => {
-      const by = { changelog: deps.changelog, actor: actorOf(principal), now };
-      return { row: { ...(await createStoreWithEntry(tx, details, by)), externalId: details.externalId } };
+      const made = await createStoreWithEntry(tx, details, byOf(deps.changelog, request));
+      return { row: { ...made, externalId: details.externalId } };
     },
   });
 }

@@ -9,14 +9,14 @@ import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
-import { actorOf, type Changelog } from '#changelog/changelog.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
-import { recordInvitation, type By } from '../audited-changes.ts';
+import { byOf, recordInvitation } from '../audited-changes.ts';
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers } from '../members/member.ts';
 import { lockStoreRow } from '../members/members-sql.ts';
@@ -57,12 +57,6 @@ const LIST = { rel: 'invitations', title: 'Invitations to this store' } as const
 const CREATE = { title: 'Invite a person' } as const;
 
 const HOUR_MS = 3_600_000;
-
-const byOf = (changelog: Changelog, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
-  changelog,
-  actor: actorOf(principal),
-  now,
-});
 
 function emailFaults({ email }: Partial<NewInvitation>): Fault[] {
   if (email === undefined || readEmail(email) !== undefined) return [];

@@ -2,14 +2,14 @@
  * Members by their account at an OpenID provider. The platform names the account, and the person who signs in with it is the member: the
  * operator trusts the providers that it has configured. Without a user who has linked the account, the membership waits for a sign-in.
  */
-import { actorOf, HALCYON } from '#changelog/changelog.ts';
+import { HALCYON } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import { conflict, invalid, notFound } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { recordMember, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
+import { byOf, recordMember, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
 import { addressOfStore } from '../store-document.ts';
 import { storeOf } from '../store.ts';
 import {
@@ -101,8 +101,7 @@ async function endMembership(
   const userId = noted?.userId ?? (await userOfIdentity(tx, identity));
   const isMember = userId !== undefined && (await findMember(tx, { ...store, userId })) !== undefined;
   if (isMember) {
-    const { changelog, memberAccess: access } = effects;
-    const by = { changelog, actor: actorOf(request.principal), now: request.now, access, request };
+    const by = { ...byOf(effects.changelog, request), access: effects.memberAccess, request };
     await removeMemberWithEntry(tx, { storeId: store.storeId, userId }, by);
   } else if (noted === undefined) throw notFound('member');
 }

@@ -2,7 +2,6 @@
  * API operations on the members of a store: {base_url}/stores/<id>/members. All callers with access to the store can read them;
  * the platform and signed-in owners can change them, and every member can leave. One owner always remains.
  */
-import { actorOf } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
@@ -14,7 +13,7 @@ import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
-import { recordMember, type By, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
+import { byOf, recordMember, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
 import { addressOfAwaited, type Identity } from './awaited-member.ts';
 import { awaitMember, identityOf, type UserOfIdentity } from './awaited-member-operations.ts';
 import { findNoted, noteMember } from './awaited-members-sql.ts';
@@ -56,12 +55,6 @@ function memberKeyOf(request: AddressedRequest) {
   if (userId === undefined) throw notFound('member');
   return { ...storeOfAddress(request), userId };
 }
-
-const byOf = ({ changelog }: MemberEffects, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
-  changelog,
-  actor: actorOf(principal),
-  now,
-});
 
 /**
  * Returns the member of the address and locks the row. Throws if the caller's version is stale or the only owner would be lost.
@@ -121,7 +114,7 @@ async function addUser(
   const member = await findMember(tx, key);
   if (member === undefined) throw new Error('A member that was just added does not exist');
   await note();
-  await recordMember(tx, key, { before: null, after: role }, byOf(effects, request));
+  await recordMember(tx, key, { before: null, after: role }, byOf(effects.changelog, request));
   await effects.memberAccess.begin(tx, key, request.now);
   return { document: memberDocument(member, { ...request, baseUrl }), location };
 }
@@ -175,7 +168,7 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
       const key = memberKeyOf(request);
       await transaction(sql, (tx) =>
         removeMemberWithEntry(tx, key, {
-          ...byOf(effects, request),
+          ...byOf(effects.changelog, request),
           access: effects.memberAccess,
           request,
           // The developer returns to a sandbox store without an owner.
@@ -240,10 +233,11 @@ export function createMemberOperations(runtime: Runtime, deps: Deps) {
       input: changedMember,
       handle: async (request) => {
         const { role } = request.body;
+        const by = byOf(effects.changelog, request);
         const member = await transaction(sql, async (tx) => {
           const current = await lockedMember(tx, request, { remainsOwner: role === 'owner' });
           await updateRole(tx, { ...memberKeyOf(request), role });
-          await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, byOf(effects, request));
+          await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, by);
           return { ...current, role };
         });
         const next = addressOfMembers(member.storeId, baseUrl);
