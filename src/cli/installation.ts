@@ -10,11 +10,10 @@ import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
 import type { AppDeps } from '#server/app.ts';
-import type { ShardMap } from '#shards/map.ts';
 import { prepareDatabase } from '#shards/prepare.ts';
 import { openKeyFile } from './key-file.ts';
 import { warnIfLate } from './late.ts';
-import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
+import { openOtherDatabases, type OpeningOptions, type OtherDatabase, type OtherDatabases } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
@@ -28,24 +27,18 @@ type Pools = {
   direct: Sql;
 };
 
-export type Installation = Pools & {
-  /** The database of `sql`, the home database. */
-  address: DatabaseAddress;
-  map: ShardMap;
-  /** The other databases of the map of shards. */
-  databases: readonly OtherDatabase[];
-  /** The first key seals; all of them open. */
-  secretKeys: Keys;
-  /** Whether all databases are sealed with the first key; otherwise `halcyon rekey` is due. */
-  isKeyAdopted: boolean;
-  /** The migrations that were applied to the home database at this opening. */
-  applied: readonly string[];
-  /** The migrations that were applied to each of the others. */
-  migrated: readonly MigratedDatabase[];
-  /** Resolves when the embedded server ends by itself; never without one. */
-  databaseEnded: Promise<string>;
-  close: () => Promise<void>;
-};
+export type Installation = Pools &
+  OtherDatabases & {
+    /** The database of `sql`, the home database. */
+    address: DatabaseAddress;
+    /** The first key seals; all of them open. */
+    secretKeys: Keys;
+    /** The migrations that were applied to the home database at this opening. */
+    applied: readonly string[];
+    /** Resolves when the embedded server ends by itself; never without one. */
+    databaseEnded: Promise<string>;
+    close: () => Promise<void>;
+  };
 
 type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
 
@@ -71,16 +64,15 @@ async function openSecretKeys(config: Config): Promise<{ keys: Keys; from: strin
   return { keys: secretKeys, from: `HALCYON_SECRET_KEY${others}` };
 }
 
-/**
- * Opens the connection pools of a process. `worker` is the id of its delivery worker; it is part of the application name in
- * pg_stat_activity, as in shard_lease.
- */
+/** `worker`: the id of the delivery worker of the process. `silenceMs`: undefined for commands, whose statements have no time limit. */
+type Use = { worker?: number | undefined; silenceMs?: number | undefined; log: Log };
+
+/** Opens the connection pools of a process. The worker is in their name in pg_stat_activity, as in shard_lease. */
 export function openPools(
-  { database }: Pick<Config, 'database'>,
+  { connections, directUrl }: Config['database'],
   address: DatabaseAddress,
-  { worker, silenceMs, log }: { worker?: number; silenceMs?: number; log: Log },
+  { worker, silenceMs, log }: Use,
 ): Pools {
-  const { connections, directUrl } = database;
   const applicationName = worker === undefined ? 'halcyon' : `halcyon ${worker}`;
   const isShared = directUrl !== undefined;
   const timeout = silenceMs === undefined ? {} : { silenceMs };
@@ -93,6 +85,10 @@ export function openPools(
   };
 }
 
+/** Opens the pools of another database of the map of shards, which has no pooler. */
+const openOther = (config: Pick<Config, 'database'>, address: DatabaseAddress, use: Use): Pools =>
+  openPools({ ...config.database, directUrl: undefined }, address, use);
+
 export async function closePools({ sql, direct }: Pools, { databaseMs }: Config['stopping']): Promise<void> {
   const timeout = databaseMs / 1_000;
   await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
@@ -101,13 +97,12 @@ export async function closePools({ sql, direct }: Pools, { databaseMs }: Config[
 /** Returns a function that opens the pools of another database of the map of shards, and prepares it before it is used. */
 export function createPoolOpener(
   config: Pick<Config, 'database' | 'stopping'>,
-  { secretKeys: keys, worker, log }: { secretKeys: Keys; worker?: number; log: Log },
+  { secretKeys: keys, worker, log }: Use & { secretKeys: Keys },
 ): AppDeps['openPools'] {
-  const { silenceMs, ...database } = config.database;
-  const use = { silenceMs, log, ...(worker === undefined ? {} : { worker }) };
+  const { silenceMs } = config.database;
   const keysFrom = 'HALCYON_SECRET_KEY';
   return ({ name, url, home, identity }) => {
-    const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
+    const pools = openOther(config, { kind: 'url', url }, { silenceMs, log, worker });
     return {
       ...pools,
       prepare: async () =>
@@ -117,29 +112,17 @@ export function createPoolOpener(
   };
 }
 
-type OpenOptions = {
-  usesRunningServer: boolean;
-  worker?: number;
-  /** Whether every database of the map must be available; otherwise a missing one is logged. */
-  requiresAll?: boolean;
-  /** Whether a setting that assigns the shards differently than the map gives addresses only. */
-  followsMap?: boolean;
-  /** `database`: the name of a database other than the home database. */
-  onMigration?: (name: string, database?: string) => void;
-};
-
 /** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, the home database first. */
-export async function openInstallation(config: Config, log: Log, options: OpenOptions): Promise<Installation> {
-  const { usesRunningServer, worker, requiresAll = false, followsMap, onMigration } = options;
+export async function openInstallation(
+  config: Config,
+  log: Log,
+  options: OpeningOptions & { usesRunningServer: boolean; worker?: number },
+): Promise<Installation> {
+  const { usesRunningServer, worker, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);
   const { address } = database;
-  // Commands have no time limit for statements.
-  const use = {
-    log,
-    ...(worker === undefined ? {} : { worker }),
-    ...(usesRunningServer ? {} : { silenceMs: config.database.silenceMs }),
-  };
-  const pools = openPools(config, address, use);
+  const use = { log, worker, silenceMs: usesRunningServer ? undefined : config.database.silenceMs };
+  const pools = openPools(config.database, address, use);
   const { sql, direct } = pools;
   const others: OtherDatabase[] = [];
   const close = async () => {
@@ -160,19 +143,8 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
     if (change !== undefined)
       log.warn({ ...change, remedy: remedyOfCollations(change) }, 'collations have changed; indexes may be wrong');
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
-    const opening = {
-      config: config.database,
-      log,
-      home: direct,
-      keys: secretKeys,
-      keysFrom: from,
-      requiresAll,
-      followsMap,
-      openPools: (other: DatabaseAddress) =>
-        openPools({ database: { ...config.database, directUrl: undefined } }, other, use),
-      ...(onMigration && { onMigration }),
-    };
-    const opened = await openOtherDatabases(opening, others);
+    const opening = { ...options, config: config.database, log, home: direct, keys: secretKeys, keysFrom: from };
+    const opened = await openOtherDatabases(opening, others, (other) => openOther(config, other, use));
     return {
       ...pools,
       ...opened,

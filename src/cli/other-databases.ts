@@ -26,32 +26,29 @@ import type { Config } from '#config/config.ts';
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
 export type OtherDatabase = Pools & { id: number; name: string; address: DatabaseAddress; isPrepared: boolean };
 type Pools = { sql: Sql; direct: Sql };
-
-export type MigratedDatabase = { database: string; applied: readonly string[] };
+type OpenPools = (address: DatabaseAddress) => Pools;
 
 export type OtherDatabases = {
   /** The map, with the addresses that were used. */
   map: ShardMap;
+  /** The databases of the map beside the home database. */
   databases: readonly OtherDatabase[];
-  /** The migrations that were applied, by the name of the database. */
-  migrated: readonly MigratedDatabase[];
-  /** Whether all that are prepared are sealed with the first key. */
+  /** The migrations that were applied to each of them. */
+  migrated: readonly { database: string; applied: readonly string[] }[];
+  /** Whether all that are prepared are sealed with the first key; otherwise `halcyon rekey` is due. */
   isKeyAdopted: boolean;
 };
 
-type Opening = {
-  config: Config['database'];
-  log: Log;
-  home: Sql;
-  keys: Keys;
-  keysFrom: string;
+export type OpeningOptions = {
   /** Throws if a database of the map is unavailable; otherwise that is logged. */
-  requiresAll: boolean;
+  requiresAll?: boolean;
   /** Whether the map says which database has which shards, even if the setting differs; the setting has only addresses then. */
-  followsMap?: boolean | undefined;
-  openPools: (address: DatabaseAddress) => Pools;
-  onMigration?: (migration: string, database: string) => void;
+  followsMap?: boolean;
+  /** `database`: the name of a database other than the home database. */
+  onMigration?: (migration: string, database?: string) => void;
 };
+
+type Opening = OpeningOptions & { config: Config['database']; log: Log; home: Sql; keys: Keys; keysFrom: string };
 
 /** A database of the setting; `database`: the one of the map that its address leads to. */
 type Found = Assigned & { database: MapDatabase | undefined };
@@ -85,17 +82,10 @@ class Opener {
     this.#sealer = createSealer(...opening.keys);
   }
 
-  async #prepare(direct: Sql, { name, identity }: { name: string; identity?: string }): Promise<Prepared> {
+  async #prepare(direct: Sql, { name, identity }: { name: string; identity?: string | undefined }): Promise<Prepared> {
     const { keys, keysFrom, onMigration } = this.#opening;
-    const prepared = await prepareDatabase(direct, {
-      name,
-      home: this.#identity,
-      keys,
-      keysFrom,
-      hasUsers,
-      ...(identity !== undefined && { identity }),
-      ...(onMigration && { onMigration }),
-    });
+    const how = { home: this.#identity, keys, keysFrom, hasUsers, onMigration };
+    const prepared = await prepareDatabase(direct, { name, identity, ...how });
     this.#applied.set(name, [...(this.#applied.get(name) ?? []), ...prepared.applied]);
     this.#isKeyAdopted &&= prepared.isKeyAdopted;
     return prepared;
@@ -191,7 +181,7 @@ class Opener {
 
   /** Returns whether a database of the map is prepared; false if it is unavailable and not required. */
   async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
-    const { log, requiresAll } = this.#opening;
+    const { log, requiresAll = false } = this.#opening;
     try {
       await withPools([url], async ([direct]) => {
         if (direct === undefined) return;
@@ -206,7 +196,7 @@ class Opener {
     }
   }
 
-  async open(opened: OtherDatabase[]): Promise<OtherDatabases> {
+  async open(opened: OtherDatabase[], openPools: OpenPools): Promise<OtherDatabases> {
     const map = await this.#readMap();
     const preparing: (() => Promise<void>)[] = [];
     for (const database of map.databases) {
@@ -218,7 +208,7 @@ class Opener {
           `The address of ${name} in the map of shards cannot be decrypted with HALCYON_SECRET_KEY: start with SHARD_DATABASES, which writes the address again`,
         );
       const address: DatabaseAddress = { kind: 'url', url };
-      const one = { id, name, address, ...this.#opening.openPools(address), isPrepared: false };
+      const one = { id, name, address, ...openPools(address), isPrepared: false };
       opened.push(one);
       preparing.push(async () => void (one.isPrepared = await this.#isPrepared(database, url)));
     }
@@ -237,8 +227,12 @@ class Opener {
  * Opens the databases of the map. Adds them to `opened` before they are used, so that the caller can close them after an error. Throws a
  * `DatabaseError` if the home database is in the map of another one, or the map differs from the setting.
  */
-export async function openOtherDatabases(opening: Opening, opened: OtherDatabase[]): Promise<OtherDatabases> {
+export async function openOtherDatabases(
+  opening: Opening,
+  opened: OtherDatabase[],
+  openPools: OpenPools,
+): Promise<OtherDatabases> {
   const identity = await readIdentity(opening.home);
   requireHome(identity);
-  return new Opener(opening, identity.identity).open(opened);
+  return new Opener(opening, identity.identity).open(opened, openPools);
 }

@@ -179,7 +179,7 @@ async function serveSupervised(terminal: Terminal, start: Start, siblings: Sibli
   const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   const opened = await siblings.opened;
   const { silenceMs } = config.database;
-  const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs, log });
+  const pools = openPools(config.database, opened.address, { ...workerOf(config, roles), silenceMs, log });
   const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
   let app: App;
   try {

@@ -13,13 +13,13 @@ export type Preparation = {
   /** The identity of the home database. */
   home: string;
   /** The identity of the database in the map; absent if it is not in the map yet. */
-  identity?: string;
+  identity?: string | undefined;
   keys: Keys;
   /** Describes the source of the keys. */
   keysFrom: string;
   /** Where the address is from, for messages; `SHARD_DATABASES` by default. */
   setting?: string;
-  onMigration?: (name: string, database: string) => void;
+  onMigration?: ((name: string, database: string) => void) | undefined;
   /** Returns whether a database has accounts, which only home databases have. */
   hasUsers: (sql: Queryable) => Promise<boolean>;
 };
