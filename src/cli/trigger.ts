@@ -27,12 +27,10 @@ const POLL_MS = 250;
 /** The maximum of webhooks per store. */
 const WEBHOOKS_MAX = 300;
 
-const addressOfWebhooks = async (api: Api): Promise<string> => follow(await api.store(), 'webhooks', api.server);
-
 /** Throws a `UsageError` for an event that is not in the catalogue of the server, whose operator may have declared more. */
 async function requireEvent(api: Api, event: string): Promise<void> {
   if (resourceOfEvent(event) !== undefined) return;
-  const webhooks = await api.read(await addressOfWebhooks(api));
+  const webhooks = await api.read(await api.webhooks());
   const catalogue = await api.read(follow(webhooks, 'event_types', api.server));
   const all = embeddedIn(catalogue, 'event_types').map(({ event: name }) => String(name));
   if (all.includes(event)) return;
@@ -41,7 +39,7 @@ async function requireEvent(api: Api, event: string): Promise<void> {
 
 async function findWebhook(api: Api, id: string): Promise<Json[]> {
   if (!/^[1-9][0-9]{0,15}$/.test(id)) throw new UsageError('--webhook must be an id, a positive whole number');
-  const page = await api.read(`${await addressOfWebhooks(api)}?id=${id}`);
+  const page = await api.read(`${await api.webhooks()}?id=${id}`);
   const found = embeddedIn(page, 'webhooks');
   if (found.length === 0) throw new UserError(`--webhook: the store has no webhook ${id}`);
   return found;
@@ -49,7 +47,7 @@ async function findWebhook(api: Api, id: string): Promise<Json[]> {
 
 /** Returns the pull webhooks that receive this event. */
 async function findPullWebhooks(api: Api, event: string): Promise<Json[]> {
-  const page = await api.read(`${await addressOfWebhooks(api)}?is_held=1&limit=${WEBHOOKS_MAX}`);
+  const page = await api.read(`${await api.webhooks()}?is_held=1&limit=${WEBHOOKS_MAX}`);
   const found = embeddedIn(page, 'webhooks').filter(({ events }) => (events as string[]).includes(event));
   if (found.length > 0) return found;
   throw new UserError(

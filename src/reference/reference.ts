@@ -6,7 +6,7 @@ import { Type } from 'typebox';
 import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { errorDocument } from '#http/errors.ts';
-import { open, type Operation } from '#http/operation.ts';
+import { open } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import { type ProblemAnswer, type RawHandler, type Route } from '#http/route.ts';
 import { homeOf } from '#http/root.ts';
@@ -216,21 +216,6 @@ export function referenceChapter(routes: readonly Route[], setting: Setting): Ch
   };
 }
 
-export type Reference = {
-  docs: Operation;
-  docsPage: Operation;
-  receiving: Operation;
-  /** The packages that /docs/receiving names. */
-  packageFile: RawHandler;
-  eventTypes: Operation;
-  eventType: Operation;
-  relations: Operation;
-  relation: Operation;
-  openApi: RawHandler;
-  /** Renders errors of the raw endpoints. */
-  answerProblem: ProblemAnswer;
-};
-
 export type ReferenceDeps = {
   setting: Setting;
   packageFile: RawHandler;
@@ -279,7 +264,7 @@ function documentPages(
 function documentOperations(
   { setting, testableOf }: Pick<ReferenceDeps, 'setting' | 'testableOf'>,
   show: ReturnType<typeof documentPages>,
-): Pick<Reference, 'docs' | 'docsPage' | 'receiving' | 'eventTypes' | 'eventType'> {
+) {
   const { naming, eventTypes } = setting;
   /** Programs do not see the page. */
   const testableBy = async (principal: Principal | null): Promise<readonly Testable[]> =>
@@ -330,7 +315,8 @@ function documentOperations(
   };
 }
 
-export function createReference({ setting, packageFile, chapters, testableOf, routes }: ReferenceDeps): Reference {
+/** Creates the operations. `answerProblem` renders the errors of raw endpoints. */
+export function createReference({ setting, packageFile, chapters, testableOf, routes }: ReferenceDeps) {
   const { naming } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
@@ -360,7 +346,7 @@ export function createReference({ setting, packageFile, chapters, testableOf, ro
         return { status: 200, document: relationDocument(relationDoc, naming), page };
       },
     }),
-    openApi: async ({ headers }) => {
+    openApi: (async ({ headers }) => {
       const { body, etag, gzipped } = description();
       const isGzip = acceptsEncoding(headers['accept-encoding'] ?? '', 'gzip');
       const tag = isGzip ? gzipTag(etag) : etag;
@@ -369,11 +355,13 @@ export function createReference({ setting, packageFile, chapters, testableOf, ro
       const json = { ...caching, 'Content-Type': 'application/json' };
       if (!isGzip) return { status: 200, headers: json, body };
       return { status: 200, headers: { ...json, 'Content-Encoding': 'gzip' }, body: await gzipped() };
-    },
-    answerProblem: (problem, logref) => ({
+    }) satisfies RawHandler,
+    answerProblem: ((problem, logref) => ({
       status: problem.status,
       headers: { ...problem.headers, 'Content-Type': defaultRepresentation.mediaType },
       body: defaultRepresentation.format.render(errorDocument(problem, logref), naming),
-    }),
+    })) satisfies ProblemAnswer,
   };
 }
+
+export type Reference = ReturnType<typeof createReference>;

@@ -15,7 +15,6 @@ import { createFrontPage } from '#dashboard/front-page.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import type { Pages } from '#http/caller.ts';
-import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';
 import { createHealthEndpoints } from '#http/health-endpoints.ts';
@@ -103,15 +102,8 @@ async function listTestableIn(databases: Databases, stores: readonly number[], l
     .slice(0, limit);
 }
 
-/** The handlers of all routes, and what the HTTP layer needs of them. */
-type Composed = {
-  handlers: Handlers;
-  pages: Pages;
-  designedPages: DesignedPages;
-  idempotency: ReturnType<typeof createIdempotency>;
-};
-
-export function compose(runtime: Runtime, parts: ProcessParts): Composed {
+/** Returns the handlers of all routes, and what the HTTP layer needs of them. */
+export function compose(runtime: Runtime, parts: ProcessParts) {
   const { config, sql, sealer, derive } = runtime;
   const { databases, outbox, bearer } = parts;
   const { baseUrl, authUrl, naming } = config;

@@ -19,7 +19,6 @@ import { HOME, type EachDatabase } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
-import type { Notices } from '#webhooks/notices/notices.ts';
 import { ping } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
@@ -193,28 +192,8 @@ async function startParts(
   keep(startRetention({ direct, clock, log, registry, settings: config.housekeeping, purges }));
 }
 
-export type StoreDatabase = {
-  id: number;
-  /** With the connections of the database. */
-  runtime: Runtime;
-  sql: Sql;
-  worker: Worker | undefined;
-  notices: Notices | undefined;
-  /** Undefined in a process that only delivers. */
-  serving: Serving | undefined;
-  /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */
-  watch: () => void;
-  start: () => Promise<void>;
-  /** Applies a change of the home database. May return a function to call after the commit. */
-  apply: (tx: Tx, change: OutboxChange) => Promise<(() => Promise<void>) | undefined>;
-  /** Ends the streams and requests that would keep connections of the server open. */
-  stopStreams: () => Promise<void>;
-  stop: () => Promise<void>;
-};
-type Worker = NonNullable<Delivering['worker']>;
-
 /** Creates the parts of a database. They connect when they are used or started. */
-export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
+export function openStoreDatabase(deps: DatabaseDeps) {
   const { id, runtime, home, roles } = deps;
   const { config, sql, direct, clock, log } = runtime;
   const { othersMs } = config.stopping;
@@ -242,12 +221,14 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
     sql,
     worker,
     notices,
+    /** Undefined in a process that only delivers. */
     serving,
+    /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */
     watch: () => watch.start(),
-    start: async () => {
-      await startParts(deps, delivering, serving, running);
-    },
-    apply: async (tx, change) => applyChange(tx, change, applying),
+    start: () => startParts(deps, delivering, serving, running),
+    /** Applies a change of the home database. May return a function to call after the commit. */
+    apply: (tx: Tx, change: OutboxChange) => applyChange(tx, change, applying),
+    /** Ends the streams and requests that would keep connections of the server open. */
     stopStreams: async () => {
       if (serving === undefined) return;
       const { liveStreams, pullStreams, handshakes, testDeliveries } = serving;
@@ -263,3 +244,4 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
     },
   };
 }
+export type StoreDatabase = ReturnType<typeof openStoreDatabase>;

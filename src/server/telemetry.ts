@@ -13,27 +13,12 @@ import {
   type RecoveryMetrics,
 } from '#events/event-metrics.ts';
 import { createRequestMetrics } from '#http/requests.ts';
-import type { RequestMetrics } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
-import { createHealth, type Check, type Health } from '#core/health.ts';
-import type { Running } from '#core/lifecycle.ts';
+import { createHealth, type Check } from '#core/health.ts';
 import { observeDatabase } from '#metrics/database.ts';
 import { aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
-
-export type Observing = Running & {
-  health: Health;
-  /** Registers a readiness check, evaluated together with the database's. */
-  check: (check: Check) => void;
-  requests: RequestMetrics;
-  /** Returns a new registry of a database. With a name its metrics get the label `database`; it replaces one with the same name. */
-  registryOf: (name: string | undefined) => Registry;
-  /** Removes the registry of a database. */
-  forget: (name: string) => void;
-  /** Returns the metrics of the process and of its databases. */
-  metrics: () => Promise<ProcessMetrics>;
-};
 
 /** The metrics of a database with stores. */
 export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; recoveries: RecoveryMetrics };
@@ -63,7 +48,7 @@ export async function openObserving({
   sql,
   clock,
   siblings,
-}: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'siblings'>): Promise<Observing> {
+}: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'siblings'>) {
   const { host, metricsPort: port } = config;
   const registry = new Registry();
   const ofDatabases = new Map<string, Registry>();
@@ -89,17 +74,22 @@ export async function openObserving({
     port === 0 || siblings !== undefined ? undefined : await serveMetrics({ registry: combined, health, host, port });
   return {
     health,
-    check: (check) => void checks.push(check),
+    /** Registers a readiness check, evaluated together with the database's. */
+    check: (check: Check) => void checks.push(check),
     requests,
-    registryOf: (name) => {
+    /** Returns a new registry of a database. With a name its metrics get the label `database`; it replaces one with the same name. */
+    registryOf: (name: string | undefined): Registry => {
       if (name === undefined) return registry;
       const ofDatabase = new Registry();
       ofDatabase.setDefaultLabels({ database: name });
       ofDatabases.set(name, ofDatabase);
       return ofDatabase;
     },
-    forget: (name) => void ofDatabases.delete(name),
+    /** Removes the registry of a database. */
+    forget: (name: string) => void ofDatabases.delete(name),
+    /** Returns the metrics of the process and of its databases. */
     metrics,
     stop: async () => server?.stop(),
   };
 }
+export type Observing = Awaited<ReturnType<typeof openObserving>>;

@@ -99,7 +99,7 @@ async function createPullWebhook(
   terminal: Terminal,
   { selection, key, query, filter }: WebhookOptions,
 ): Promise<PullWebhook> {
-  const webhooks = follow(await api.store(), 'webhooks', api.server);
+  const webhooks = await api.webhooks();
   const document: Json = await api.read(webhooks, {
     method: 'POST',
     headers: { 'Idempotency-Key': randomUUID() },

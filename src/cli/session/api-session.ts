@@ -97,19 +97,6 @@ export async function discover(server: string, terminal: Terminal): Promise<Serv
 
 type ApiRequest = Omit<RequestOptions, 'body'> & { body?: object };
 
-export type Api = {
-  server: string;
-  /** Returns the response with any status. Throws a `UserError` if the server is unreachable or the login has ended. */
-  request: (address: string, request?: ApiRequest) => Promise<JsonResponse>;
-  /** Returns the response with an unread body, for streams; throws like `request`. */
-  open: (address: string, request?: ApiRequest) => Promise<Response>;
-  /** Returns a document; throws a `UserError` with the server's message, which is unreachable for a temporary failure. */
-  read: (address: string, request?: ApiRequest) => Promise<Json>;
-  /** Returns the store of the login. */
-  store: () => Promise<Json>;
-  login: () => Promise<Login>;
-};
-
 const notLoggedIn = (server: string): UserError =>
   new UserError(`You are not logged in at ${server}: run halcyon login --server ${server}`);
 
@@ -133,7 +120,7 @@ export function follow(document: Json, rel: string, server: string): string {
   throw new UserError(`This server has no ${rel}: ${server} may run an older version than this command`);
 }
 
-export async function openApi(options: ServerOptions, terminal: Terminal): Promise<Api> {
+export async function openApi(options: ServerOptions, terminal: Terminal) {
   const credentials = openCredentials(terminal);
   const server = serverOf(options, terminal, Object.keys(await credentials.read()));
   const { origin } = new URL(server);
@@ -170,20 +157,29 @@ export async function openApi(options: ServerOptions, terminal: Terminal): Promi
     const { access_token: second } = await renew(credentials, server, first);
     return run(withToken(second));
   };
-  const request: Api['request'] = (address, apiRequest = {}) =>
+  /** Returns the response with any status. Throws a `UserError` if the server is unreachable or the login has ended. */
+  const request = (address: string, apiRequest: ApiRequest = {}): Promise<JsonResponse> =>
     authorized(address, apiRequest, (init) => exchange(address, init));
-  const read: Api['read'] = async (address, apiRequest) => {
+  /** Returns a document; throws a `UserError` with the server's message, which is unreachable for a temporary failure. */
+  const read = async (address: string, apiRequest?: ApiRequest): Promise<Json> => {
     const response = await request(address, apiRequest);
     if (response.status >= 200 && response.status < 300) return response.json;
     if (isTemporary(response.status)) throw unreachable(address, reasonOf(response));
     throw new UserError(reasonOf(response));
   };
+  const store = async (): Promise<Json> => read(follow(await read(server), 'store', server));
   return {
     server,
     login,
     request,
     read,
-    open: (address, apiRequest = {}) => authorized(address, apiRequest, (init) => send(address, init)),
-    store: async () => read(follow(await read(server), 'store', server)),
+    /** Returns the response with an unread body, for streams; throws like `request`. */
+    open: (address: string, apiRequest: ApiRequest = {}): Promise<Response> =>
+      authorized(address, apiRequest, (init) => send(address, init)),
+    /** Returns the store of the login. */
+    store,
+    /** Returns the address of its webhooks. */
+    webhooks: async (): Promise<string> => follow(await store(), 'webhooks', server),
   };
 }
+export type Api = Awaited<ReturnType<typeof openApi>>;
