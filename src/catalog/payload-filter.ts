@@ -66,10 +66,8 @@ export function payloadOfEvent({ type, resourceId, publishedAt, timeZone, body }
   return { ...payload, modifiedAt: modifiedAt ?? publishedAt };
 }
 
-type Test = (payload: Payload) => boolean;
-
-/** Returns whether a resource passes a filter. */
-export type PayloadFilter = Test;
+/** Returns whether a resource passes a filter, or a condition of it. */
+export type PayloadFilter = (payload: Payload) => boolean;
 
 /** Returns the text that PostgreSQL's `->>` has for the value; null for an empty one. */
 function textOf(value: Value | undefined, texts: Payload['texts']): string | null {
@@ -262,7 +260,7 @@ function textTest(
   return (text) => text !== null && isInRange(compare(text, wanted));
 }
 
-function testOf(condition: Condition): Test {
+function testOf(condition: Condition): PayloadFilter {
   const { property, operator, value } = condition;
   const member = readerOf(property);
   if (value instanceof Date) {
@@ -308,7 +306,6 @@ function notationFaults(text: string): Fault[] {
     );
 }
 
-/** Parses a filter, and returns its conditions or the faults. */
 function parse(text: string): { filters: Filter[]; faults: Fault[] } {
   const found: Fault[] = [];
   const filters = readFilters(new URLSearchParams(text), [], { properties: PROPERTIES, isOpen: true }, found);
@@ -350,7 +347,7 @@ export function listQueryOf(text: string, type: ResourceType): string | undefine
  * compared. The webhook then gets too many events, and the store can still publish.
  */
 export function compileFilter(text: string): PayloadFilter {
-  const tests = parse(text).filters.map((filter): Test => {
+  const tests = parse(text).filters.map((filter): PayloadFilter => {
     const all = conditionsOf(filter).map(testOf);
     return (payload) => all.some((test) => test(payload));
   });

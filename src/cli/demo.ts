@@ -165,19 +165,14 @@ async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids:
  * that is behind, orders are published by its API, and they are delivered over HTTP. For the last half hour the endpoint of one webhook
  * fails. `keep` writes the file with the webhook of the receiver.
  */
-async function playDemoDay({
-  file,
-  config,
-  playWith,
-  keep,
-  isStopping,
-}: {
+async function playDemoDay(day: {
   file: DemoFile;
   config: Config;
   playWith: PlayWith;
   isStopping: () => boolean;
   keep: (file: DemoFile) => Promise<void>;
 }): Promise<void> {
+  const { file, config, playWith, keep, isStopping } = day;
   let behindMs = DAY_MS;
   const clock: Clock = { now: () => new Date(Date.now() - behindMs), monotonicMs: systemClock.monotonicMs };
   await playWith(clock, async (send) => {

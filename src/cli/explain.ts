@@ -39,8 +39,6 @@ export class UsageError extends UserError {
   }
 }
 
-type Failure = { exitCode: number; code: string; message: string };
-
 const CODES: Readonly<Record<number, string>> = {
   [EXIT.failed]: 'failed',
   [EXIT.incomplete]: 'incomplete',
@@ -75,14 +73,13 @@ function remedyOf(error: unknown): string | undefined {
 }
 
 /** Returns exit code, error code and message. `isInternal`: an error that the user cannot fix. */
-function failureOf(error: unknown): Failure & { isInternal?: true } {
-  if (error instanceof UsageError) return { exitCode: error.exitCode, code: 'usage', message: error.message };
+function failureOf(error: unknown): { exitCode: number; code: string; message: string; isInternal?: true } {
+  if (error instanceof UsageError || error instanceof CommanderError)
+    return { exitCode: EXIT.usage, code: 'usage', message: error.message };
   if (error instanceof UserError)
     return { exitCode: error.exitCode, code: CODES[error.exitCode] ?? 'failed', message: error.message };
-  if (error instanceof CommanderError) return { exitCode: EXIT.usage, code: 'usage', message: error.message };
-  if (error instanceof DeclarationError)
+  if (error instanceof DeclarationError || error instanceof ConfigError)
     return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
-  if (error instanceof ConfigError) return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
   if (error instanceof DatabaseError) {
     const advice = error instanceof UnusableError ? undefined : remedyOf(error.cause);
     if (advice === undefined && isUnavailable(error.cause))

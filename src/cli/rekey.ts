@@ -129,8 +129,7 @@ function reportRekey(terminal: Terminal, report: RekeyReport): void {
   const [webhooks = 0, answers = 0] = [counts.get('webhooks'), counts.get('answers')];
   const seconds = Number(report.seconds.toFixed(3));
   if (isJson) {
-    const files = oldKeyFile === undefined ? {} : { old_key_file: oldKeyFile };
-    const result = { webhooks, answers, unopened, seconds, ...files };
+    const result = { webhooks, answers, unopened, seconds, old_key_file: oldKeyFile };
     terminal.print(JSON.stringify({ complete: failure === undefined, adopted: isAdopted, ...result }));
   } else {
     for (const name of unopened.slice(0, UNOPENED_SHOWN)) terminal.warn(`${name} cannot be opened`);

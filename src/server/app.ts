@@ -55,7 +55,6 @@ export type AppDeps = {
   secretKeys: Keys;
   clock: Clock;
   random: () => number;
-  /** The cost of new password hashes. */
   passwordCost: PasswordCost;
   log: Log;
   roles: readonly Role[];

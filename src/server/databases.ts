@@ -68,7 +68,6 @@ export class Databases implements Running {
     return this.#databases.get(id);
   }
 
-  /** Returns the database of a shard. */
   of(shard: number): StoreDatabase {
     return this.at(this.#map.owners[shard] ?? HOME);
   }

@@ -1,6 +1,6 @@
 /** Creates the delivery worker of a process, and what delivers at the request of an API caller. */
 import { serversOf, transaction, type Sql } from '#db/pool.ts';
-import type { Guard, Runtime, RuntimeConfig } from '#runtime/runtime.ts';
+import type { Runtime, RuntimeConfig } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
 import { PullStreams } from '#delivery/pull/pull-streams.ts';
@@ -23,19 +23,14 @@ import type { InternalEvents } from './publishing.ts';
  * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
  * beside it. `protect`: protects a further database server.
  */
-export function openGuard({
-  config,
-  sql,
-  direct,
-  clock,
-}: Pick<Runtime, 'config' | 'sql' | 'direct' | 'clock'>): Guard & { protect: (server: Sql) => void } {
+export function openGuard({ config, sql, direct, clock }: Pick<Runtime, 'config' | 'sql' | 'direct' | 'clock'>) {
   const { host, port, metricsPort } = config;
   const { outboundProxy } = config.delivery;
   const proxies = outboundProxy === undefined ? [] : [outboundProxy];
   const own = [{ host, port }, { host, port: metricsPort }, ...proxies, ...serversOf(sql), ...serversOf(direct)];
   const resolve = createResolver({ clock, settings: config.delivery });
   const guard = createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
-  return { ...guard, protect: (server) => void own.push(...serversOf(server)) };
+  return { ...guard, protect: (server: Sql) => void own.push(...serversOf(server)) };
 }
 
 /** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */

@@ -53,13 +53,12 @@ export function purgesOfHome({
   config,
   sql,
   each,
-  changelog,
-  accessChanged,
   ofStores,
+  ...effects
 }: Pick<PurgesDeps, 'config' | 'sql'> &
   RevocationEffects & { each: EachDatabase; ofStores: readonly Purge[] }): Purge[] {
   return [
-    ...createOAuthPurges({ sql, config }, { changelog, accessChanged }),
+    ...createOAuthPurges({ sql, config }, effects),
     ...ofStores,
     ...createDeclarationPurges({ sql, each }),
     ...createInvitationPurges({ sql }),

@@ -46,7 +46,6 @@ export type Handlers = ReturnType<typeof openAccounts> &
     reference: Reference;
   };
 
-/** Routes of the documentation. */
 const referenceRoutes = (reference: Reference, api: string): Route[] => [
   resource(`${api}/docs`, { GET: reference.docs }, { isDocumentation: true }),
   resource(`${api}/docs/:page`, { GET: reference.docsPage }, { isDocumentation: true }),

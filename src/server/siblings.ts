@@ -73,7 +73,6 @@ export class Siblings {
     if (onReturned !== undefined) this.#onReturned.set(topic, onReturned);
   }
 
-  /** Sends a message to all siblings. */
   broadcast<Topic extends keyof Messages>(topic: Topic, message: Messages[Topic]): void {
     this.#pass('others', topic, message);
   }
@@ -99,7 +98,6 @@ export class Siblings {
     void this.#send({ kind: 'ready', workerId });
   }
 
-  /** Reports that this process cannot start. */
   failed(reason: string, exitCode: number): Promise<void> {
     return this.#send({ kind: 'failed', reason, exitCode });
   }

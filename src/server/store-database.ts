@@ -52,7 +52,6 @@ export class DatabaseWatch implements Running {
     this.#connection = openDedicated(direct, RESPONSE_MS);
   }
 
-  /** Starts to watch; may be called again. */
   start(): void {
     this.#watching ??= this.#watch();
   }

@@ -250,7 +250,6 @@ export class Supervisor implements Running {
     for (const { child } of this.#places) child.send({ kind: 'siblings', workerIds });
   }
 
-  /** Passes a message to one process or to all others. */
   #pass(sender: Child, { to, topic, bytes }: ToSupervisor & { kind: 'message' }): void {
     if (to === 'others') {
       for (const { child, isReady } of this.#places)

@@ -106,16 +106,10 @@ export async function requireOwnStores(sql: Queryable, home: Assigned): Promise<
     );
 }
 
+type Plan = { home: Assigned; others: readonly Candidate[]; sealer: Sealer };
+
 /** Writes the map; throws a `DatabaseError` if the home database has stores in shards that another database owns. */
-async function writeMap(
-  tx: Tx,
-  {
-    identity,
-    home,
-    others,
-    sealer,
-  }: { identity: string; home: Assigned; others: readonly Candidate[]; sealer: Sealer },
-): Promise<void> {
+async function writeMap(tx: Tx, identity: string, { home, others, sealer }: Plan): Promise<void> {
   await limitWaits(tx, LOCK_MS);
   await lockStores(tx);
   await requireOwnStores(tx, home);
@@ -130,10 +124,7 @@ async function writeMap(
 }
 
 /** Writes the first map; does nothing if another process has written one. */
-export async function adopt(
-  sql: Sql,
-  plan: { home: Assigned; others: readonly Candidate[]; sealer: Sealer },
-): Promise<void> {
+export async function adopt(sql: Sql, plan: Plan): Promise<void> {
   const { identity } = await readIdentity(sql);
   requireDistinct([{ name: plan.home.name, identity }, ...plan.others]);
   try {
@@ -142,7 +133,7 @@ export async function adopt(
       if ((await readVersion(tx)) > 0) return;
       for (const other of plan.others) await requireEmpty(other);
       for (const other of plan.others) await claim(other, identity);
-      await writeMap(tx, { ...plan, identity });
+      await writeMap(tx, identity, plan);
     });
   } catch (error) {
     if (!isLockTimeout(error)) throw error;

@@ -119,7 +119,6 @@ export async function listLeasedShards(sql: Queryable): Promise<number[]> {
   return rows.map(({ shard }) => shard);
 }
 
-/** Returns the shards that have stores. */
 export async function listShardsWithStores(sql: Queryable): Promise<number[]> {
   const rows = await sql<{ shard: number }[]>`select distinct shard from store order by shard`;
   return rows.map(({ shard }) => shard);

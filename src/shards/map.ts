@@ -38,7 +38,6 @@ export function nameIn({ databases }: Pick<ShardMap, 'databases'>, id: number): 
   return databases.find((one) => one.id === id)?.name ?? `database ${id}`;
 }
 
-/** Returns the shards of a database. */
 export function shardsOf({ owners }: Pick<ShardMap, 'owners'>, database: number): number[] {
   return owners.flatMap((owner, shard) => (owner === database ? [shard] : []));
 }
@@ -61,7 +60,6 @@ export function formatShards(shards: readonly number[]): string {
     .join(', ');
 }
 
-/** Returns the shards of a range. */
 export function shardsIn({ first, last }: Range): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }

@@ -51,7 +51,6 @@ export async function deleteOutboxOf(home: Queryable, database: number): Promise
   await home`delete from outbox where database = ${database}`;
 }
 
-/** Returns whether a table has rows of the shards. */
 export async function hasRows(sql: Queryable, table: string, shards: readonly number[]): Promise<boolean> {
   const rows = await sql`select from ${sql(table)} where shard = any(${shards}::smallint[]) limit 1`;
   return rows.length > 0;

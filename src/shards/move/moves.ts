@@ -125,14 +125,7 @@ async function addDatabase(
 /** Starts a move and returns it. The target may be new: `prepare` prepares it, once both databases have what a move needs. */
 export async function startMove(
   home: Sql,
-  {
-    shards,
-    source,
-    target,
-    homeName,
-    sealer,
-    prepare,
-  }: {
+  planned: {
     shards: readonly number[];
     source: Place;
     target: Place;
@@ -141,6 +134,7 @@ export async function startMove(
     prepare: () => Promise<void>;
   },
 ): Promise<Move> {
+  const { shards, source, target, homeName, sealer, prepare } = planned;
   await requireReplicable(source, target);
   await prepare();
   await requireNoRows(target, shards);

@@ -18,7 +18,6 @@ const extremesOf = (
   return [sorted[0] ?? 0, sorted.at(-1) ?? 0];
 };
 
-/** Returns the sum of the loads of each database. */
 export function sumsOf({ owners, loads, databases }: Input): Map<number, number> {
   const sums = new Map(databases.map((database) => [database, 0]));
   for (const [shard, owner] of owners.entries()) sums.set(owner, (sums.get(owner) ?? 0) + (loads[shard] ?? 0));
