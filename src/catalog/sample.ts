@@ -69,7 +69,6 @@ const embedded = (relations: Relations, example: JsonObject): JsonObject =>
     }),
   );
 
-/** Returns the id of the sample of a resource type, as in addresses. */
 export function sampleIdOf(type: ResourceType): string {
   const { id } = sampleOf(type) as JsonObject;
   return typeof id === 'string' ? id : JSON.stringify(id);

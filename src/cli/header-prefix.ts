@@ -2,7 +2,6 @@
 
 const NAME = /^(.+)-webhook-(?:event|signature)$/i;
 
-/** Returns the prefix; undefined if no header has one. */
 export function prefixIn(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).flatMap((name) => NAME.exec(name)?.[1] ?? [])[0];
 }

@@ -54,7 +54,6 @@ async function flushFolder(dataDir: string): Promise<void> {
   }
 }
 
-/** Writes a key file atomically. */
 async function writeKey(dataDir: string, path: string, key: Buffer): Promise<void> {
   // A file of an interrupted run would keep its mode.
   await rm(`${path}.new`, { force: true });

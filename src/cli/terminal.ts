@@ -19,7 +19,6 @@ export type Terminal = {
   showProgress?: (line: string) => void;
   /** Opens a page in the browser; absent without a display. */
   openPage?: (address: string) => void;
-  /** The id of this process. */
   processId: number;
   isRunning: (processId: number) => boolean;
   /** Resolves with the name of the next stop signal, which no longer ends the process by itself. */

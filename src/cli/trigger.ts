@@ -45,7 +45,6 @@ async function findWebhook(api: Api, id: string): Promise<Json[]> {
   return found;
 }
 
-/** Returns the pull webhooks that receive this event. */
 async function findPullWebhooks(api: Api, event: string): Promise<Json[]> {
   const page = await api.read(`${await api.webhooks()}?is_held=1&limit=${WEBHOOKS_MAX}`);
   const found = embeddedIn(page, 'webhooks').filter(({ events }) => (events as string[]).includes(event));

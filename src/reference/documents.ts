@@ -141,7 +141,6 @@ const plain = (heading: string): string => heading.replaceAll(/\[([^\]]*)\]\([^)
 /** `content`: a card with an anchor for each section. */
 export type Page = { title: string; content: Markup };
 
-/** Renders a document. */
 export function renderDocument(name: string, context: Context): Page {
   const marked = new Marked({ renderer: rendererOf(context) });
   const sections: { title: string; id: string; tokens: Token[] }[] = [];

@@ -34,7 +34,6 @@ type StoreDeps = {
   collections: readonly PublishedCollection[];
   /** Returns the charts on the page of a store. */
   chartsOf: (store: { shard: number; storeId: number }, now: Date) => Promise<Charts>;
-  /** Returns whether a user has a second factor. */
   hasSecondFactor: (sql: Queryable, userId: number) => Promise<boolean>;
   /** Called within the transaction that changes the domain; the function that it returns is called after the commit. */
   onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;

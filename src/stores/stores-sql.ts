@@ -68,7 +68,6 @@ export async function findStore(
   return row;
 }
 
-/** Returns the sandbox store of a user. */
 export async function findSandbox(sql: Queryable, userId: number): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where sandbox_of = ${userId}`;
   return row;
@@ -136,7 +135,6 @@ export async function countStores(
 /** `requiresFactor`: members without a second factor have no access in person. */
 export type MembershipRow = { storeId: number; role: Role; name: string; isSandbox: boolean; requiresFactor: boolean };
 
-/** Returns the memberships of a user. */
 export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox",

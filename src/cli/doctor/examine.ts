@@ -39,7 +39,6 @@ function openDatabase(config: Config, clock: Clock, address: DatabaseAddress): D
   };
 }
 
-/** The checks of the home database. */
 export const HOME_CHECKS: readonly Check<Database>[] = [
   ...SERVER_CHECKS,
   SESSIONS,

@@ -24,7 +24,6 @@ export type Several = { home: Database; map: ShardMap; members: Member[]; sealed
 
 const CONNECTIONS = 2;
 
-/** Returns the map and opens its databases. */
 export async function openMembers(home: Database): Promise<Several> {
   const { config, clock } = home;
   const map = await withTimeouts(home.direct, readMap);
@@ -183,7 +182,6 @@ export const LEASES_CHECK: Check<Several> = {
 const APART_SECONDS = { warn: 1, fail: 5 };
 const OUTBOX_SECONDS = { warn: 60, fail: 600 };
 
-/** The checks of several databases together. */
 export const SEVERAL_CHECKS: readonly Check<Several>[] = [
   {
     name: 'clocks',

@@ -245,7 +245,6 @@ export async function* eventsIn(
 
 type StreamOptions = {
   api: Pick<Api, 'open'>;
-  /** A stop signal aborts it. */
   stop: AbortSignal;
   random: () => number;
   /** Called once at the begin of each interruption, and once at its end. */

@@ -83,7 +83,6 @@ const loginFailed = (reason: string): string => `You are not logged in: ${reason
 /** The characters of a token (RFC 6749, appendix A.12). Others cannot be sent in a header, whose error would print the token. */
 const TOKEN = /^[\x20-\x7e]+$/;
 
-/** Returns the login of a token response. */
 function loginOf(
   { issuer, token_endpoint = '', revocation_endpoint = '' }: client.ServerMetadata,
   { access_token, refresh_token, expires_in, scope }: client.TokenEndpointResponse,

@@ -94,7 +94,6 @@ const TOKEN_BYTES = 32;
 
 const hash = (token: string): Buffer => createHash('sha256').update(token).digest();
 
-/** Returns a new token and its hash. */
 export function newToken(): { token: string; hash: Buffer } {
   const token = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
   return { token, hash: hash(token) };
