@@ -37,7 +37,8 @@ Examples:
 const LOAD_HELP = `
 Each line is one resource: {"type":"transaction","resource":{"id":1001,"total":24.5,"date_modified":"2024-03-01T10:00:00Z"}}
 No event is made, and nothing is delivered. A resource replaces a stored one only if its date_modified is later. After an
-interruption, run the same command again: it continues at the line where it stopped. --dry-run prints the warnings, such as of subscriptions without revenue.
+interruption, run the same command again: it continues at the line where it stopped. --dry-run prints the warnings, such
+as of subscriptions without revenue.
 ${DEFAULTS}
 
 Examples:

@@ -239,12 +239,11 @@ export class Discovery {
   }
 
   async #reconcile(shards: readonly number[]): Promise<void> {
-    for (const [index, shard] of shards.entries()) {
-      try {
-        if (this.#parts.ownership.owns(shard)) await reconcile(this.#runtime, this.#parts, shard);
-      } catch (error) {
-        return this.#retry(shards.slice(index), error);
-      }
+    const owned = shards.filter((shard) => this.#parts.ownership.owns(shard));
+    try {
+      if (owned.length > 0) await reconcile(this.#runtime, this.#parts, owned);
+    } catch (error) {
+      await this.#retry(owned, error);
     }
   }
 
@@ -298,13 +297,11 @@ const PENDING_DISABLES_MAX = 1_000;
 export async function findPendingDisables(
   { sql }: Pick<Runtime, 'sql'>,
   { lanes, ownership, requests }: ReconcileParts,
-  shard: number,
+  shards: readonly number[],
 ): Promise<void> {
-  const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
-  // The shard may have been lost during the read.
-  if (!ownership.owns(shard)) return;
-  for (const { webhookId } of pending) {
-    if (!lanes.hasCapacityToDisable(shard, webhookId)) continue;
+  for (const { shard, webhookId } of await listPendingDisables(sql, shards, PENDING_DISABLES_MAX)) {
+    // The shard may have been lost during the read.
+    if (!ownership.owns(shard) || !lanes.hasCapacityToDisable(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
     requests.reload(lane);
@@ -315,12 +312,13 @@ type LoadedLane = readonly [Lane, ActiveTarget];
 
 const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane => loaded[1]?.isActive === true;
 
-/** Reloads lanes whose settings changed in the table without a notification. */
+/** Reloads lanes of a shard whose settings changed in the table without a notification. */
 export async function findStaleSettings(
   { sql }: Pick<Runtime, 'sql'>,
-  { lanes, requests }: ReconcileParts,
+  { lanes, ownership, requests }: ReconcileParts,
   shard: number,
 ): Promise<void> {
+  if (!ownership.owns(shard)) return;
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
   for (let at = 0; at < all.length; at += BATCH_LANES) {
     const some = all.slice(at, at + BATCH_LANES);
@@ -337,13 +335,21 @@ export async function findStaleSettings(
 }
 
 /** Runs both searches. An error is logged and left to the next scan, so that it does not stop discovery. */
-async function reconcile(runtime: Pick<Runtime, 'sql' | 'log'>, parts: ReconcileParts, shard: number): Promise<void> {
-  for (const find of [findPendingDisables, findStaleSettings]) {
+async function reconcile(
+  runtime: Pick<Runtime, 'sql' | 'log'>,
+  parts: ReconcileParts,
+  shards: readonly number[],
+): Promise<void> {
+  const searches = [
+    () => findPendingDisables(runtime, parts, shards),
+    ...shards.map((shard) => () => findStaleSettings(runtime, parts, shard)),
+  ];
+  for (const search of searches) {
     try {
-      await find(runtime, parts, shard);
+      await search();
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      runtime.log.warn({ shard, reason: String(error) }, 'reconciliation failed; the next scan retries');
+      runtime.log.warn({ shards, reason: String(error) }, 'reconciliation failed; the next scan retries');
     }
   }
 }

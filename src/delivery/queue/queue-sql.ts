@@ -247,14 +247,15 @@ export async function loadArrivals(sql: Queryable, shards: number[], ids: number
 }
 
 /**
- * Returns webhooks of a shard with a pending disable. States of webhooks that were disabled since have an older epoch.
+ * Returns webhooks of the shards with a pending disable. States of webhooks that were disabled since have an older epoch. A statement for
+ * each shard made nine transactions a second of an idle worker with all 256.
  */
-export async function listPendingDisables(sql: Queryable, shard: number, limit: number) {
-  return sql<{ webhookId: number; epoch: number }[]>`
-  select t.webhook_id as "webhookId", t.epoch
+export async function listPendingDisables(sql: Queryable, shards: readonly number[], limit: number) {
+  return sql<{ shard: number; webhookId: number }[]>`
+  select t.shard, t.webhook_id as "webhookId"
   from webhook_state t
   join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.epoch = t.epoch
-  where t.shard = ${shard} and t.is_condemned and t.consecutive_failures > 0 and w.is_active
+  where t.shard = any (${shards}::smallint[]) and t.is_condemned and t.consecutive_failures > 0 and w.is_active
   limit ${limit}`;
 }
 

@@ -33,14 +33,15 @@ async function start() {
     return lane;
   };
   /** Returns the webhooks that a search reads again. */
-  const reloadedBy = async (find: typeof findStaleSettings) => {
+  const reloadedBy = async (find: (...given: Parameters<typeof findStaleSettings>) => Promise<void>) => {
     const found: number[] = [];
     const requests = { reload: ({ webhookId }: Lane) => void found.push(webhookId) };
     await find({ sql }, { lanes, ownership, requests }, shard);
     return found;
   };
   const stale = async () => (await reloadedBy(findStaleSettings)).length;
-  const pendingDisables = () => reloadedBy(findPendingDisables);
+  const pendingDisables = () =>
+    reloadedBy((runtime, parts, each) => findPendingDisables(runtime, parts, [(each + 1) % 256, each]));
   return { sql, storeId, id, shard, lanes, read, stale, pendingDisables };
 }
 
