@@ -686,9 +686,9 @@ END, 64)) stored,
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
-CREATE INDEX resource_deleted ON resource USING btree (shard, store_id, type) WHERE (date_deleted IS NOT NULL);
-CREATE INDEX resource_listed ON resource USING btree (shard, store_id, type, length(id), id);
-CREATE INDEX resource_modified ON resource USING btree (shard, store_id, type, modified_day);
+CREATE INDEX resource_deleted ON resource USING btree (shard, store_id, type) WHERE ((date_deleted IS NOT NULL) AND (length(type) > 0));
+CREATE INDEX resource_listed ON resource USING btree (shard, store_id, type, length(id), id) WHERE (length(type) > 0);
+CREATE INDEX resource_modified ON resource USING btree (shard, store_id, type, modified_day) WHERE (length(type) > 0);
 CREATE INDEX resource_parent ON resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);
 
 create table revenue_book (

@@ -1,7 +1,7 @@
 /** The declared row types of all statements, compared with the columns that the database describes: names, types and NULL. */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { postgresTables } from '../src/cli/relay/relay-postgres-sql.ts';
 import { readTable } from '../src/cli/relay/relay-source.ts';
 import { compare } from './statements/compare.ts';
@@ -33,11 +33,12 @@ const NEVER_NULL: Readonly<Record<string, string>> = {
 /** Of columns of functions, parameters and views of PostgreSQL, it is not known whether they can be null. */
 const UNKNOWN_SHARE_MAX = 0.1;
 
+const source = openSource(FILES);
+after(() => source.close());
+const files = [...new Set(source.sites.map(({ file }) => file))];
+const texts = await recordTexts(source, files);
+
 test('row types have the columns that the database describes', async (t) => {
-  const source = openSource(FILES);
-  t.after(() => source.close());
-  const files = [...new Set(source.sites.map(({ file }) => file))];
-  const texts = await recordTexts(source, files);
   const { sql } = await singleDatabase(t);
   // Some statements are of a table whose name is a parameter.
   await sql`create table ${sql(TABLE)} (like event)`;
@@ -77,6 +78,57 @@ test('row types have the columns that the database describes', async (t) => {
   assert.deepEqual([...faults], []);
   assert.deepEqual([...excused].toSorted(), Object.keys(NEVER_NULL).toSorted(), 'a reason without a column');
   assert.ok(unknown < UNKNOWN_SHARE_MAX * columns.size);
+});
+
+/** Tables whose rows statements find one by one while there are many. */
+const LARGE: ReadonlySet<string> = new Set([
+  'resource',
+  'event',
+  'delivery',
+  'delivery_done',
+  'publish_key',
+  'erased_resource',
+]);
+
+type Plan = { 'Relation Name'?: string; 'Index Name'?: string; 'Index Cond'?: string; Filter?: string; Plans?: Plan[] };
+
+/** Returns the columns that a condition compares for equality. */
+const equalIn = (condition = ''): string[] =>
+  [...condition.matchAll(/\((?:\w+\.)?(\w+) = (?!ANY)/g)].map(([, column = '']) => column);
+
+const nodesOf = (plan: Plan): Plan[] => [plan].concat((plan.Plans ?? []).flatMap(nodesOf));
+
+test('a row is found by its whole key, also without statistics of its table', async (t) => {
+  const { sql } = await singleDatabase(t);
+  await sql`create table ${sql(TABLE)} (like event)`;
+  await sql.unsafe(postgresTables(readTable(OUTBOX)));
+  const keys = await sql<{ name: string; columns: string[] }[]>`
+    select c.relname::text as name, array_agg(a.attname::text) as columns
+    from pg_index i join pg_class c on c.oid = i.indrelid join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
+    where i.indisprimary group by 1`;
+  const keyOf = new Map(keys.map(({ name, columns }) => [name, columns]));
+  // A scan of the whole table is an error of the same kind that a little growth ends.
+  await sql`set enable_seqscan = off`;
+  const faults = new Set<string>();
+  let found = 0;
+  for (const [{ name }, of] of texts)
+    for (const text of of) {
+      const [row] = await sql.unsafe<{ 'QUERY PLAN': { Plan: Plan }[] }[]>(
+        `explain (generic_plan, format json) ${text}`,
+      );
+      for (const node of nodesOf(row?.['QUERY PLAN'][0]?.Plan ?? {})) {
+        const table = (node['Relation Name'] ?? '').replace(/_d\d+$/, '');
+        const key = keyOf.get(table);
+        if (!LARGE.has(table) || key === undefined) continue;
+        const [byIndex, all] = [equalIn(node['Index Cond']), equalIn(`${node['Index Cond']} ${node.Filter}`)];
+        if (!key.every((column) => all.includes(column))) continue;
+        found += 1;
+        if (!key.every((column) => byIndex.includes(column)))
+          faults.add(`${name} reads ${node['Index Name']} of ${table}`);
+      }
+    }
+  assert.deepEqual([...faults], []);
+  assert.ok(found > 50, `${found} rows are found by key`);
 });
 
 /** Statements of the table `webhook`, in which `url` can be null and `name` cannot. */

@@ -23,6 +23,9 @@ export type ResourceKey = Collection & { id: string };
 const inCollection = (sql: Queryable, { shard, storeId, type }: Collection) =>
   sql`r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type}`;
 
+/** The same for lists: the condition of the indexes of `resource` that only lists use. */
+const inList = (sql: Queryable, collection: Collection) => sql`${inCollection(sql, collection)} and length(r.type) > 0`;
+
 /** Excludes rows of erased stores, which are deleted in the background. */
 const ofStore = (sql: Queryable) => sql`join store s on s.shard = r.shard and s.id = r.store_id`;
 
@@ -59,7 +62,7 @@ export async function findUpTo(sql: Queryable, key: ResourceKey, limit: number):
   const rows = await sql<{ body: string }[]>`
     with latest as (
       select r.id, r.body from resource r
-      where ${inCollection(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
+      where ${inList(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
       order by length(r.id) desc, r.id desc
       limit ${limit}
     ), sized as (
@@ -122,7 +125,7 @@ function whereOf(sql: Queryable, collection: ListedCollection, filters: readonly
     .reduce((before, { operator, value }) => sql`${before}${idRange(sql, operator, String(value))}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
   const shown = sql` and r.date_deleted is ${collection.onlyDeleted === true ? sql`not null` : sql`null`}`;
-  const chosen = sql`${inCollection(sql, collection)}${shown}${ranges}${ofParents(sql, collection.type, filters)}`;
+  const chosen = sql`${inList(sql, collection)}${shown}${ranges}${ofParents(sql, collection.type, filters)}`;
   return sql`${chosen}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
 }
 
@@ -168,10 +171,10 @@ type Found = { total: number; ids: readonly string[] };
  */
 async function findListed(sql: Queryable, collection: Collection, listing: Listing): Promise<Found | undefined> {
   const [counted] = await sql<{ total: number; deleted: number }[]>`
-    select (select count(*) from resource r where ${inCollection(sql, collection)}) - d.deleted as total, d.deleted
+    select (select count(*) from resource r where ${inList(sql, collection)}) - d.deleted as total, d.deleted
     from store s
     cross join lateral (
-      select count(*) as deleted from resource r where ${inCollection(sql, collection)} and r.date_deleted is not null
+      select count(*) as deleted from resource r where ${inList(sql, collection)} and r.date_deleted is not null
     ) as d
     where s.shard = ${collection.shard} and s.id = ${collection.storeId}`;
   if (counted === undefined) return undefined;
@@ -180,7 +183,7 @@ async function findListed(sql: Queryable, collection: Collection, listing: Listi
   const rows = await readPage(listing, { property: 'id', descending: false }, total, ({ order, ...page }) => {
     const sorted = ordered(sql, order, { id: sql`r.id` }, [sql`length(r.id)`, sql`r.id`]);
     return sql<{ id: string }[]>`
-      select r.id from resource r where ${inCollection(sql, collection)} ${existing} order by ${sorted} ${paged(sql, page)}`;
+      select r.id from resource r where ${inList(sql, collection)} ${existing} order by ${sorted} ${paged(sql, page)}`;
   });
   return { total, ids: rows.map(({ id }) => id) };
 }

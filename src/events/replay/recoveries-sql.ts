@@ -371,7 +371,7 @@ export async function startRecoveryOfLoaded(
 ): Promise<number | undefined> {
   const [row] = await sql<{ total: number }[]>`
     with found as (
-      select count(*) as total from resource where shard = ${shard} and store_id = ${storeId} and type = ${loadedType}
+      select count(*) as total from resource where shard = ${shard} and store_id = ${storeId} and type = ${loadedType} and length(type) > 0
     )
     update recovery r set state = 'running', until_event_id = 0, events_total = f.total, date_modified = ${now}
     from found f
@@ -399,7 +399,7 @@ export async function findLoaded(
           and (${until}::timestamptz is null or modified_at < ${until}) ${isText(sql, 'id', resourceId)} as is_wanted
       from (
         select id, event_id, date_deleted, modified_at from resource
-        where shard = ${shard} and store_id = ${storeId} and type = ${loadedType}
+        where shard = ${shard} and store_id = ${storeId} and type = ${loadedType} and length(type) > 0
           and (length(id), id) > (length(${afterResourceId}::text), ${afterResourceId}::text)
         order by length(id), id limit ${examined}
       ) as r
