@@ -175,7 +175,8 @@ const EXAMINED_PER_COUNTED = 2;
 
 /**
  * Counts the events that did not arrive at each webhook, at most `limit`, the oldest first: those whose last delivery has failed, that did not
- * arrive before a resend, that can be sent, and to which the webhook still subscribes. A recovery with `only_failed` sends these.
+ * arrive before a resend, that can be sent, and to which the webhook still subscribes. A recovery with `only_failed` sends these. Earlier
+ * deliveries are sought from the day of the event on: in the partitions of 30 days, 1,000 rows took 30,000 searches.
  */
 export async function listMissing(
   sql: Queryable,
@@ -201,7 +202,9 @@ export async function listMissing(
       where octet_length(e.body) > 0
         and (e.resource_type || '/' || e.action) = any(${deliverableTo(sql)})
         and not exists (
-          select from delivery_done a where a.shard = ${shard} and a.resent_as = d.id and a.state = 'successful'
+          select from delivery_done a
+          where a.shard = ${shard} and a.resent_as = d.id and a.state = 'successful'
+            and a.id >= (d.event_id >> 38) << 38 and a.id < d.id
         )
       limit ${limit}
     ) as e
