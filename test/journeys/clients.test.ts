@@ -86,6 +86,23 @@ test('the platform creates a client, and reads it again without its secret', asy
   });
 });
 
+test('a client that gets the url of its webhook later has the key in that response alone, also if it prefers none', async () => {
+  const url = 'https://app.example.com/events';
+  const key = /^whsec_[A-Za-z0-9+/]{43}=$/;
+  const make = async () => {
+    const { body } = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT] } });
+    return `/clients/${String(body['client_id'])}`;
+  };
+  const client = await make();
+  const changed = await call('PATCH', client, { body: { webhook_url: url }, headers: { Prefer: 'return=minimal' } });
+  assert.equal(changed.status, 200);
+  assert.match(String(changed.body['webhook_key']), key);
+  const again = await call('PATCH', client, { body: { webhook_url: `${url}/2` } });
+  assert.deepEqual([again.status, again.body['webhook_key']], [200, null]);
+  const whole = { name: 'Made', redirect_uris: [REDIRECT], webhook_url: url };
+  assert.match(String((await call('PUT', await make(), { body: whole })).body['webhook_key']), key);
+});
+
 test('a client declares the url of its webhook; only the response that creates it has the key', async () => {
   const create = (url: unknown) =>
     call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], webhook_url: url } });

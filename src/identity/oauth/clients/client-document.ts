@@ -44,7 +44,7 @@ export type Secrets = { clientSecret: string | null; webhookKey: string | null }
 
 const describe = propertiesOf(clientFields);
 
-/** Returns the Document of a client. The secrets are null except in the response that creates the client. */
+/** Returns the Document of a client. The secrets are null except in the response to the request with which they are made. */
 export function clientDocument(
   client: Client,
   addresses: { baseUrl: string; authUrl: string },

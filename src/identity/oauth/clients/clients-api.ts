@@ -116,6 +116,7 @@ async function creationFaults(
   ];
 }
 
+/** `secrets`: those that Halcyon has made, which no later response shows. */
 type MadeClient = { row: Client; secrets?: Secrets };
 
 async function addIn(
@@ -196,7 +197,7 @@ async function changeClientIn(
     actor,
     ...sent
   }: ClientBody & Pick<ApiRequest, 'principal'> & Partial<Pick<ApiRequest, 'unmodified'>> & { actor: ClientActor },
-): Promise<{ row: Client } | undefined> {
+): Promise<MadeClient | undefined> {
   const reader = platformClient(principal);
   const { now } = actor;
   const { body, isWhole } = sent;
@@ -217,7 +218,10 @@ async function changeClientIn(
   const change = changeOf(client, sent);
   if (!isDeepStrictEqual(change, changeOf(client, { body: {} })))
     await changeClient({ sql: tx, appWebhooks }, client, change, { ...actor, baseHash: settingsHash(client) });
-  return { row: (await lockClient(tx, id, reader)) ?? client };
+  const row = (await lockClient(tx, id, reader)) ?? client;
+  const isFirstUrl = client.webhookUrl === null && row.webhookUrl !== null;
+  const keys = isFirstUrl ? await appWebhooks.keysOf(tx, id, now) : null;
+  return { row, ...(keys && { secrets: { clientSecret: null, webhookKey: keys.current } }) };
 }
 
 const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
@@ -292,7 +296,8 @@ function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patc
       changeClientIn(tx, appWebhooks, client.id, { ...request, isWhole, actor: clientActorOf(request) }),
     );
     if (changed === undefined) throw notFound('client');
-    return { status: 200, document: clientDocument(changed.row, config) };
+    const { row, secrets } = changed;
+    return { status: 200, document: clientDocument(row, config, secrets), ...(secrets && { isSecret: true as const }) };
   };
   return {
     patch: accepting({
