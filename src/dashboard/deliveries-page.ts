@@ -40,7 +40,9 @@ export function recoveryFields(
   filters: Parameters,
   { now, retentionDays }: { now: Date; retentionDays: number },
 ): Readonly<Record<string, string>> | undefined {
-  const given = new Map(filters.filter(([name]) => !IMPLIED.has(name)));
+  const isImplied = ([name, value]: Parameters[number]): boolean =>
+    IMPLIED.has(name) && (name !== 'resent_as:isnull' || value === NOT_ARRIVED[name]);
+  const given = new Map(filters.filter((filter) => !isImplied(filter)));
   const after = parseDate(given.get(AFTER) ?? '');
   const until = given.get(BEFORE);
   if (given.has(AFTER) && after === undefined) return undefined;

@@ -13,7 +13,7 @@ import { actionOf, NOT_ARRIVED, roughly } from './deliveries-page.ts';
 
 type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'notArrived'>;
 
-/** Returns whether a person has disabled the webhook, which needs no attention unless events did not arrive. */
+/** Returns whether a person has disabled the webhook. */
 export function isDisabledByPerson({ state, isActive, inactiveReason }: Omit<Stated, 'notArrived'>): boolean {
   return state === 'inactive' && !isActive && inactiveReason === null;
 }
@@ -75,7 +75,7 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
 export function reasonOf(health: HealthView): string {
   const { state, reason, inactiveReason } = health;
   const missing = missingWords(health.notArrived);
-  if (state === 'ok') return `${missing}: the last automatic attempt has failed.`;
+  if (state === 'ok') return `${missing}: their deliveries have failed, and there are no more automatic attempts.`;
   if (isDisabledByPerson(health))
     return `${missing}. The webhook is disabled: enable it, and send what is missing again.`;
   if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];

@@ -9,8 +9,8 @@ const fixture = await startRecoveryFixture();
 const { sql, ask, addWebhook, change, publish, recover, finish, ownerOf, clock } = fixture;
 const owner = ownerOf();
 
-/** An event as its publisher sees it: whether it arrived once, and its latest delivery. */
-type Sent = { event: number; hasArrived: boolean; delivery: number; state: 'pending' | 'failed' | 'successful' };
+/** An event as its publisher sees it: whether it arrived once, its deliveries, and the state of the latest. */
+type Sent = { event: number; hasArrived: boolean; deliveries: number[]; state: 'pending' | 'failed' | 'successful' };
 
 const STEPS = ['publish', 'arrive', 'fail', 'resend', 'recover', 'disable', 'enable', 'sweep'] as const;
 const histories = array(record({ step: constantFrom(...STEPS), at: integer({ min: 0, max: 9 }) }), { maxLength: 14 });
@@ -56,25 +56,30 @@ test('the health counts the events that did not arrive, whatever happened to the
         publish: async () => {
           const event = await publish();
           if (isActive)
-            sent.push({ event, hasArrived: false, delivery: await deliveryOf(webhook, event), state: 'pending' });
+            sent.push({ event, hasArrived: false, deliveries: [await deliveryOf(webhook, event)], state: 'pending' });
         },
         arrive: (at: number) => end(at, 'successful'),
         fail: (at: number) => end(at, 'failed'),
         resend: async (at: number) => {
           const one = sent[at % Math.max(1, sent.length)];
           if (one === undefined) return;
-          const path = `/webhooks/${webhook}/statuses/${one.delivery}/resend`;
+          // Any of its deliveries can be sent again, not only the latest.
+          const path = `/webhooks/${webhook}/statuses/${one.deliveries[at % one.deliveries.length]}/resend`;
           const { status } = await ask('POST', path, { body: {} });
           assert.equal(status, isActive && one.state !== 'pending' ? 202 : 409, JSON.stringify(one));
-          if (status === 202) Object.assign(one, { delivery: await deliveryOf(webhook, one.event), state: 'pending' });
+          if (status !== 202) return;
+          one.deliveries.push(await deliveryOf(webhook, one.event));
+          one.state = 'pending';
         },
         recover: async () => {
           if (!isActive) return;
           await recover(webhook, since, { only_failed: '1' });
           await runOut(owner);
           for (const one of sent)
-            if (one.state === 'failed' && !one.hasArrived)
-              Object.assign(one, { delivery: await deliveryOf(webhook, one.event), state: 'pending' });
+            if (one.state === 'failed' && !one.hasArrived) {
+              one.deliveries.push(await deliveryOf(webhook, one.event));
+              one.state = 'pending';
+            }
         },
         disable: async () => {
           if (isActive) await change(webhook, { is_active: '0' });

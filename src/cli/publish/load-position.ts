@@ -36,6 +36,15 @@ function readPosition(path: string, loaded: string): Position | undefined {
   }
 }
 
+/** Changes the file of the position. Without it the next load begins with the first line, and keeps what is loaded. */
+function attempt(change: () => void): void {
+  try {
+    change();
+  } catch {
+    // The folder cannot be written.
+  }
+}
+
 /** Opens the position of a load of the file at `path`. In a folder that cannot be written, a load begins with the first line. */
 export async function openLoadPosition(
   path: string,
@@ -48,12 +57,8 @@ export async function openLoadPosition(
   let last: Position | undefined;
   let writtenMs = -Infinity;
   const write = (position: Position): void => {
-    try {
-      writeFileSync(`${stored}.new`, JSON.stringify({ of, position }));
-      renameSync(`${stored}.new`, stored);
-    } catch {
-      // The next load begins with the first line, and keeps what is loaded.
-    }
+    writeFileSync(`${stored}.new`, JSON.stringify({ of, position }));
+    renameSync(`${stored}.new`, stored);
   };
   return {
     start: readPosition(stored, of),
@@ -61,11 +66,12 @@ export async function openLoadPosition(
       last = position;
       if (clock.monotonicMs() - writtenMs < WRITE_EVERY_MS) return;
       writtenMs = clock.monotonicMs();
-      write(position);
+      attempt(() => write(position));
     },
     end: (isComplete) => {
-      if (isComplete) rmSync(stored, { force: true });
-      else if (last !== undefined) write(last);
+      const reached = last;
+      if (isComplete) attempt(() => rmSync(stored, { force: true }));
+      else if (reached !== undefined) attempt(() => write(reached));
     },
   };
 }

@@ -287,7 +287,7 @@ type ReconcileParts = {
   requests: Pick<FetchRequests, 'reload'>;
 };
 
-/** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
+/** Maximum per shard and scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
 
 /**
@@ -299,7 +299,7 @@ export async function findPendingDisables(
   { lanes, ownership, requests }: ReconcileParts,
   shards: readonly number[],
 ): Promise<void> {
-  for (const { shard, webhookId } of await listPendingDisables(sql, shards, PENDING_DISABLES_MAX)) {
+  for (const { shard, webhookId } of await listPendingDisables(sql, shards, PENDING_DISABLES_MAX * shards.length)) {
     // The shard may have been lost during the read.
     if (!ownership.owns(shard) || !lanes.hasCapacityToDisable(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
@@ -341,15 +341,15 @@ async function reconcile(
   shards: readonly number[],
 ): Promise<void> {
   const searches = [
-    () => findPendingDisables(runtime, parts, shards),
-    ...shards.map((shard) => () => findStaleSettings(runtime, parts, shard)),
+    { of: shards, find: () => findPendingDisables(runtime, parts, shards) },
+    ...shards.map((shard) => ({ of: [shard], find: () => findStaleSettings(runtime, parts, shard) })),
   ];
-  for (const search of searches) {
+  for (const { of, find } of searches) {
     try {
-      await search();
+      await find();
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      runtime.log.warn({ shards, reason: String(error) }, 'reconciliation failed; the next scan retries');
+      runtime.log.warn({ shards: of, reason: String(error) }, 'reconciliation failed; the next scan retries');
     }
   }
 }

@@ -384,8 +384,8 @@ export async function startRecoveryOfLoaded(
 export type LoadedPage = { seen: number; last: string; ids: string[] };
 
 /**
- * Returns the next resources to send, at most `limit`: those whose latest version was loaded, and which the recovery is not limited
- * to leave out. Examines at most `examined` resources; undefined if none is left.
+ * Returns the next resources to send, at most `limit`: those whose latest version was loaded, and that match the limits of the
+ * recovery. Examines at most `examined` resources; undefined if none is left.
  */
 export async function findLoaded(
   sql: Queryable,
@@ -412,16 +412,25 @@ export async function findLoaded(
   return rows[0];
 }
 
-/** Moves the cursor after the deliveries of a page were written; returns false if it is elsewhere: the caller must then roll back. */
+/**
+ * Moves the cursor over a page, before its deliveries are written, and locks the recovery. Returns false if the cursor is elsewhere, or the
+ * webhook was disabled since: then nothing may be written.
+ */
 export async function moveLoaded(
   tx: Queryable,
   { shard, id, afterResourceId }: OpenRecovery,
-  { seen, last, made }: Pick<LoadedPage, 'seen' | 'last'> & { made: number },
+  { seen, last }: Pick<LoadedPage, 'seen' | 'last'>,
   now: Date,
 ): Promise<boolean> {
   const { count } = await tx`
-    update recovery set after_resource_id = ${last}, events_seen = events_seen + ${seen}, events_recovered = events_recovered + ${made},
-      date_modified = ${now}
-    where shard = ${shard} and id = ${id} and state = 'running' and after_resource_id = ${afterResourceId}`;
+    update recovery r set after_resource_id = ${last}, events_seen = r.events_seen + ${seen}, date_modified = ${now}
+    from webhook w
+    where r.shard = ${shard} and r.id = ${id} and r.state = 'running' and r.after_resource_id = ${afterResourceId}
+      and w.shard = r.shard and w.id = r.webhook_id and ${isWebhookActive(tx)}`;
   return count > 0;
+}
+
+/** Adds the deliveries of a page to those of the recovery. */
+export async function countLoaded(tx: Queryable, { shard, id }: RecoveryKey, made: number): Promise<void> {
+  await tx`update recovery set events_recovered = events_recovered + ${made} where shard = ${shard} and id = ${id}`;
 }

@@ -25,6 +25,7 @@ import {
   type End,
   type Page,
   versionsOf,
+  countLoaded,
   findLoaded,
   findMissed,
   moveLoaded,
@@ -190,22 +191,29 @@ async function write(
   }
 }
 
+/** Resources that are examined for each that may be sent: a webhook with a filter receives few of them. */
+const EXAMINED_PER_SENT = 10;
+
 /** Sends the next loaded resources as refeeds. The resources are locked in the order in which a publish locks them. */
 async function sendLoaded(deps: StepDeps, recovery: OpenRecoveryOfLoaded, limit: number): Promise<StepResult> {
   const { shard, storeId, webhookId, loadedType: type } = recovery;
-  const page = await findLoaded(deps.sql, recovery, { limit, examined: RANGE_EVENTS_MAX });
+  const examined = Math.min(RANGE_EVENTS_MAX, limit * EXAMINED_PER_SENT);
+  const page = await findLoaded(deps.sql, recovery, { limit, examined });
   if (page === undefined) return end(deps, recovery, 'finished');
   const now = deps.clock.now();
-  // A recovery is started only by those who may send to the webhook.
-  const selected = { webhooks: [webhookId], sentFor: null, sender: { app: null, isOwner: true }, now };
+  // The route of a recovery requires the permission to send to the webhook.
+  const sender = { app: null, isOwner: true };
+  const selected = { webhooks: [webhookId], sentFor: null, sender, isOfLoaded: true, now };
   await write(deps, recovery, async (tx) => {
     const deliveryIds: number[] = [];
+    if (!(await moveLoaded(tx, recovery, page, now))) return { isMoved: false, deliveryIds };
     for (const id of page.ids) {
       const key = { shard, storeId, type, id };
       const { rows } = await writeRefeed(tx, deps.allocateIds, { key, ...selected });
       deliveryIds.push(...rows.flatMap(({ deliveryId }) => deliveryId ?? []));
     }
-    return { isMoved: await moveLoaded(tx, recovery, { ...page, made: deliveryIds.length }, now), deliveryIds };
+    await countLoaded(tx, recovery, deliveryIds.length);
+    return { isMoved: true, deliveryIds };
   });
   return 'moved';
 }

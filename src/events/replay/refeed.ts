@@ -144,7 +144,13 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
 export async function writeRefeed(
   tx: Tx,
   allocateIds: IdAllocator,
-  { key, now, ...selected }: Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'now'> & { key: ResourceKey },
+  {
+    key,
+    now,
+    ...selected
+  }: Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'isOfLoaded' | 'now'> & {
+    key: ResourceKey;
+  },
 ): Promise<{ made: Refeed; rows: RefeedRow[] }> {
   const { shard } = key;
   const day = dayOf(now);
@@ -169,7 +175,7 @@ async function refeed(
   const about = type === 'app' ? await findResource(tx, key) : undefined;
   if (about !== undefined && !isVisible(principal, { type, body: about.body })) throw resourceNotFound(type);
   const sender = { app: callingApp(principal)?.id ?? null, isOwner: principal.owned.includes(key.storeId) };
-  const { made, rows } = await writeRefeed(tx, allocateIds, { key, ...input, sender, now });
+  const { made, rows } = await writeRefeed(tx, allocateIds, { key, ...input, sender, isOfLoaded: false, now });
   const [first] = rows;
   if (first === undefined) throw await resourceMissing(tx, key);
   const faults = webhookFaults(rows, input, type);

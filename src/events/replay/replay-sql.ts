@@ -5,6 +5,7 @@ import { nextDeliveryId } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dayOf } from '#core/ids.ts';
+import { NO_EVENT } from '../publish/publish-sql.ts';
 import type { Committed } from '../publish/rows.ts';
 
 type EventOfWebhook = { shard: number; webhookId: number; eventId: number };
@@ -31,27 +32,28 @@ export async function findPending(
 }
 
 /**
- * The CTEs that note the deliveries in the CTE `made` on the earlier ones of the same event and webhook: on those in the array `earlier`,
- * and on all that these had been noted on. A pending one of an older epoch has failed, and is ended.
+ * The CTEs that set `resent_as` of earlier deliveries of the same event and webhook to the delivery in the CTE `made`: of those in the array
+ * `earlier`, and of all that name one of these. A pending one of an older epoch has failed, and is ended.
  */
 export function resentAs(
   sql: Queryable,
   { shard, earlier, now }: { shard: number; earlier: Fragment; now: Date },
 ): Fragment {
   return sql`
-  noted as (
+  chain as materialized (
+    select ${earlier} || array(
+      select b.id from delivery_done a join delivery_done b on b.shard = a.shard and b.resent_as in (a.id, a.resent_as)
+      where a.shard = ${shard} and a.id = any(${earlier})
+    ) || array(
+      select a.resent_as from delivery_done a where a.shard = ${shard} and a.id = any(${earlier}) and a.resent_as is not null
+    ) as ids
+  ), noted as (
     update delivery_done d set resent_as = made.id
     from made
-    where d.shard = ${shard} and d.webhook_id = made.webhook_id and d.event_id = made.event_id
-      and d.id = any(${earlier} || array(
-        select b.id from delivery_done a join delivery_done b on b.shard = a.shard and b.resent_as in (a.id, a.resent_as)
-        where a.shard = ${shard} and a.id = any(${earlier})
-      ) || array(
-        select a.resent_as from delivery_done a where a.shard = ${shard} and a.id = any(${earlier}) and a.resent_as is not null
-      ))
+    where d.shard = ${shard} and d.webhook_id = made.webhook_id and d.event_id = made.event_id and d.id = any((select ids from chain)::bigint[])
   ), outdated as (
     delete from delivery d using made
-    where d.shard = ${shard} and d.id = any(${earlier}) and d.webhook_id = made.webhook_id and d.event_id = made.event_id
+    where d.shard = ${shard} and d.webhook_id = made.webhook_id and d.event_id = made.event_id and d.id = any((select ids from chain)::bigint[])
     returning d.*, made.id as resent_as
   ), noted_as_ended as (
     insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, resent_as)
@@ -105,6 +107,8 @@ export type NewRefeed = ResourceKey & {
   /** The filters of the store's webhooks that were evaluated, and those that the resource passes. */
   filters: { known: readonly string[]; passed: readonly string[] };
   sender: Sender;
+  /** Sends the resource only if its latest version was loaded, and a webhook receives it. */
+  isOfLoaded: boolean;
   day: number;
   now: Date;
 };
@@ -163,13 +167,7 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
   const { shard, storeId, type, id, eventId, webhooks, filters, day, now } = refeed;
   const { app, isOwner } = refeed.sender;
   return sql<RefeedRow[]>`
-    with target as (
-      update resource r set head_event_id = ${eventId}, superseded_event_id = coalesce(r.head_event_id, r.event_id)
-      from store s
-      where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
-        and s.shard = r.shard and s.id = r.store_id and r.date_deleted is null
-      returning r.version, r.superseded_event_id, r.time_zone, r.base_url, r.body
-    ), selected as materialized (
+    with selected as materialized (
       select w.id, w.is_active, w.url is not null as has_url, w.is_held, w.event_resource, w.epoch, w.filter_id,
         ${refeed.sentFor}::text is null or ${refeed.sentFor}::text = any (w.events) as is_subscribed
       from webhook w
@@ -177,6 +175,19 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
         and (${webhooks}::bigint[] is null or w.id = any (${webhooks}::bigint[]))
         and case when w.is_for_app then w.client = ${app} or ${isOwner}
           else w.event_resource is distinct from 'app' or ${app}::bigint is null end
+    ), recipient as materialized (
+      select m.* from (
+        select * from selected where is_active and (has_url or is_held) and event_resource = ${type} and is_subscribed
+        offset 0
+      ) as m
+      where m.filter_id is null or passes_filter(m.filter_id, ${filters.known}::bigint[], ${filters.passed}::bigint[])
+    ), target as (
+      update resource r set head_event_id = ${eventId}, superseded_event_id = coalesce(r.head_event_id, r.event_id)
+      from store s
+      where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
+        and s.shard = r.shard and s.id = r.store_id and r.date_deleted is null
+        and (not ${refeed.isOfLoaded} or (r.event_id = ${NO_EVENT} and exists (select from recipient)))
+      returning r.version, r.superseded_event_id, r.time_zone, r.base_url, r.body
     ), written as (
       insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
         base_url, date_created, body)
@@ -189,11 +200,7 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId}, m.id,
         m.epoch, written.id, case when m.is_held then 'infinity' else ${now}::timestamptz end
       from written
-      cross join (
-        select * from selected where is_active and (has_url or is_held) and event_resource = ${type} and is_subscribed
-        offset 0
-      ) as m
-      where m.filter_id is null or passes_filter(m.filter_id, ${filters.known}::bigint[], ${filters.passed}::bigint[])
+      cross join recipient m
       returning id, webhook_id
     )
     select t.version, t.time_zone as "timeZone", t.base_url as "baseUrl",

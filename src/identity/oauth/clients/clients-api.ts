@@ -228,7 +228,7 @@ const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
   creating({
     title: 'Create a client',
     summary:
-      'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret and webhook_key',
+      'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret, and only the one that gives it a webhook_url its webhook_key',
     access: 'platform',
     statuses: [200, 201],
     input: clientSchemas().whole,
