@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { test } from 'node:test';
 import { activeResources, leftBehind } from './leaks.ts';
 import { FILE_TIMEOUT_MS, readQueue, takeFiles } from './queue.ts';
-import { test } from './test-context.ts';
 
 /** Results are on their way to the process that collects them for a few milliseconds. */
 const REPORTED_MS = 1_000;
