@@ -288,7 +288,7 @@ create table delivery_done (
 CREATE INDEX delivery_done_event ON ONLY delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_failed ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (state = 'failed'::text);
 CREATE INDEX delivery_done_later ON ONLY delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
-CREATE INDEX delivery_done_lost ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE ((state = 'failed'::text) AND (resent_as IS NULL));
+CREATE INDEX delivery_done_not_arrived ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE ((state = 'failed'::text) AND (resent_as IS NULL));
 CREATE INDEX delivery_done_resent ON ONLY delivery_done USING btree (shard, resent_as) WHERE (resent_as IS NOT NULL);
 CREATE INDEX delivery_done_retried ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
 CREATE INDEX delivery_done_started ON ONLY delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);

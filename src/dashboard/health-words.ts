@@ -7,7 +7,7 @@ import { hrefOf } from '#hypermedia/html/links.ts';
 import { addressWith } from '#hypermedia/html/search-form.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { MISSING_COUNTED_MAX } from '#webhooks/health/figures.ts';
+import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 import type { HealthView } from '#webhooks/health/health-document.ts';
 import { actionOf, NOT_ARRIVED, roughly } from './deliveries-page.ts';
 
@@ -23,20 +23,20 @@ export function needsAttention(health: Stated): boolean {
   return health.notArrived > 0 || (health.state !== 'ok' && !isDisabledByPerson(health));
 }
 
-const missingCount = (count: number): string => countWords(count, MISSING_COUNTED_MAX);
+const notArrivedCount = (count: number): string => countWords(count, NOT_ARRIVED_COUNTED_MAX);
 
 /** Returns how many events did not arrive: `5 events did not arrive`. */
-export function missingWords(count: number): string {
-  return count === 1 ? '1 event did not arrive' : `${missingCount(count)} events did not arrive`;
+export function notArrivedWords(count: number): string {
+  return count === 1 ? '1 event did not arrive' : `${notArrivedCount(count)} events did not arrive`;
 }
 
 /** Renders the button that sends what did not arrive again; false if nothing can be sent. */
-export function sendMissing(health: HealthView, context: Context): Markup | false {
+export function sendNotArrived(health: HealthView, context: Context): Markup | false {
   const { address, state, notArrived, notArrivedSince } = health;
   if (notArrived === 0 || notArrivedSince === null || state === 'inactive' || context.view.session === undefined)
     return false;
   const button = html`<button type="submit" class="quiet">
-    ${notArrived === 1 ? 'Send it again' : `Send them again (${missingCount(notArrived)})`}
+    ${notArrived === 1 ? 'Send it again' : `Send them again (${notArrivedCount(notArrived)})`}
   </button>`;
   return fixedForm(
     actionOf(address, 'recover'),
@@ -74,10 +74,9 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
 /** Returns a sentence about why the webhook needs attention. */
 export function reasonOf(health: HealthView): string {
   const { state, reason, inactiveReason } = health;
-  const missing = missingWords(health.notArrived);
-  if (state === 'ok') return `${missing}: their deliveries have failed, and there are no more automatic attempts.`;
-  if (isDisabledByPerson(health))
-    return `${missing}. The webhook is disabled: enable it, and send what is missing again.`;
+  const words = notArrivedWords(health.notArrived);
+  if (state === 'ok') return `${words}: their deliveries have failed, and there are no more automatic attempts.`;
+  if (isDisabledByPerson(health)) return `${words}. The webhook is disabled: enable it, and send them again.`;
   if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];
   if (state === 'paused') return 'Your endpoint asked for a pause (Retry-After). Deliveries continue by themselves.';
   return reason ?? 'The last attempt failed.';

@@ -92,8 +92,8 @@ const PENDING_MAX = 1_000;
 const ENDED_MAX = 100_000;
 const ENDED_PER_WEBHOOK_MIN = 2_000;
 
-type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed' | 'lost', number> &
-  Record<'isMorePending' | 'isMoreEnded' | 'isMoreFailed' | 'isMoreLost', boolean>;
+type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed' | 'notArrived', number> &
+  Record<'isMorePending' | 'isMoreEnded' | 'isMoreFailed' | 'isMoreNotArrived', boolean>;
 
 /**
  * Counts the deliveries of a store's webhooks, or of one: all, those without an attempt yet, those that wait for a retry, those that
@@ -113,7 +113,7 @@ export async function countTabs(
   const [row] = await sql<Row[]>`
     select coalesce(sum(p.queued), 0)::int as queued, coalesce(sum(p.retrying), 0)::int as retrying,
       coalesce(sum(p.stale), 0)::int as stale, coalesce(sum(e.ended), 0)::int as ended, coalesce(sum(f.failed), 0)::int as failed,
-      coalesce(sum(l.lost), 0)::int as lost, coalesce(bool_or(l.lost = ${endedMax}), false) as "isMoreLost",
+      coalesce(sum(n.not_arrived), 0)::int as "notArrived", coalesce(bool_or(n.not_arrived = ${endedMax}), false) as "isMoreNotArrived",
       coalesce(bool_or(p.seen = ${PENDING_MAX}), false) as "isMorePending",
       coalesce(bool_or(e.ended = ${endedMax}), false) as "isMoreEnded",
       coalesce(bool_or(f.failed = ${endedMax}), false) as "isMoreFailed"
@@ -139,21 +139,22 @@ export async function countTabs(
       ) as failures
     ) as f
     cross join lateral (
-      select count(*) as lost from (
+      select count(*) as not_arrived from (
         select from delivery_done
         where shard = ${shard} and webhook_id = w.id and state = 'failed' and resent_as is null limit ${endedMax}
-      ) as losses
-    ) as l
+      ) as counted
+    ) as n
     where w.shard = ${shard} and w.id = any(${ownerIds}::bigint[])`;
   if (row === undefined) throw new Error('A count returned no row');
-  const { queued, retrying, stale, failed, lost, isMorePending, isMoreEnded, isMoreFailed, isMoreLost } = row;
+  const { queued, retrying, stale, failed, notArrived, isMorePending, isMoreEnded, isMoreFailed, isMoreNotArrived } =
+    row;
   const ended = countedRows(counts) + row.ended;
   const isMoreStale = isMorePending && stale > 0;
   return {
     all: { count: ended + queued + retrying + stale, isMore: isMorePending || isMoreEnded },
     queued: { count: queued, isMore: isMorePending },
     retrying: { count: retrying, isMore: isMorePending },
-    notArrived: { count: lost + stale, isMore: isMoreLost || isMoreStale },
+    notArrived: { count: notArrived + stale, isMore: isMoreNotArrived || isMoreStale },
     delivered: isMoreFailed ? undefined : { count: ended - failed, isMore: isMoreEnded },
   };
 }

@@ -11,13 +11,13 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import {
   countWords,
   isDisabledByPerson,
-  missingWords,
+  notArrivedWords,
   needsAttention,
   nextWords,
   reasonOf,
   remedyOf,
   responseTime,
-  sendMissing,
+  sendNotArrived,
   stateWords,
 } from './health-words.ts';
 import { DEFAULT_PERIOD, PERIODS } from '#webhooks/health/figures.ts';
@@ -68,7 +68,7 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
   const [label, to] = remedyOf(health, naming);
   const next = nextWords(health, now);
   const facts = [
-    notArrived > 0 && kind !== 'ok' && !isDisabledByPerson(health) && missingWords(notArrived),
+    notArrived > 0 && kind !== 'ok' && !isDisabledByPerson(health) && notArrivedWords(notArrived),
     failingSince !== null && html`Failing since ${shownDateOf(failingSince)}`,
     pausedUntil !== null && html`Paused until ${shownDateOf(pausedUntil)}`,
     pending > 0 && waiting(pending),
@@ -88,7 +88,7 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
       }
     </div>
     <div class="actions">
-      ${kind === 'ok' && sendMissing(health, shown)}
+      ${kind === 'ok' && sendNotArrived(health, shown)}
       <a class="button" href="${to}">${label}<span class="unseen">: ${name}</span></a>
     </div>
   </li>`;
@@ -169,13 +169,13 @@ export function overviewPage(shown: ShownDocument): string | undefined {
   const rest = healths.filter((health) => !needsAttention(health));
   const [disabled, working] = [rest.filter(isDisabledByPerson), rest.filter(({ state }) => state === 'ok')];
   const others = [...working, ...disabled];
-  const missing = healths.reduce((sum, { notArrived }) => sum + notArrived, 0);
+  const total = healths.reduce((sum, { notArrived }) => sum + notArrived, 0);
   const period = PERIODS[overview.period].words;
   const main = html`<div class="card">
       <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">
-        ${missing > 0 ? `${missingWords(missing)}.` : stateSentence(healths)}
+        ${total > 0 ? `${notArrivedWords(total)}.` : stateSentence(healths)}
       </h1>
-      ${missing > 0 && html`<p>${stateSentence(healths)}</p>`}
+      ${total > 0 && html`<p>${stateSentence(healths)}</p>`}
       ${
         concerns.length > 0 &&
         html`<ul class="concerns">

@@ -11,7 +11,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
-import { countWords, missingWords, nextWords, responseTime, sendMissing, stateWords } from './health-words.ts';
+import { countWords, notArrivedWords, nextWords, responseTime, sendNotArrived, stateWords } from './health-words.ts';
 
 /** The number up to which the health of a webhook counts its pending deliveries. */
 const PENDING_COUNTED_MAX = 10_000;
@@ -119,13 +119,13 @@ function sinceFigure(health: HealthView): Markup {
 }
 
 /** Renders what did not arrive, with the button that sends it again. */
-function missing(health: HealthView, shown: ShownDocument): Markup | false {
-  const { notArrived, notArrivedSince, state } = health;
-  if (notArrived === 0 || notArrivedSince === null) return false;
-  const advice = state === 'inactive' && ' Enable the webhook, and send what is missing again.';
+function notArrived(health: HealthView, shown: ShownDocument): Markup | false {
+  const { notArrived: count, notArrivedSince, state } = health;
+  if (count === 0 || notArrivedSince === null) return false;
+  const advice = state === 'inactive' && ' Enable the webhook, and send them again.';
   return html`<div class="alert">
-    <p><strong>${missingWords(notArrived)}</strong> since ${moment(notArrivedSince)}.${advice}</p>
-    ${sendMissing(health, shown)}
+    <p><strong>${notArrivedWords(count)}</strong> since ${moment(notArrivedSince)}.${advice}</p>
+    ${sendNotArrived(health, shown)}
   </div>`;
 }
 
@@ -289,7 +289,7 @@ export function webhookPage(shown: ShownDocument): string | undefined {
         ${eventResource !== null && html`${phraseOf(eventResource)} events`}
         ${url !== null && html`to <code>${url}</code>`}
       </p>
-      ${panels} ${adviceOf(view)} ${health && missing(health, shown)} ${health && summary(health, now)}
+      ${panels} ${adviceOf(view)} ${health && notArrived(health, shown)} ${health && summary(health, now)}
       ${tabs(document, naming)} ${chartsOf(view.charts)} ${health && failures(health, naming)}
     </div>
     <div class="card" id="settings">

@@ -9,13 +9,13 @@ import {
   listHours,
   listLastOutcomes,
   listLastFailures,
-  listMissing,
+  listNotArrived,
   listPending,
   listSpans,
   type HealthRow,
   type HourRow,
   type LastFailureRow,
-  type MissingRow,
+  type NotArrivedRow,
   type PendingRow,
 } from './health-sql.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -139,7 +139,7 @@ export type Health = {
   figures: Figures;
   pending: Omit<PendingRow, 'webhookId'>;
   /** The events that did not arrive. */
-  missing: Omit<MissingRow, 'webhookId'>;
+  notArrived: Omit<NotArrivedRow, 'webhookId'>;
   /** The result of the last attempt; null without one. */
   lastAttempt: 'delivered' | 'failed' | null;
   /** The last attempt by outcome; absent if it was not found. */
@@ -163,7 +163,7 @@ export async function readHours(
 }
 
 /** The limit of counted events that did not arrive, per webhook. */
-export const MISSING_COUNTED_MAX = 1_000;
+export const NOT_ARRIVED_COUNTED_MAX = 1_000;
 
 /** Returns the health of webhooks of one shard. `pendingLimit`: the limit of counted pending deliveries per webhook. */
 export async function readHealths(
@@ -173,15 +173,15 @@ export async function readHealths(
   { now, pendingLimit, period = DEFAULT_PERIOD }: { now: Date; pendingLimit: number; period?: Period },
 ): Promise<Healths> {
   const ids = webhooks.map(({ id }) => id);
-  const [hours, pending, missing] = await Promise.all([
+  const [hours, pending, notArrived] = await Promise.all([
     readHours(sql, shard, ids, { now, period }),
     listPending(sql, shard, webhooks, pendingLimit),
-    listMissing(sql, shard, ids, MISSING_COUNTED_MAX),
+    listNotArrived(sql, shard, ids, NOT_ARRIVED_COUNTED_MAX),
   ]);
   const total = figuresOf(hours, now, period);
   const failures = total.failures.slice(0, FAILURES_MAX);
   const found = failures.length === 0 ? [] : await listLastFailures(sql, shard, failures, ATTEMPTS_SEARCHED_MAX);
-  const missingOf = new Map(missing.map((row) => [row.webhookId, row]));
+  const notArrivedOf = new Map(notArrived.map((row) => [row.webhookId, row]));
   const hoursOf = Map.groupBy(hours, ({ webhookId }: HourRow) => webhookId);
   const pendingOf = new Map(pending.map((row) => [row.webhookId, row]));
   const lastOf = Map.groupBy(found, ({ webhookId }) => webhookId);
@@ -197,7 +197,7 @@ export async function readHealths(
     row,
     figures: figuresById.get(row.id) ?? figuresOf([], now, period),
     pending: pendingOf.get(row.id) ?? { pending: 0, retrying: 0, oldestAt: null, nextAt: null },
-    missing: missingOf.get(row.id) ?? { count: 0, since: null },
+    notArrived: notArrivedOf.get(row.id) ?? { count: 0, since: null },
     lastAttempt: lastAttemptOf.has(row.id) ? (lastAttemptOf.get(row.id) ?? null) : ('delivered' as const),
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));

@@ -161,7 +161,7 @@ export type HealthView = {
   retrying: number;
   oldestPending: string | null;
   dateNext: string | null;
-  /** The events that did not arrive, up to `MISSING_COUNTED_MAX`, and the date of the oldest. */
+  /** The events that did not arrive, up to `NOT_ARRIVED_COUNTED_MAX`, and the date of the oldest. */
   notArrived: number;
   notArrivedSince: string | null;
   lastAttempt: Health['lastAttempt'];
@@ -172,7 +172,7 @@ export type HealthView = {
 export const healthView = viewType<HealthView>('health');
 
 function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
-  const { row, figures, pending, missing } = health;
+  const { row, figures, pending, notArrived } = health;
   const { timeZone, pausedUntil } = row;
   const formatted = (at: Date | null): string | null => at && formatDate(at, timeZone);
   return {
@@ -192,8 +192,8 @@ function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
     trend: trend(figures, { name: 'success_trend', unit: '%', of: successRate, timeZone }),
     pending: pending.pending,
     retrying: pending.retrying,
-    notArrived: missing.count,
-    notArrivedSince: formatted(missing.since),
+    notArrived: notArrived.count,
+    notArrivedSince: formatted(notArrived.since),
     lastAttempt: health.lastAttempt,
     oldestPending: formatted(pending.oldestAt),
     dateNext: formatted(nextAttempt(health)),
@@ -302,7 +302,7 @@ export function overviewDocument(
       ),
       number(
         'not_arrived',
-        healths.reduce((sum, { missing }) => sum + missing.count, 0),
+        healths.reduce((sum, { notArrived }) => sum + notArrived.count, 0),
       ),
     ],
     ...overviewView.attach({

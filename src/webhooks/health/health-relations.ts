@@ -47,7 +47,7 @@ const health: Health = {
     oldestAt: new Date('2026-11-20T16:03:12Z'),
     nextAt: new Date('2026-11-20T16:05:41Z'),
   },
-  missing: { count: 5, since: new Date('2026-11-19T06:14:09Z') },
+  notArrived: { count: 5, since: new Date('2026-11-19T06:14:09Z') },
   lastAttempt: 'failed',
   last: new Map([[last.outcome, last]]),
 };

@@ -168,7 +168,7 @@ export async function listPending(
 }
 
 /** `since`: the date of the oldest of these events; null without one. */
-export type MissingRow = { webhookId: number; count: number; since: Date | null };
+export type NotArrivedRow = { webhookId: number; count: number; since: Date | null };
 
 /** Failed deliveries that are examined for each that is counted: those of tests and of erased events are not. */
 const EXAMINED_PER_COUNTED = 2;
@@ -179,13 +179,13 @@ const EXAMINED_PER_COUNTED = 2;
  * but for those that the filter of the webhook excludes by now; pull webhooks have none. Earlier
  * deliveries are sought from the day of the event on: in the partitions of 30 days, 1,000 rows took 30,000 searches.
  */
-export async function listMissing(
+export async function listNotArrived(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
   limit: number,
-): Promise<MissingRow[]> {
-  return sql<MissingRow[]>`
+): Promise<NotArrivedRow[]> {
+  return sql<NotArrivedRow[]>`
   select w.id as "webhookId", m.count, m.since
   from webhook w
   cross join lateral (

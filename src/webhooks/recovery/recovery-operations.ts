@@ -4,7 +4,7 @@ import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
 import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recoveries-sql.ts';
-import { allEvents } from '#catalog/catalog.ts';
+import { allEvents, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
@@ -180,6 +180,12 @@ function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
   if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
 }
 
+/** Returns the type of the resources that the webhook is sent; one with events has a type. */
+function typeOf({ id, eventResource }: WebhookRow): ResourceType {
+  if (eventResource === null) throw new TypeError(`Webhook ${id} has events of no resource type`);
+  return eventResource;
+}
+
 /** Throws a 400 if the webhook does not subscribe to the event to recover. */
 function checkSubscribes({ events }: WebhookRow, { event }: RecoveredPart): void {
   if (event === null || events.includes(event)) return;
@@ -209,7 +215,7 @@ async function openRecovery(
   checkSubscribes(webhook, part);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
-  const loadedType = isOfLoaded ? webhook.eventResource : null;
+  const loadedType = isOfLoaded ? typeOf(webhook) : null;
   const { now } = request;
   await stopOlder(tx, { shard, webhookId, epoch, now });
   await checkNoOpenRecovery(tx, webhook, baseUrl);
