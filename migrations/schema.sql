@@ -40,10 +40,12 @@ create table access_token (
   grant_id bigint not null,
   date_expires timestamp with time zone not null,
   permissions text[],
+  predecessor bytea,
   constraint access_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
   constraint access_token_hash_check CHECK ((length(hash) = 32)),
   constraint access_token_permissions_check CHECK ((cardinality(permissions) > 0)),
-  constraint access_token_pkey PRIMARY KEY (hash)
+  constraint access_token_pkey PRIMARY KEY (hash),
+  constraint access_token_predecessor_check CHECK ((length(predecessor) = 32))
 );
 CREATE INDEX access_token_expires ON access_token USING btree (date_expires);
 CREATE INDEX access_token_grant ON access_token USING btree (grant_id);
@@ -639,9 +641,12 @@ create table refresh_token (
   grant_id bigint not null,
   date_expires timestamp with time zone not null,
   rotated_at timestamp with time zone,
+  successor_used boolean,
+  predecessor bytea,
   constraint refresh_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
   constraint refresh_token_hash_check CHECK ((length(hash) = 32)),
-  constraint refresh_token_pkey PRIMARY KEY (hash)
+  constraint refresh_token_pkey PRIMARY KEY (hash),
+  constraint refresh_token_predecessor_check CHECK ((length(predecessor) = 32))
 );
 CREATE INDEX refresh_token_expires ON refresh_token USING btree (date_expires);
 CREATE INDEX refresh_token_grant ON refresh_token USING btree (grant_id);

@@ -107,7 +107,7 @@ async function clients(): Promise<void> {
   const first = keepPair('rotating, first', await redeem(code, { ...own, redirect_uri: REGISTERED }));
   const second = keepPair('rotating, second', await refresh(first.refresh, own));
   keepPair('rotating, retried', await refresh(first.refresh, own));
-  wait(11_000);
+  keepPair('rotating, third', await refresh(second.refresh, own));
   assert.equal((await refresh(first.refresh, own)).body['error'], 'invalid_grant');
   assert.equal((await refresh(second.refresh, own)).body['error'], 'invalid_grant');
 

@@ -1,8 +1,9 @@
-/** Refresh tokens that rotate: one successor, ten seconds for a retry, and the end of the grant after that. */
+/** Refresh tokens that rotate: one successor, retries until it is used, and the end of the grant after that. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
+import { send } from '../setup/send.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
@@ -45,39 +46,115 @@ test('a rotating client gets a successor, in one statement, and the successor wo
   assert.equal(new Set([first, next, third].map(refreshOf)).size, 3);
 });
 
-test('a retry after nine seconds gets the same successor and a new access token', async () => {
-  const first = await newPair();
-  const next = await refresh(refreshOf(first));
-  wait(9_000);
-  const retry = await refresh(refreshOf(first));
-  assert.deepEqual(outcome(retry), OK);
-  assert.equal(refreshOf(retry), refreshOf(next));
-  assert.notEqual(accessOf(retry), accessOf(next));
-  assert.equal((await read(alpha, accessOf(retry))).status, 200);
+const hashOf = (value: string) => createHash('sha256').update(value).digest();
+
+test('a client that loses responses gets the same successor and a new access token each time', async () => {
+  const first = refreshOf(await newPair());
+  const answers = [await refresh(first)];
+  for (const seconds of [12, 86_400, 20 * 86_400]) {
+    wait(seconds * 1_000);
+    answers.push(await refresh(first));
+  }
+  assert.deepEqual(
+    answers.map(outcome),
+    answers.map(() => OK),
+  );
+  assert.equal(new Set(answers.map(refreshOf)).size, 1);
+  assert.equal(new Set(answers.map(accessOf)).size, 4);
+  const [last = await newPair()] = answers.slice(-1);
+  assert.equal((await read(alpha, accessOf(last))).status, 200);
+  assert.deepEqual(outcome(await refresh(refreshOf(last))), OK);
+  wait(-(12 + 21 * 86_400) * 1_000);
 });
 
-test('a rotated token that is reused after eleven seconds ends the grant', async () => {
-  const first = await newPair();
-  const next = await refresh(refreshOf(first));
-  wait(11_000);
-  assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
-  assert.equal((await read(alpha, accessOf(next))).status, 401);
-  assert.deepEqual(outcome(await refresh(refreshOf(next))), INVALID_GRANT);
+const introspected = async ({ body }: Answer) =>
+  send(`${server.origin}/introspect`, {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${accessOf(await token({ grant_type: 'client_credentials', ...server.platform }))}`,
+    },
+    body: new URLSearchParams({ token: String(body['access_token']) }),
+  });
+const uses: Readonly<Record<string, (next: Answer, retry: Answer) => Promise<{ status: number }>>> = {
+  'its successor is used': (next) => refresh(refreshOf(next)),
+  'the access token of its successor is used': (next) => read(alpha, accessOf(next)),
+  'the access token of a retry is used': (_, retry) => read(alpha, accessOf(retry)),
+  'a resource server introspects the access token of its successor': introspected,
+};
+for (const [what, use] of Object.entries(uses))
+  test(`a rotated token that is used after ${what} ends the grant`, async () => {
+    const first = await newPair();
+    const next = await refresh(refreshOf(first));
+    const retry = await refresh(refreshOf(first));
+    // Access tokens of the time before, which the client has, say nothing about the successor.
+    assert.equal((await read(alpha, accessOf(first))).status, 200);
+    assert.equal((await use(next, retry)).status, 200);
+    assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
+    assert.equal((await read(alpha, accessOf(next))).status, 401);
+    assert.deepEqual(outcome(await refresh(refreshOf(next))), INVALID_GRANT);
+  });
+
+test('the first use of an access token writes, and no later one', async () => {
+  const next = await refresh(refreshOf(await newPair()));
+  const counts: number[] = [];
+  for (let at = 0; at < 3; at += 1) {
+    statements.length = 0;
+    await read(alpha, accessOf(next));
+    counts.push(statements.filter((text) => /^\s*(?:update|with)\b/.test(text)).length);
+  }
+  assert.deepEqual(counts, [2, 0, 0]);
 });
 
-test('the ten seconds count from the rotation and not from the last retry', async () => {
-  const first = await newPair();
-  await refresh(refreshOf(first));
+test('of the access tokens of retries only the newest fifty remain', async () => {
+  const first = refreshOf(await newPair());
+  const hashes = sql`select hash from access_token where predecessor = ${hashOf(first)} order by date_expires`;
+  const answers: Answer[] = [];
+  for (let at = 0; at < 53; at += 1) {
+    wait(1);
+    answers.push(await refresh(first));
+  }
+  assert.deepEqual(
+    (await hashes).map(({ hash }) => Buffer.from(hash as Buffer).toString('hex')),
+    answers.slice(3).map((answer) => hashOf(accessOf(answer)).toString('hex')),
+  );
+});
+
+test('a retry that waited while an access token came into use does not end that access token', async () => {
+  const first = refreshOf(await newPair());
+  const oldest = await refresh(first);
+  for (let at = 0; at < 49; at += 1) {
+    wait(1);
+    await refresh(first);
+  }
+  const retry = await transaction(sql, async (tx) => {
+    await tx`select from refresh_token where hash = ${hashOf(first)} for update`;
+    const waiting = refresh(first);
+    await until(
+      () => waitingForLocks(sql),
+      (count) => count === 1,
+    );
+    await tx`update access_token set predecessor = null where hash = ${hashOf(accessOf(oldest))}`;
+    return { waiting };
+  });
+  assert.deepEqual(outcome(await retry.waiting), OK);
+  assert.equal((await read(alpha, accessOf(oldest))).status, 200);
+});
+
+test('a token that a process of the version before has rotated may be used again for ten seconds', async () => {
+  const [one, two] = [refreshOf(await newPair()), refreshOf(await newPair())];
+  for (const first of [one, two]) {
+    await refresh(first);
+    await sql`update refresh_token set successor_used = null where hash = ${hashOf(first)}`;
+  }
   wait(9_000);
-  assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
+  assert.deepEqual(outcome(await refresh(one)), OK);
   wait(2_000);
-  assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
+  for (const first of [one, two]) assert.deepEqual(outcome(await refresh(first)), INVALID_GRANT);
 });
 
 test('the end by reuse is in the audit, once, with its grant', async () => {
   const first = await newPair();
-  await refresh(refreshOf(first));
-  wait(11_000);
+  await read(alpha, accessOf(await refresh(refreshOf(first))));
   await sql`delete from audit`;
   await refresh(refreshOf(first));
   await refresh(refreshOf(first));
@@ -99,14 +176,13 @@ test('the end by reuse is in the audit, once, with its grant', async () => {
 test('another client that presents a rotated token ends nothing', async () => {
   const first = await newPair();
   const next = await refresh(refreshOf(first));
-  wait(11_000);
+  assert.equal((await read(alpha, accessOf(next))).status, 200);
   assert.deepEqual(outcome(await refresh(refreshOf(first), other)), INVALID_GRANT);
   assert.equal((await read(alpha, accessOf(next))).status, 200);
 });
 
 test('fifty parallel refreshes over two servers all succeed with one and the same successor', async () => {
   const first = refreshOf(await newPair());
-  const hash = createHash('sha256').update(first).digest();
   const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: first, ...client });
   const post = async (origin: string) => {
     const response = await fetch(`${origin}/token`, { method: 'POST', body: form });
@@ -114,7 +190,7 @@ test('fifty parallel refreshes over two servers all succeed with one and the sam
   };
   // The row is locked until every connection of both servers waits for it, so that it is a race each time.
   const { asked } = await transaction(sql, async (tx) => {
-    await tx`select from refresh_token where hash = ${hash} for update`;
+    await tx`select from refresh_token where hash = ${hashOf(first)} for update`;
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => post(at % 2 === 0 ? server.origin : second)));
     await until(
       () => waitingForLocks(sql),
@@ -131,6 +207,7 @@ test('fifty parallel refreshes over two servers all succeed with one and the sam
 test('a rotated token is kept for thirty days, and its reuse detected', async () => {
   const [one, two] = [await newPair(), await newPair()];
   const [afterOne, afterTwo] = [await refresh(refreshOf(one)), await refresh(refreshOf(two))];
+  for (const next of [afterOne, afterTwo]) assert.equal((await read(alpha, accessOf(next))).status, 200);
   wait(29 * DAY_MS);
   assert.deepEqual(outcome(await refresh(refreshOf(one))), INVALID_GRANT);
   assert.deepEqual(outcome(await refresh(refreshOf(afterOne))), INVALID_GRANT, 'noticed');
@@ -164,7 +241,7 @@ for (const rotates of [true, false])
     assert.deepEqual(outcome(last), OK);
     const [row] = await sql<{ left: number }[]>`
       select extract(epoch from r.date_expires - ${server.now()})::int as left from refresh_token r
-      where r.hash = ${createHash('sha256').update(refreshOf(last)).digest()}`;
+      where r.hash = ${hashOf(refreshOf(last))}`;
     assert.equal(row?.left, 1);
     wait(1_000);
     assert.deepEqual(outcome(await refresh(refreshOf(last))), INVALID_GRANT);
@@ -203,7 +280,7 @@ test('a rejected scope rotates nothing', async () => {
   const first = await newPair();
   const wider = await refresh(refreshOf(first), { scope: 'user_full_access' });
   assert.deepEqual(outcome(wider), [400, 'invalid_scope']);
-  wait(11_000);
+  assert.equal((await read(alpha, accessOf(first))).status, 200);
   assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
 });
 

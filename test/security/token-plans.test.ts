@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
-import { findClientWithCode, redeemCode, refreshGrant } from '#identity/oauth/grants-sql.ts';
+import { endPredecessor, findClientWithCode, redeemCode, refreshGrant } from '#identity/oauth/grants-sql.ts';
 import {
   findAuthenticatedClient,
   findBearers,
@@ -58,8 +58,8 @@ async function connect(from: number, count: number): Promise<void> {
     insert into access_grant (id, client, user_id, scope, store_id, date_created)
     select n, ${CLIENT}, ${USER}, 'store_full_access', ${STORE}, ${NOW} from ${numbers}`;
   await sql`
-    insert into access_token (hash, grant_id, date_expires)
-    select sha256(('access' || n)::bytea), n, ${LATER} from ${numbers}`;
+    insert into access_token (hash, grant_id, date_expires, predecessor)
+    select sha256(('access' || n)::bytea), n, ${LATER}, sha256(('refresh' || n)::bytea) from ${numbers}`;
   await sql`
     insert into refresh_token (hash, grant_id, date_expires)
     select sha256(('refresh' || n)::bytea), n, ${LATER} from ${numbers}`;
@@ -83,6 +83,10 @@ const STATEMENTS: Readonly<Record<string, (n: number) => Promise<unknown>>> = {
   'find a session': (n) => findSession(sql, hashOf('session', n), NOW),
   'redeem a code': (n) =>
     redeemCode(sql, hashOf('code', n), { access: token('access'), refresh: token('refresh') }, NOW),
+  'use an access token': async (n) => {
+    await endPredecessor(sql, hashOf('access', n));
+    return true;
+  },
   refresh: (n) =>
     refreshGrant(sql, claim, {
       hash: hashOf('refresh', n),

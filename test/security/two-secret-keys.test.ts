@@ -88,6 +88,19 @@ test('a refresh token that is presented again at the process with the other key 
   assert.equal(next.status, 200, JSON.stringify(next.body));
 });
 
+test('a response that was lost before the key was forgotten is followed by another successor, and the former one is ended', async () => {
+  await sql`update client set rotates_refresh_tokens = true where client_id = ${client.client_id}`;
+  const pair = (await redeem(await newCode())).body;
+  const form = { grant_type: 'refresh_token', refresh_token: String(pair['refresh_token']), ...client };
+  const lost = (await ask(here, form)).body['refresh_token'] ?? '';
+  const retried = (await ask(afterwards, form)).body['refresh_token'] ?? '';
+  assert.notEqual(retried, lost);
+  assert.equal((await ask(afterwards, form)).body['refresh_token'], retried);
+  assert.equal((await ask(afterwards, { ...form, refresh_token: lost })).status, 400);
+  const after = await ask(afterwards, { ...form, refresh_token: retried });
+  assert.equal(after.status, 400, 'the grant has ended');
+});
+
 /** The same browser at another process, which has the same address in production. */
 function moved(from: Browser, origin: string): Browser {
   const to = createBrowser(origin);

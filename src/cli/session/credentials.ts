@@ -79,7 +79,7 @@ async function findOtherLocks(folder: string, own: string): Promise<string[]> {
  * Runs the work under a lock: creates a lock file with a unique name, and retries if another one exists. A single lock file with a
  * fixed name fails after a kill: of two processes that find it stale, the second removes the new lock of the first.
  *
- * The server tolerates concurrent refreshes: it returns the same successor for ten seconds. A process that presents a replaced
+ * The server tolerates concurrent refreshes: it returns the same successor until that is used. A process that presents a replaced
  * refresh token later would be treated as a thief, and the login would end.
  */
 async function withLock<T>(folder: string, work: () => Promise<T>): Promise<T> {

@@ -83,7 +83,7 @@ const isWithinGrant = (sql: Queryable, { scope, narrowedTo }: AskedScope) => sql
     when 'store_full_access' then array[g.scope] || ${narrowedTo}::text[]
     else array[g.scope] end)`;
 
-/** `unknown`: the client has no such token, or it has expired. `reused`: it was rotated earlier than the retry window. */
+/** `unknown`: the client has no such token, or it has expired. `reused`: it was rotated, and its successor has been used. */
 export type Refreshed =
   | (Granted & { outcome: 'issued'; rotates: boolean; successor: Buffer })
   | { outcome: 'reused'; grantId: number }
@@ -92,7 +92,7 @@ export type Refreshed =
 /** Returns the outcome of a refresh with token `r` of grant `g` and user `u`. */
 const outcomeOf = (sql: Queryable, refresh: AskedScope & { reusedSince: Date; now: Date }) => sql`
   case
-    when r.rotated_at <= ${refresh.reusedSince} then 'reused'
+    when coalesce(r.successor_used, r.rotated_at <= ${refresh.reusedSince}) then 'reused'
     when g.date_revoked is not null or g.date_ends <= ${refresh.now} then 'ended'
     when u.date_disabled is not null then 'ended'
     when g.store_id is not null and not exists (
@@ -102,14 +102,46 @@ const outcomeOf = (sql: Queryable, refresh: AskedScope & { reusedSince: Date; no
     when not ${isWithinGrant(sql, refresh)} then 'out of scope'
     else 'issued' end`;
 
+/** Access tokens that retries with one rotated token leave: the number of a client's processes that may refresh at the same time. */
+const UNUSED_ACCESS_TOKENS_MAX = 50;
+
+/** Returns the expressions of a retry: another successor ends the former one, and another access token the oldest unused one. */
+const endFormerTokens = (sql: Queryable, refresh: { hash: Buffer; rotatedUntil: Date; now: Date }) => sql`
+    ), former as (
+      update refresh_token set rotated_at = ${refresh.now}, successor_used = true,
+        date_expires = least(date_expires, ${refresh.rotatedUntil})
+      where (select retries from found cross join followed) and grant_id = (select id from found)
+        and predecessor = ${refresh.hash} and rotated_at is null
+    ), surplus as (
+      delete from access_token where hash = any(array(
+        select hash from access_token where hash = any(array(
+          select hash from access_token
+          where (select outcome = 'issued' and retries from found) and grant_id = (select id from found)
+            and predecessor = ${refresh.hash}
+          order by date_expires desc offset ${UNUSED_ACCESS_TOKENS_MAX - 1}
+        )) and predecessor is not null
+        for update skip locked
+      ))`;
+
 /**
  * Refreshes a grant in one statement, which also authenticates the client; undefined if the client is not authenticated.
  * A separate statement for authentication took 270–370 µs of server time per refresh instead of 215–290.
  *
- * It finds and locks the token's row first, so that concurrent refreshes agree on the time of rotation, and so that the statement
- * does not read all grants of the client: with 500 of them, before statistics were collected, that took 700 µs. For the outcome `issued` it
- * inserts the access token and either extends the refresh token's expiry (stable) or marks it rotated and inserts its
- * successor, unless a retry finds one, perhaps from a process with another key; `successor` is the hash of the one stored.
+ * The states of a rotating refresh token R (`rotated_at`, `successor_used`). S is its successor, A an access token issued with S:
+ *
+ *     current (null, null)     refresh with R    → replaced; issues S and A, and marks the predecessor of R: its successor is used
+ *     replaced (set, false)    refresh with R    → replaced; issues S again, and another A: the response was lost, or requests are concurrent
+ *                              first use of S, A → used up
+ *     used up (set, true)      refresh with R    → the grant ends: R or S was stolen (RFC 9700 §4.14.2)
+ *     any                      expiry            → deleted; 30 days after the rotation for a token that is not current
+ *
+ * Each retry issues the same S, so a grant has one current token. If the key that derived S is no longer known, the retry issues another
+ * one, and the former S is used up. Of the unused A the newest `UNUSED_ACCESS_TOKENS_MAX` remain.
+ *
+ * It finds and locks the token's row first, so that concurrent refreshes agree on the state, and so that the statement
+ * does not read all grants of the client: with 500 of them, before statistics were collected, that took 700 µs. Locks are taken from the
+ * newer refresh token to the older; `endPredecessor` locks the access token before the refresh token, so a retry skips locked ones.
+ * Only a retry reads the tokens of the grant: its conditions `select … from found` are evaluated once, before any scan.
  *
  * The expiry is never later than the maximum since the consent. It moves in steps of at least a day: for a client that refreshes
  * every two hours, this writes the indexed column once in twelve refreshes (measured: 197 µs of PostgreSQL per refresh against 233).
@@ -128,7 +160,7 @@ export async function refreshGrant(
     grantSecondsMax: number;
     /** The expiry of a token that is rotated now. */
     rotatedUntil: Date;
-    /** A token rotated at this time or earlier counts as reused, not as the retry of a client that lost the response. */
+    /** A token without a state that was rotated at this time or earlier, by a process of the version before, counts as reused. */
     reusedSince: Date;
     now: Date;
   },
@@ -140,9 +172,10 @@ export async function refreshGrant(
       where ${isClientAuthenticated(sql, claim)}
     ), found as (
       select g.id, g.scope, g.permissions, g.store_id, caller.rotates or r.rotated_at is not null as rotates,
+        r.rotated_at is not null as retries, r.predecessor,
         least(${refresh.idleUntil}::timestamptz, g.date_max) as until, ${outcomeOf(sql, refresh)} as outcome
       from caller cross join lateral (
-        select grant_id, rotated_at, date_expires from refresh_token
+        select grant_id, rotated_at, successor_used, predecessor, date_expires from refresh_token
         where hash = ${refresh.hash}
         offset 0 for update
       ) as r cross join lateral (
@@ -155,22 +188,29 @@ export async function refreshGrant(
     ), kept as (
       update refresh_token r set
         rotated_at = case when found.rotates then ${refresh.now}::timestamptz end,
+        successor_used = case when found.rotates then false end,
         date_expires = case when found.rotates then least(r.date_expires, ${refresh.rotatedUntil})
           else found.until end
       from found
       where found.outcome = 'issued' and r.hash = ${refresh.hash}
         and r.rotated_at is null
         and (found.rotates or r.date_expires < found.until - interval '1 day')
+    ), confirmed as (
+      update refresh_token set successor_used = true
+      where hash = (select predecessor from found where outcome = 'issued') and successor_used is not true
     ), follower as (
       select hash from refresh_token where hash = any(${successor.others}::bytea[])
     ), followed as (
-      insert into refresh_token (hash, grant_id, date_expires)
-      select ${successor.hash}, id, until from found
+      insert into refresh_token (hash, grant_id, date_expires, predecessor)
+      select ${successor.hash}, id, until, ${refresh.hash} from found
       where outcome = 'issued' and rotates and not exists (select from follower)
       on conflict do nothing
+      returning grant_id
+    ${endFormerTokens(sql, refresh)}
     ), issued as (
-      insert into access_token (hash, grant_id, date_expires, permissions)
-      select ${access.hash}, id, ${access.expires}, ${refresh.narrowedTo}::text[] from found where outcome = 'issued'
+      insert into access_token (hash, grant_id, date_expires, permissions, predecessor)
+      select ${access.hash}, id, ${access.expires}, ${refresh.narrowedTo}::text[], case when rotates then ${refresh.hash}::bytea end
+      from found where outcome = 'issued'
     )
     select f.id as "grantId", f.scope, f.permissions, f.store_id as "storeId", f.rotates,
       coalesce(f.outcome, 'unknown') as outcome,
@@ -178,6 +218,22 @@ export async function refreshGrant(
     from caller left join found f on true
   `;
   return row;
+}
+
+/**
+ * Marks the successor of a rotated refresh token as used, because the access token that was issued with it is. Does nothing if that was
+ * used before.
+ */
+export async function endPredecessor(sql: Queryable, accessHash: Buffer): Promise<void> {
+  await sql`
+    with first as (
+      select hash, predecessor from access_token where hash = ${accessHash} and predecessor is not null for update
+    ), used as (
+      update access_token set predecessor = null where hash = (select hash from first)
+    )
+    update refresh_token set successor_used = true
+    where hash = (select predecessor from first) and successor_used is not true
+  `;
 }
 
 /**

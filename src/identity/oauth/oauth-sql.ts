@@ -98,7 +98,8 @@ const grantStatusColumns = (sql: Queryable) => sql`
     order by m.store_id
   ) as stores`;
 
-export type BearerRow = GrantStatus & { expires: Date; used: Date | null };
+/** `isFirstUse`: the access token was issued for a rotated refresh token, which its first use ends. */
+export type BearerRow = GrantStatus & { expires: Date; used: Date | null; isFirstUse: boolean };
 
 /**
  * Returns the current state of the grant of each access token, in the order of the hashes; undefined for an unknown one. There is
@@ -112,7 +113,8 @@ export async function findBearers(
     select found.*, asked.at
     from unnest(${hashes}::bytea[]) with ordinality as asked (hash, at)
       cross join lateral (
-        select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
+        select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used,
+          t.predecessor is not null as "isFirstUse"
         from access_token t ${grantJoins(sql)}
         where t.hash = asked.hash
         offset 0
@@ -136,6 +138,7 @@ export async function touchGrant(
 export type IntrospectedRow = GrantStatus & {
   storeId: number | null;
   isAccessToken: boolean;
+  isFirstUse: boolean;
   expires: Date;
 };
 
@@ -143,11 +146,12 @@ export type IntrospectedRow = GrantStatus & {
 export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> {
   const [row] = await sql<IntrospectedRow[]>`
     select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
-      t.date_expires as expires
+      t.is_first as "isFirstUse", t.date_expires as expires
     from (
-      select grant_id, date_expires, permissions, true as is_access from access_token where hash = ${hash}
+      select grant_id, date_expires, permissions, true as is_access, predecessor is not null as is_first
+      from access_token where hash = ${hash}
       union all
-      select grant_id, date_expires, null, false from refresh_token where hash = ${hash} and rotated_at is null
+      select grant_id, date_expires, null, false, false from refresh_token where hash = ${hash} and rotated_at is null
     ) as t ${grantJoins(sql)}
   `;
   return row;

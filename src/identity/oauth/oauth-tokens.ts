@@ -7,7 +7,7 @@ import type { Keys } from '#core/keys.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
 import { grantChanges, type RevocationEffects } from './grant-changes.ts';
-import { insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
+import { endPredecessor, insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeText } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
@@ -186,7 +186,9 @@ export function isInEffect(row: GrantStatus, now: Date): boolean {
   }
 }
 
-async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> {
+/** Writes what the use of an access token changes: nothing, except for its first use and once an hour. */
+async function touch(sql: Sql, hash: Buffer, { grantId, used, isFirstUse }: BearerRow, now: Date): Promise<void> {
+  if (isFirstUse) await endPredecessor(sql, hash);
   const unlessSince = new Date(now.getTime() - TOUCH_INTERVAL_MS);
   if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
 }
@@ -198,8 +200,8 @@ async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
 /**
- * Concurrent requests share a statement, and there is no cache while the database is available; once per hour and grant a second
- * statement updates "last used".
+ * Concurrent requests share a statement, and there is no cache while the database is available; at the first use of a
+ * token, and once per hour and grant, a second statement writes that it was used.
  */
 export function createBearer({ sql, config, clock }: Pick<Runtime, 'sql' | 'config' | 'clock'>): Bearer {
   const { baseUrl, database } = config;
@@ -212,11 +214,12 @@ export function createBearer({ sql, config, clock }: Pick<Runtime, 'sql' | 'conf
   );
   const find = withKnownTokens(read, { outageMs, monotonicMs: () => clock.monotonicMs() });
   return async (token, now) => {
-    const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
+    const hash = hashToken(token);
+    const row = looksLike('accessToken', token) ? await find(hash.toString('base64')) : undefined;
     if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);
     if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
     // A known token of an outage is not written.
-    await touch(sql, row, now).catch((error: unknown) => {
+    await touch(sql, hash, row, now).catch((error: unknown) => {
       if (outageMs === 0 || !isUnavailable(error)) throw error;
     });
     const { userId, clientId, publicClientId, grantId, scope, permissions } = row;

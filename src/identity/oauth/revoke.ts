@@ -15,6 +15,7 @@ import {
   type IntrospectedRow,
   revokeGrant,
 } from './oauth-sql.ts';
+import { endPredecessor } from './grants-sql.ts';
 import { type Bearer, hashToken, isInEffect, looksLike } from './oauth-tokens.ts';
 import type { Actor } from '#changelog/changelog.ts';
 import { bearerTokenOf } from '#http/caller.ts';
@@ -134,7 +135,11 @@ export function createIntrospect({ sql, config }: Runtime, deps: Deps): RawHandl
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
-    const row = hasKnownPrefix ? await findIntrospected(sql.reads, hashToken(token)) : undefined;
-    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, config) : { active: false });
+    const hash = hashToken(token);
+    const row = hasKnownPrefix ? await findIntrospected(sql.reads, hash) : undefined;
+    const active = isActive(row, visibility, request.now);
+    // A resource server introspects the token of a request: the client uses it.
+    if (active && row.isFirstUse && visibility === 'all') await endPredecessor(sql, hash);
+    return jsonAnswer(200, active ? describe(row, config) : { active: false });
   });
 }

@@ -139,10 +139,7 @@ const exchangeCode: GrantHandler = async (exchange) => {
   return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
 };
 
-/**
- * The period in which a rotated token returns its successor again, for a client that lost the response or refreshed
- * concurrently.
- */
+/** The period in which a token that a process of the version before has rotated returns its successor again. */
 const RETRY_SECONDS = 10;
 const DAY_MS = 86_400_000;
 
@@ -167,7 +164,7 @@ async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<neve
 /**
  * grant_type=refresh_token (RFC 6749 §6), in one statement that also authenticates the client. A client with stable tokens
  * gets the same refresh token back, with its idle period restarted. A client with rotating tokens gets a successor, and
- * later reuse of the old token revokes the grant, because the token must have been stolen (RFC 9700 §4.14.2).
+ * with the old token the same one again until it is used; later use of the old token revokes the grant (`refreshGrant` has the states).
  */
 const refreshAccess: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;

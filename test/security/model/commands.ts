@@ -6,7 +6,6 @@ import {
   CODE_MS,
   expectedStatus,
   isMember,
-  RETRY_MS,
   rotates,
   stands,
   STORES,
@@ -38,11 +37,9 @@ type Command = AsyncCommand<Model, Real>;
 async function assertAccess(model: Model, real: Real): Promise<void> {
   for (const token of model.access) {
     for (const store of STORES) {
-      assert.equal(
-        await real.read(store, token.value),
-        expectedStatus(model, token, store),
-        `${store} at ${model.now}`,
-      );
+      const expected = expectedStatus(model, token, store);
+      assert.equal(await real.read(store, token.value), expected, `${store} at ${model.now}`);
+      if (expected !== 401 && token.predecessor !== null) token.predecessor.successorUsed = true;
     }
   }
 }
@@ -67,11 +64,19 @@ function pick<T>(all: readonly T[], index: number): T {
   return one;
 }
 
-function addTokens(model: Model, grant: Grant, { body }: Answer): void {
-  model.access.push({ value: String(body['access_token']), grant, expires: model.now + ACCESS_MS, ended: false });
+/** Adds the tokens of a response. Of a lost one only the access token is kept, so that a thief may find it. */
+function addTokens(
+  model: Model,
+  grant: Grant,
+  { body }: Answer,
+  { predecessor, isLost }: { predecessor: RefreshToken | null; isLost: boolean },
+): void {
+  const expires = model.now + ACCESS_MS;
+  const access = { value: String(body['access_token']), grant, expires, ended: false, predecessor };
+  (isLost ? model.lost : model.access).push(access);
   const value = String(body['refresh_token']);
-  if (!model.refresh.some((known) => known.value === value))
-    model.refresh.push({ value, grant, rotatedAt: null, successor: null });
+  if (!isLost && !model.refresh.some((known) => known.value === value))
+    model.refresh.push({ value, grant, successor: null, successorUsed: false, predecessor });
 }
 
 const assertRefused = ({ status, body }: Answer): void =>
@@ -117,7 +122,7 @@ export function redeem(back: number, by: ClientName | 'its own'): Command {
       assert.equal(answer.status, 200);
       code.used = true;
       model.seen.push('code redeemed');
-      addTokens(model, grant, answer);
+      addTokens(model, grant, answer, { predecessor: null, isLost: false });
     },
   );
 }
@@ -126,10 +131,9 @@ function assertSuccessor(model: Model, token: RefreshToken, returned: string): v
   if (!rotates(token.grant.client)) {
     model.seen.push('refreshed');
     assert.equal(returned, token.value);
-  } else if (token.rotatedAt === null) {
+  } else if (token.successor === null) {
     model.seen.push('rotated');
     assert.notEqual(returned, token.value);
-    token.rotatedAt = model.now;
     token.successor = returned;
   } else {
     model.seen.push('rotation retried');
@@ -137,15 +141,15 @@ function assertSuccessor(model: Model, token: RefreshToken, returned: string): v
   }
 }
 
-export function refresh(back: number, by: ClientName | 'its own'): Command {
+export function refresh(back: number, by: ClientName | 'its own', isLost = false): Command {
   return command(
-    `${by} refreshes with token ${back} from the end`,
+    `${by} refreshes with token ${back} from the end${isLost ? ' and loses the response' : ''}`,
     ({ refresh: tokens }) => tokens.length > 0,
     async (model, real) => {
       const token = pick(model.refresh.toReversed(), back);
       const { grant } = token;
       const client = by === 'its own' ? grant.client : by;
-      const isReuse = token.rotatedAt !== null && model.now - token.rotatedAt > RETRY_MS;
+      const isReuse = token.successorUsed;
       const stood = stands(model, grant);
       const answer = await real.refresh(client, token.value);
       if (client !== grant.client) return assertRefused(answer);
@@ -156,7 +160,20 @@ export function refresh(back: number, by: ClientName | 'its own'): Command {
       if (isReuse || !stood) return assertRefused(answer);
       assert.equal(answer.status, 200);
       assertSuccessor(model, token, String(answer.body['refresh_token']));
-      addTokens(model, grant, answer);
+      if (token.predecessor !== null) token.predecessor.successorUsed = true;
+      addTokens(model, grant, answer, { predecessor: rotates(grant.client) ? token : null, isLost });
+    },
+  );
+}
+
+export function find(back: number): Command {
+  return command(
+    `a thief finds the access token of lost response ${back} from the end`,
+    ({ lost }) => lost.length > 0,
+    async (model) => {
+      const token = pick(model.lost.toReversed(), back);
+      model.lost.splice(model.lost.indexOf(token), 1);
+      model.access.push(token);
     },
   );
 }

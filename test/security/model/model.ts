@@ -13,14 +13,29 @@ export type Grant = {
   revoked: boolean;
 };
 export type Code = { value: string; grant: Grant; expires: number; used: boolean };
-export type AccessToken = { value: string; grant: Grant; expires: number; ended: boolean };
-export type RefreshToken = { value: string; grant: Grant; rotatedAt: number | null; successor: string | null };
+/** `predecessor`: the rotated token for which it was issued. */
+export type AccessToken = {
+  value: string;
+  grant: Grant;
+  expires: number;
+  ended: boolean;
+  predecessor: RefreshToken | null;
+};
+export type RefreshToken = {
+  value: string;
+  grant: Grant;
+  successor: string | null;
+  successorUsed: boolean;
+  predecessor: RefreshToken | null;
+};
 
 export type Model = {
   /** Milliseconds since the run began. */
   now: number;
   codes: Code[];
   access: AccessToken[];
+  /** Access tokens in responses that their clients did not receive. */
+  lost: AccessToken[];
   refresh: RefreshToken[];
   members: Set<`${UserName} ${StoreName}`>;
   disabled: Set<UserName>;
@@ -30,13 +45,13 @@ export type Model = {
 
 export const CODE_MS = 30_000;
 export const ACCESS_MS = 7_200_000;
-export const RETRY_MS = 10_000;
 
 export function newModel(): Model {
   return {
     now: 0,
     codes: [],
     access: [],
+    lost: [],
     refresh: [],
     members: new Set(['ada alpha', 'ada beta', 'bob beta']),
     disabled: new Set(),
