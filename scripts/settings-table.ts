@@ -1,6 +1,7 @@
 /** Writes the tables of settings into docs/operating.md, as src/config/settings/ describes them: `node scripts/settings-table.ts`. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileVariable } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 
 export const HANDBOOK = join(import.meta.dirname, '../docs/operating.md');
@@ -10,7 +11,8 @@ const HEAD = '| variable | default | allowed values | meaning |\n|---|---|---|--
 const tables = (): string =>
   SETTING_GROUPS.map(([title, settings]) => {
     const rows = Object.entries(settings).map(
-      ([name, { defaultText, allowed, meaning }]) => `| \`${name}\` | ${defaultText} | ${allowed} | ${meaning} |\n`,
+      ([name, { isSecret, defaultText, allowed, meaning }]) =>
+        `| \`${name}\`${isSecret ? `, \`${fileVariable(name)}\`` : ''} | ${defaultText} | ${allowed} | ${meaning} |\n`,
     );
     return `\n**${title}**\n\n${HEAD}${rows.join('')}`;
   }).join('');

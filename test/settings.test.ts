@@ -1,17 +1,22 @@
 /** The tables of settings, compared with the settings that the code reads. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
-import { test } from 'node:test';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { readConfig } from '#config/config.ts';
-import type { Env } from '#config/env.ts';
+import { fileVariable, type Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { checkSettings } from '../src/cli/doctor/settings-check.ts';
 import { resolveTarget } from '../src/cli/publish/publish-target.ts';
 import { readAddress } from '../src/cli/relay/relay-command.ts';
 import { serverOf } from '../src/cli/session/api-session.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-secrets-'));
+after(() => rm(folder, { recursive: true }));
 
 const EMBEDDED: Env = {};
 const WITH_DATABASE: Env = { DATABASE_URL: 'postgres://localhost/halcyon', HALCYON_SECRET_KEY: '0'.repeat(64) };
@@ -47,7 +52,8 @@ test('each setting that is read is described, once, and no other', async () => {
     namesReadFrom(PLATFORM, (env) => resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
   ]);
   const isRead = new Set([...names.flat(), 'NODE_EXTRA_CA_CERTS']);
-  assert.deepEqual(settings.map(([name]) => name).toSorted(), [...isRead].toSorted());
+  const variables = settings.flatMap(([name, { isSecret }]) => (isSecret ? [name, fileVariable(name)] : [name]));
+  assert.deepEqual(variables.toSorted(), [...isRead].toSorted());
 });
 
 test('a description fits into one cell of a table', () => {
@@ -160,6 +166,78 @@ const URLS: Readonly<Record<string, (part: string) => string>> = {
   SMTP_URL: (part) => `smtps://u:${SECRET}${part}@mail.example`,
   OUTBOUND_PROXY: (part) => `http://u${part}:${SECRET}@proxy.example:3128`,
 };
+
+const KEYS = { HALCYON_SECRET_KEY: '1'.repeat(64), HALCYON_SECRET_KEY_OTHER: '2'.repeat(64) };
+/** A value of each secret setting. */
+const SECRETS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(Object.entries(URLS).map(([name, urlWith]) => [name, urlWith('')])),
+  ...KEYS,
+  HALCYON_CLIENT_SECRET: SECRET,
+  HALCYON_RELAY_FROM: `mysql://shop:${SECRET}@db.example/shop`,
+  OPENID_PROVIDERS: JSON.stringify([
+    { name: 'Google', issuer: 'https://accounts.google.com', client_id: 'id', client_secret: SECRET },
+  ]),
+};
+const secretSettings = settings.filter(([, { isSecret }]) => isSecret);
+
+async function fileWith(content: string): Promise<string> {
+  const path = join(folder, randomUUID());
+  await writeFile(path, content);
+  return path;
+}
+
+for (const [name, { read: readOne }] of secretSettings) {
+  const variable = fileVariable(name);
+  const value = SECRETS[name] ?? '';
+
+  test(`${name} may be in a file, which halcyon doctor names without its content`, async () => {
+    const expected = readOne({ [name]: value }, name);
+    for (const end of ['', '\n', '\r\n'])
+      assert.deepEqual(readOne({ [variable]: await fileWith(value + end), [name]: '' }, name), expected);
+    const env = { ...WITH_DATABASE, ...WITH_MAIL, [name]: undefined, [variable]: await fileWith(`${value}\n`) };
+    const { findings } = checkSettings(env, '/');
+    assert.deepEqual(
+      findings.map(({ state }) => state),
+      ['ok'],
+    );
+    assert.match(findings[0]?.message ?? '', new RegExp(`\\b${variable}\\b`));
+    assert.ok(!JSON.stringify(findings).includes(value));
+  });
+
+  test(`${name} in a file that cannot be used is refused, with the name of the variable and of the file`, async () => {
+    const wrong = {
+      missing: join(folder, 'missing'),
+      'a folder': folder,
+      'an endless device': '/dev/zero',
+      empty: await fileWith('\n'),
+      'too large': await fileWith(value.padEnd(64 * 1024 + 1)),
+    };
+    for (const [what, path] of Object.entries(wrong)) {
+      const isRight = (message: string) => message.startsWith(`${variable} is "${path}": `) && !message.includes(value);
+      assert.throws(
+        () => readOne({ [variable]: path }, name),
+        ({ message }: Error) => isRight(message),
+        what,
+      );
+    }
+    // The secret itself in the place of the path, and a value in both variables.
+    for (const env of [{ [variable]: value }, { [variable]: await fileWith(value), [name]: value }])
+      assert.throws(
+        () => readOne(env, name),
+        ({ message }: Error) => message.includes(variable) && !message.includes(value),
+      );
+  });
+}
+
+test('the commands for a platform read secrets from files', async () => {
+  const files = {
+    HALCYON_CLIENT_SECRET_FILE: await fileWith(`${SECRET}\n`),
+    HALCYON_RELAY_FROM_FILE: await fileWith('mysql://shop@db.example/shop\n'),
+  };
+  const env = { HALCYON_CLIENT_ID: 'id', ...files };
+  assert.equal((await resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))).clientSecret, SECRET);
+  assert.equal(await readAddress({}, { env, cwd: '/', warn: () => {} }), 'mysql://shop@db.example/shop');
+});
 
 test('a URL that cannot be decoded is refused by each setting, also by halcyon doctor, and its secret is not shown', () => {
   for (const [name, urlWith] of Object.entries(URLS)) {

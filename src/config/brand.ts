@@ -1,8 +1,6 @@
 /** The operator's brand on pages and in mails: the checks of its settings. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { ConfigError, text, type Env } from './env.ts';
+import { ConfigError, readFileOf, text, type Env } from './env.ts';
 
 /** The least contrast of text (WCAG 2.2, 1.4.3). */
 export const TEXT_CONTRAST = 4.5;
@@ -100,13 +98,7 @@ export function readLogo(path: string | undefined, cwd: string): Logo | undefine
   const refuse = (why: string): never => {
     throw new ConfigError(`BRAND_LOGO is "${path}": ${why}`);
   };
-  let body: Buffer;
-  try {
-    body = readFileSync(resolve(cwd, path));
-  } catch {
-    return refuse('set it to the path of a file that this user can read');
-  }
-  if (body.length > LOGO_BYTES_MAX) refuse(`the file has ${body.length} bytes; at most ${LOGO_BYTES_MAX} are possible`);
+  const body = readFileOf('BRAND_LOGO', path, LOGO_BYTES_MAX, cwd);
   const start = body.subarray(0, 16).toString('hex');
   const [ending, mediaType] =
     PICTURES.find(([, , signature]) => signature.test(start)) ?? refuse('set it to a PNG, JPEG or WebP');

@@ -1,9 +1,8 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
-import { readFileSync } from 'node:fs';
 import { parseDatabaseUrl } from '#core/database-url.ts';
-import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
+import { ConfigError, mailServer, readFileOf, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 import { randomBytes } from 'node:crypto';
@@ -22,20 +21,11 @@ const FILE_BYTES_MAX = 1024 * 1024;
 /** Reads the file of a setting; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
 function readDeclarationFile(setting: string, path: string | undefined, cwd: string): DeclarationFile | undefined {
   if (path === undefined) return undefined;
-  const refuse = (why: string): never => {
-    throw new ConfigError(`${setting} is "${path}": ${why}`);
-  };
-  let body: Buffer;
-  try {
-    body = readFileSync(resolve(cwd, path));
-  } catch {
-    return refuse('set it to the path of a file that this user can read');
-  }
-  if (body.length > FILE_BYTES_MAX) refuse(`the file has ${body.length} bytes; at most ${FILE_BYTES_MAX} are possible`);
+  const body = readFileOf(setting, path, FILE_BYTES_MAX, cwd);
   try {
     return { path, text: new TextDecoder('utf-8', { fatal: true }).decode(body) };
   } catch {
-    return refuse('save the file as UTF-8');
+    throw new ConfigError(`${setting} is "${path}": save the file as UTF-8`);
   }
 }
 

@@ -1,5 +1,7 @@
 /** Readers of single environment variables. An invalid value throws a `ConfigError` that says what to change. */
+import { closeSync, openSync, readSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { isAbsolute, resolve } from 'node:path';
 import { DatabaseUrlFault, parseDatabaseUrl } from '#core/database-url.ts';
 
 export class ConfigError extends Error {}
@@ -32,6 +34,59 @@ export function token(env: Env, name: string, fallback: string): string {
 /** Returns undefined if the variable is unset or empty. */
 export function text(env: Env, name: string): string | undefined {
   return env[name] || undefined;
+}
+
+/** Reads the file of a setting; throws a `ConfigError` if it cannot be read or is too large. A device has no size, so the limit counts what is read. */
+export function readFileOf(setting: string, path: string, bytesMax: number, cwd = '/'): Buffer {
+  const refuse = (why: string): never => {
+    throw new ConfigError(`${setting} is "${path}": ${why}`);
+  };
+  const body = Buffer.alloc(bytesMax + 1);
+  let bytes = 0;
+  try {
+    const file = openSync(resolve(cwd, path), 'r');
+    try {
+      for (let more = -1; more !== 0 && bytes < body.length; bytes += more)
+        more = readSync(file, body, bytes, body.length - bytes, null);
+    } finally {
+      closeSync(file);
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return refuse(`set it to the path of a file that this user can read (${code})`);
+  }
+  if (bytes > bytesMax) refuse(`the file has more than ${bytesMax} bytes`);
+  return body.subarray(0, bytes);
+}
+
+const SECRET_BYTES_MAX = 64 * 1024;
+
+/** The variable with the path of the file that has the value of a secret setting. */
+export function fileVariable(name: string): string {
+  return `${name}_FILE`;
+}
+
+/**
+ * Returns the environment of one secret setting, whose value may be in a file (`fileVariable`). Messages quote only an absolute path,
+ * because an operator may have written the secret itself.
+ */
+export function withSecretFile(env: Env, name: string): Env {
+  const variable = fileVariable(name);
+  const path = text(env, variable);
+  if (path === undefined) return env;
+  if (text(env, name) !== undefined) throw new ConfigError(`${name} and ${variable} are both set: unset one of them`);
+  if (!isAbsolute(path)) throw new ConfigError(`${variable} must be an absolute path, such as /run/secrets/halcyon`);
+  const value = readFileOf(variable, path, SECRET_BYTES_MAX)
+    .toString('utf8')
+    .replace(/\r?\n$/, '');
+  if (value === '')
+    throw new ConfigError(`${variable} is "${path}": the file is empty; write the value of ${name} into it`);
+  return { [name]: value };
+}
+
+/** Returns a secret text from its variable or its file; undefined if neither is set. */
+export function readSecret(env: Env, name: string): string | undefined {
+  return text(withSecretFile(env, name), name);
 }
 
 /** Returns what is wrong with the percent-encoding of a URL; undefined if it can be decoded. */

@@ -1,11 +1,15 @@
 /** Checks the environment: reports every invalid setting at once, and unknown names that look like settings. */
 import { DeclarationError, readDeclarations } from '#catalog/own/events-file.ts';
 import { readConfig, type Config } from '#config/config.ts';
-import { ConfigError, type Env } from '#config/env.ts';
+import { ConfigError, fileVariable, type Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { fail, ok, warn, type Finding, type Verdict } from './check.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));
+/** The variables of all settings, with those that name a file. */
+const VARIABLES = new Set(
+  [...SETTINGS].flatMap(([name, { isSecret }]) => (isSecret ? [name, fileVariable(name)] : [name])),
+);
 /** The prefix of Halcyon's own settings. */
 const OWN_PREFIX = /^HALCYON_(?!TEST_|MUTATION_)/;
 /** Shorter names are similar to too many others, such as HOST and POST. */
@@ -25,7 +29,7 @@ function distance(a: string, b: string): number {
 }
 
 function nearestTo(name: string): string | undefined {
-  const [nearest] = [...SETTINGS.keys()]
+  const [nearest] = [...VARIABLES]
     .filter(({ length }) => length >= COMPARED_LENGTH)
     .map((setting) => ({ setting, edits: distance(setting, name) }))
     .toSorted((a, b) => a.edits - b.edits);
@@ -34,7 +38,7 @@ function nearestTo(name: string): string | undefined {
 
 const unknownNames = (env: Env): Verdict[] =>
   Object.keys(env).flatMap((name) => {
-    if (SETTINGS.has(name)) return [];
+    if (VARIABLES.has(name)) return [];
     const nearest = nearestTo(name);
     if (nearest !== undefined) return [warn(`${name} is no setting`, `Did you mean ${nearest}?`)];
     return OWN_PREFIX.test(name) ? [warn(`${name} is no setting`, 'Remove it: it has no effect')] : [];
@@ -67,7 +71,7 @@ export function checkSettings(env: Env, cwd: string): { config: Config | undefin
         config = read;
       }),
     );
-  const set = [...SETTINGS.keys()].filter((name) => env[name]).toSorted();
+  const set = [...VARIABLES].filter((name) => env[name]).toSorted();
   if (config === undefined) verdicts.push(...faults);
   else verdicts.push(ok(set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`));
   return { config, findings: verdicts.map((verdict) => Object.assign({ check: 'settings' }, verdict)) };

@@ -1,7 +1,7 @@
 /** Determines server, store and client from options, the environment or the demo file. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { publicAddress } from '#config/env.ts';
+import { publicAddress, readSecret } from '#config/env.ts';
 import type { Config } from '#config/config.ts';
 import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
@@ -50,7 +50,7 @@ async function readCredentials(path: string): Promise<Credentials> {
 /** Reads the secret from a file or the environment, because arguments are visible to all users of the machine. */
 const credentialsOf = async (options: TargetOptions, { env, cwd }: Environment): Promise<Credentials> =>
   options.clientSecretFile === undefined
-    ? { client_secret: env['HALCYON_CLIENT_SECRET'] || undefined }
+    ? { client_secret: readSecret(env, 'HALCYON_CLIENT_SECRET') }
     : readCredentials(resolve(cwd, options.clientSecretFile));
 
 function requireValue(value: string | undefined, missing: string): string {

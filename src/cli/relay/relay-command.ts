@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig, type Config } from '#config/config.ts';
+import { readSecret } from '#config/env.ts';
 import { createPublisher } from '#publisher';
 import { examples, wholeNumber } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
@@ -39,7 +40,7 @@ export async function readAddress(
       warn('--from has a password, which all users of this machine can read: use HALCYON_RELAY_FROM or --from-file');
     return from;
   }
-  if (fromFile === undefined) return env['HALCYON_RELAY_FROM'] ?? '';
+  if (fromFile === undefined) return readSecret(env, 'HALCYON_RELAY_FROM') ?? '';
   try {
     return (await readFile(resolve(cwd, fromFile), 'utf8')).trim();
   } catch (error) {

@@ -16,6 +16,7 @@ import {
   smtpUrl,
   text,
   token,
+  withSecretFile,
   type Env,
   type ForwardProxy,
 } from '../env.ts';
@@ -29,6 +30,8 @@ export type Setting<Value> = {
   readonly allowed: string;
   /** One or two sentences in Markdown, with links relative to docs/operating.md. */
   readonly meaning: string;
+  /** The value may also be in a file (`<name>_FILE`), and is never shown. */
+  readonly isSecret?: true;
   /** Returns the value; throws a `ConfigError` that says what to change. */
   readonly read: (env: Env, name: string) => Value;
 };
@@ -108,6 +111,18 @@ export function unvalidatedText(defaultText: string, allowed: string, meaning: s
   };
 }
 
+/** Marks a setting as secret: its value is in its variable, or in the file of its `fileVariable`. */
+const secret = <Value>(setting: Setting<Value>): Setting<Value> => ({
+  ...setting,
+  isSecret: true,
+  read: (env, name) => setting.read(withSecretFile(env, name), name),
+});
+
+/** A secret text, validated by the code that uses it. */
+export function secretText(defaultText: string, allowed: string, meaning: string): Optional<string> {
+  return secret(unvalidatedText(defaultText, allowed, meaning));
+}
+
 export function choice(defaultText: string, choices: readonly string[], meaning: string): Optional<string> {
   return {
     defaultText,
@@ -127,48 +142,48 @@ export function address(defaultText: string, meaning: string): Optional<string> 
 }
 
 export function database(defaultText: string, meaning: string): Optional<string> {
-  return {
+  return secret({
     defaultText,
     allowed: '`postgres://…`',
     meaning,
     read: databaseUrl,
-  };
+  });
 }
 
 export function databasesOfShards(meaning: string): Optional<readonly ShardRange[]> {
-  return {
+  return secret({
     defaultText: NONE,
     allowed: '`<first>-<last>=postgres://…`, separated by spaces',
     meaning,
     read: shardDatabases,
-  };
+  });
 }
 
 export function secretKey(defaultText: string, meaning: string): Optional<Buffer> {
-  return {
+  return secret({
     defaultText,
     allowed: '32 bytes: hex or base64',
     meaning,
     read: key,
-  };
+  });
 }
 
 export function mailUrl(meaning: string): Optional<string> {
-  return {
+  return secret({
     defaultText: NONE,
     allowed: '`smtps://…`, `smtp://…`',
     meaning,
     read: smtpUrl,
-  };
+  });
 }
 
 export function proxyUrl(meaning: string): Optional<ForwardProxy> {
-  return {
+  return secret({
     defaultText: NONE,
     allowed: '`http://…`',
     meaning,
     read: forwardProxy,
-  };
+  });
 }
 
 export function mailAddress(meaning: string): Optional<string> {
@@ -180,12 +195,12 @@ export function contact(meaning: string): Optional<string> {
 }
 
 export function openIdProviders(meaning: string): Setting<readonly OpenIdProvider[]> {
-  return {
+  return secret({
     defaultText: NONE,
     allowed: 'a JSON array',
     meaning,
     read: readOpenIdProviders,
-  };
+  });
 }
 
 export function networkList(defaultText: string, meaning: string): Setting<string[]> {

@@ -19,6 +19,7 @@ import {
   database,
   databasesOfShards,
   secretKey,
+  secretText,
   onOff,
   proxyUrl,
   choice,
@@ -216,12 +217,12 @@ const COMMANDS = {
     'the id of a trusted client',
     'client that `publish`, `load` and `relay` authenticate as',
   ),
-  HALCYON_CLIENT_SECRET: unvalidatedText(
+  HALCYON_CLIENT_SECRET: secretText(
     "the demo's",
     'its secret',
     'secret that `publish`, `load` and `relay` authenticate with',
   ),
-  HALCYON_RELAY_FROM: unvalidatedText(
+  HALCYON_RELAY_FROM: secretText(
     NONE,
     'a URL: `postgres://…`, `mysql://…`',
     'database of the outbox table that [`relay`](platform.md#relaying-an-outbox-table) publishes',
