@@ -62,6 +62,7 @@ const handlers = {
         allocateIds: createIdAllocator(),
         announce: announceWork,
         shards: () => worker.ownedShards(),
+        changes: () => worker.changes,
         settings: yielding,
       });
       ends.push(() => recoveries.stop());

@@ -62,7 +62,7 @@ const handlers = {
       ({ name }) => name === given.what,
     );
     const registry = new Registry();
-    const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
+    const settings = { everyMs: 1, idleEveryMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {
       housekeeping: startRetention({ direct: sql, clock: systemClock, log, registry, purges, settings }),
       registry,

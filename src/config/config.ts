@@ -35,6 +35,7 @@ const AUTO_PROCESSES_MAX = 8;
 /** Retention of expired rows, and the pace of their deletion. */
 const housekeeping = Object.freeze({
   everyMs: 60_000,
+  idleEveryMs: 600_000,
   batchRows: 100,
   pauseMs: 25,
   /** Keeps used codes after their expiry, so that reuse is detected. */
@@ -64,6 +65,7 @@ const snapshotSettings = (set: Settings) =>
  */
 const recoverySettings = Object.freeze({
   everyMs: 1_000,
+  idleEveryMs: 30_000,
   pauseMs: 100,
   retryAfterMs: 30_000,
   dueDeliveriesMax: 32,

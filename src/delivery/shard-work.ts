@@ -20,6 +20,7 @@ export class ShardWork implements ShardEvents {
   readonly #runtime: Pick<Runtime, 'clock' | 'log'>;
   readonly #parts: ShardParts;
   #changedAtMs = 0;
+  #changes = 0;
 
   constructor(runtime: Pick<Runtime, 'clock' | 'log'>, parts: ShardParts) {
     this.#runtime = runtime;
@@ -31,7 +32,13 @@ export class ShardWork implements ShardEvents {
     return this.#changedAtMs;
   }
 
+  /** Rises at each of these times, and when shards are owned again. */
+  get changes(): number {
+    return this.#changes;
+  }
+
   noteChange(): void {
+    this.#changes += 1;
     this.#changedAtMs = this.#runtime.clock.now().getTime();
   }
 
@@ -68,6 +75,7 @@ export class ShardWork implements ShardEvents {
   /** Notifications were ignored meanwhile. */
   kept(shards: readonly number[]): void {
     const { lanes, requests, discovery } = this.#parts;
+    this.#changes += 1;
     for (const lane of lanes.ofShards(shards)) requests.reload(lane);
     discovery.scanShards(shards);
   }

@@ -118,6 +118,7 @@ export class Worker implements Running {
   readonly #settings: WorkerSettings;
   readonly #parts: ReturnType<typeof createParts>;
   #listener: Running | undefined;
+  #webhookChanges = 0;
   #stopping: Promise<void> | undefined;
 
   constructor(runtime: WorkerRuntime, options: WorkerOptions) {
@@ -196,8 +197,14 @@ export class Worker implements Running {
     return this.#parts.ownership.ownerOf(shard);
   }
 
+  /** Rises when a webhook has changed, shards were taken, or notifications may have been missed. */
+  get changes(): number {
+    return this.#webhookChanges + this.#parts.shardWork.changes;
+  }
+
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
+    this.#webhookChanges += 1;
     const { ownership, lanes, requests } = this.#parts;
     // Also creates a lane if none is in memory: a disabled webhook's deliveries that are not due yet have to be
     // ended too.

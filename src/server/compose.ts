@@ -195,7 +195,7 @@ function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDataba
     events: createEventOperations({ ...searching, publish, metrics: refeeding.metrics }),
     load: createLoad(runtime),
     sampleEvents: createSampleEvents({ ...runtime, publish, throttle }),
-    recoveries: createRecoveries(runtime),
+    recoveries: createRecoveries({ ...runtime, ...changes }),
     eventStatuses: createEventStatuses(searching),
     storeStatuses: createStoreStatuses(searching),
     live: createLive(liveStreams, { visitorOf: pages.visitorOf, clock: runtime.clock }),

@@ -180,9 +180,9 @@ async function startParts(
     const { writeInternalEvents } = internalEvents;
     keep(startSnapshots({ sql, clock, log, writeInternalEvents, shards, settings: snapshots }));
     const metrics = observing.recoveries;
-    keep(
-      startRecoveries({ sql, clock, log, metrics, allocateIds, announce: announceWork, shards, settings: recoveries }),
-    );
+    const changes = () => worker.changes;
+    const jobs = { sql, clock, log, metrics, allocateIds, announce: announceWork, shards, changes };
+    keep(startRecoveries({ ...jobs, settings: recoveries }));
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;

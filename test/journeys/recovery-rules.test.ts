@@ -5,6 +5,8 @@ import { createEventPurges } from '#events/event-purges-sql.ts';
 import { moveLoaded, openRecoveries, writePage } from '#events/replay/recoveries-sql.ts';
 import { insertResend } from '#events/replay/replay-sql.ts';
 import { shardOf } from '#core/ids.ts';
+import { listen } from '#db/pool.ts';
+import { standingClock } from '../setup/clock.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { runOut as runOutOf, SETTINGS, startRecoveryFixture } from '../setup/recovery-fixture.ts';
 import { until } from '../setup/until.ts';
@@ -423,4 +425,42 @@ test('a recovery of what was loaded may begin at any date, and takes nothing tha
   const last = await fixture.recover(webhook, new Date('2001-01-01T00:00:00Z'), { loaded: '1', resource_id: '9002' });
   await runOut();
   assert.equal(await fixture.stateOf(last), 'finished');
+});
+
+test('without recoveries the table is read after a change, and otherwise every thirty seconds', async () => {
+  let changes = 0;
+  const standing = standingClock();
+  const idle = ownerOf({ changes: () => changes, clock: { ...standing, now: clock.now } });
+  await runOut();
+  assert.equal(await idle.roundIfChanged(), 0);
+  const announced = await recover(await addWebhook());
+  standing.advance(29_999);
+  await idle.roundIfChanged();
+  assert.equal(await stateOf(announced), 'waiting', 'not read');
+  changes += 1;
+  while ((await idle.roundIfChanged()) > 0);
+  assert.equal(await stateOf(announced), 'finished');
+  const missed = await recover(await addWebhook());
+  await idle.roundIfChanged();
+  assert.equal(await stateOf(missed), 'waiting', 'not read');
+  standing.advance(30_000);
+  while ((await idle.roundIfChanged()) > 0);
+  assert.equal(await stateOf(missed), 'finished');
+});
+
+test('a recovery is announced to the owner of its shard', async () => {
+  const webhook = await addWebhook();
+  const announced: string[] = [];
+  const listener = await listen(
+    sql,
+    { halcyon_webhook: (payload) => announced.push(payload) },
+    { onMissed: () => {}, silenceMs: 60_000 },
+  );
+  await recover(webhook);
+  await until(
+    async () => announced,
+    (payloads) => payloads.includes(`${shardOf(webhook)}:${webhook}`),
+  );
+  await listener.stop();
+  await runOut();
 });

@@ -61,8 +61,12 @@ test('a webhook that was enabled while its shard was being handed back receives 
   const worker = await engine.startWorker();
   const owns = async () => worker.ownedShards().includes(shard);
   await until(owns, Boolean);
+  // Jobs that are idle look for work after each change.
+  let { changes } = worker;
+  assert.ok(changes > 0, 'shards were taken');
   // From here on its lane knows that the webhook is disabled.
   worker.webhookChanged({ shard, webhookId });
+  assert.ok(worker.changes > changes, 'a webhook has changed');
   await engine.publish([1], worker);
   await receiver.until(1);
   // The hand-back waits for a lock of the test, and fails.
@@ -79,10 +83,12 @@ test('a webhook that was enabled while its shard was being handed back receives 
   await sql`update webhook set is_active = true, revision = revision + 1 where id = ${webhookId}`;
   worker.webhookChanged({ shard, webhookId });
   assert.equal(await owns(), false, 'the notification was ignored');
+  ({ changes } = worker);
   await sql`delete from worker where id <= 300`;
   await gate`select pg_advisory_unlock(7)`;
   gate.release();
   await until(owns, Boolean);
+  assert.ok(worker.changes > changes, 'shards are owned again');
   await engine.publish([2], worker);
   await until(
     async () => receiver.got.map(({ path }) => path),

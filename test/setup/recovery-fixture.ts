@@ -20,6 +20,7 @@ type Answer = { status: number; location: string; body: Record<string, unknown> 
 /** Limits that no test reaches. */
 export const SETTINGS = {
   everyMs: 1_000,
+  idleEveryMs: 30_000,
   pauseMs: 1,
   retryAfterMs: 30_000,
   dueDeliveriesMax: 1_000,
@@ -113,6 +114,7 @@ export async function startRecoveryFixture() {
         allocateIds: createIdAllocator(),
         announce: announceWork,
         shards: () => [shard],
+        changes: () => 0,
         settings: SETTINGS,
         ...given,
       }),

@@ -17,19 +17,35 @@ export async function beat(sql: Queryable, worker: number, now: Date): Promise<v
       backend_pid = excluded.backend_pid, backend_started = excluded.backend_started`;
 }
 
-/** The start of a session is null for a role that may not see it; then only the number of its process counts. */
-const listWorkers = async (sql: Queryable) => sql<SeenWorker[]>`
+/** A row of a worker or of a lease: the columns of the other are null. */
+type LookRow = { [Column in keyof SeenWorker]: SeenWorker[Column] | null } & {
+  shard: number | null;
+  owner: number | null;
+  fence: number | null;
+};
+
+/**
+ * One statement, because each worker executes it once per heartbeat. The start of a session is null for a role that may not see it; then
+ * only the number of its process counts.
+ */
+const listWorkersAndLeases = (sql: Queryable) => sql<LookRow[]>`
   select id, beat, backend_pid is not null and not exists (
     select from pg_stat_get_activity(backend_pid) as session
     where coalesce(session.backend_start, backend_started) = backend_started
-  ) as "isDisconnected"
-  from worker`;
-
-const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner, fence from shard_lease`;
+  ) as "isDisconnected", null::smallint as shard, null::bigint as owner, null::bigint as fence
+  from worker
+  union all
+  select null, null, null, shard, owner, fence from shard_lease`;
 
 /** Returns all workers and all leases. */
-export function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> {
-  return Promise.all([listWorkers(sql), listLeases(sql)]);
+export async function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> {
+  const workers: SeenWorker[] = [];
+  const leases: LeaseRow[] = [];
+  for (const { id, beat: counter, isDisconnected, shard, owner, fence } of await listWorkersAndLeases(sql)) {
+    if (id !== null && counter !== null && isDisconnected !== null) workers.push({ id, beat: counter, isDisconnected });
+    if (shard !== null && fence !== null) leases.push({ shard, owner, fence });
+  }
+  return [workers, leases];
 }
 
 /** Shards with the fencing tokens under which they are owned, as columns. */

@@ -255,9 +255,13 @@ export type RecoveriesDeps = Omit<StepDeps, 'metrics' | 'settings'> & {
   metrics: RecoveryMetrics;
   /** Shards that this process owns at the moment. */
   shards: () => readonly number[];
+  /** Rises when a webhook has changed, shards were taken, or notifications may have been missed. */
+  changes: () => number;
   settings: RecoverySettings & {
-    /** Interval between searches while there are no recoveries. */
+    /** Interval between searches while there are no recoveries, if something has changed. */
     everyMs: number;
+    /** The same if nothing has changed. */
+    idleEveryMs: number;
     /** Pause between two rounds while there are recoveries, which limits the load on the database. */
     pauseMs: number;
     /** Delay before a failed recovery is retried. */
@@ -275,8 +279,22 @@ export class Recoveries {
   /** Failed recoveries, with the monotonic time in ms at which each is retried. */
   #failed = new Map<number, number>();
 
+  /** `changes` and the monotonic time before the last search, if it found no recovery. */
+  #idle: { changes: number; sinceMs: number } | undefined;
+
   constructor(deps: RecoveriesDeps) {
     this.#deps = deps;
+  }
+
+  /** Runs a round unless the last one found nothing and nothing has changed since; returns the number of unfinished recoveries. */
+  async roundIfChanged(signal?: AbortSignal): Promise<number> {
+    const { clock, settings } = this.#deps;
+    const [changes, sinceMs] = [this.#deps.changes(), clock.monotonicMs()];
+    if (this.#idle?.changes === changes && sinceMs - this.#idle.sinceMs < settings.idleEveryMs) return 0;
+    this.#idle = undefined;
+    const open = await this.round(signal);
+    if (open === 0) this.#idle = { changes, sinceMs };
+    return open;
   }
 
   /** Performs one step of each unfinished recovery and returns their number. Throws if the database is unavailable. */
@@ -335,7 +353,7 @@ export function startRecoveries(deps: RecoveriesDeps): Running {
   const recoveries = new Recoveries(deps);
   const run = async (): Promise<void> => {
     while (!signal.aborted) {
-      const open = await recoveries.round(signal).catch((error: unknown) => {
+      const open = await recoveries.roundIfChanged(signal).catch((error: unknown) => {
         if (signal.aborted) return 0;
         deps.log.warn({ reason: String(error) }, 'recovery round interrupted; the next round continues');
         return 0;

@@ -168,7 +168,7 @@ function readPart(body: RecoveryBody, context: PartContext): RequestedPart {
   };
 }
 
-type Deps = Pick<WebhookDeps, 'sql' | 'config'>;
+type Deps = Pick<WebhookDeps, 'sql' | 'config' | 'announce'>;
 
 /** Throws a 409 if recovered deliveries could not be sent. */
 function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
@@ -204,7 +204,7 @@ async function checkNoOpenRecovery(tx: Tx, { id: webhookId }: WebhookRow, baseUr
 /** Creates the recovery under the lock of the webhook, so that later publishes see the webhook as it is now. */
 async function openRecovery(
   tx: Tx,
-  { config: { baseUrl } }: Deps,
+  { config: { baseUrl }, announce }: Deps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
   { isOfLoaded, ...part }: RequestedPart,
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
@@ -221,6 +221,7 @@ async function openRecovery(
   await checkNoOpenRecovery(tx, webhook, baseUrl);
   const id = idOf(await nextNumber(tx), shard);
   await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, ...part, loadedType, now });
+  await announce(tx, shard, [webhookId]);
   const row = await findRecovery(tx, { shard, webhookId, id });
   if (row === undefined) throw new Error(`Recovery ${id} not found after its insert`);
   return { webhook, row };
