@@ -140,6 +140,34 @@ test('a retry that waited while an access token came into use does not end that 
   assert.equal((await read(alpha, accessOf(oldest))).status, 200);
 });
 
+test('retries, refreshes with the successor and uses of its access token at the same time wait for each other in one order', async () => {
+  const first = refreshOf(await newPair());
+  const oldest = await refresh(first);
+  for (let at = 0; at < 49; at += 1) {
+    wait(1);
+    await refresh(first);
+  }
+  // The retry is the first to get the row of the rotated token, while the second request has locked the access token that is surplus.
+  const requests = [() => refresh(first), () => read(alpha, accessOf(oldest)), () => refresh(refreshOf(oldest))];
+  const running = await transaction(sql, async (tx) => {
+    await tx`select from refresh_token where hash = ${hashOf(first)} for update`;
+    const started: Promise<{ status: number }>[] = [];
+    for (const request of requests) {
+      started.push(request());
+      await until(
+        () => waitingForLocks(sql),
+        (count) => count === started.length,
+      );
+    }
+    return { started };
+  });
+  const answers = await Promise.all(running.started);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200],
+  );
+});
+
 test('a token that a process of the version before has rotated may be used again for ten seconds', async () => {
   const [one, two] = [refreshOf(await newPair()), refreshOf(await newPair())];
   for (const first of [one, two]) {
