@@ -5,9 +5,12 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { parseAddress } from '#hypermedia/html/search-form.ts';
+import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
 import type { Document } from '#hypermedia/document.ts';
+import { appsPage } from './apps-page.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
+import { itemsOf } from './days.ts';
 import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
 import { findNames } from './names-sql.ts';
 import { deliveryPage } from './delivery-page.ts';
@@ -88,6 +91,13 @@ export function createDashboard({
           liveAddressOf(store, shown.now),
         ]);
         return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });
+      },
+    ],
+    [
+      'grants',
+      async (shown) => {
+        const apps = storeOf(shown.document) && itemsOf(shown.document, storeGrantView);
+        return apps && appsPage(shown, apps);
       },
     ],
     [

@@ -35,6 +35,7 @@ import {
   revokeGrantsOf,
 } from '#identity/oauth/connected/connected.ts';
 import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
+import { createStoreGrantOperations } from '#identity/oauth/connected/store-grants.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { deleteTokensOf, lockClientsOfUser } from '#identity/oauth/oauth-sql.ts';
@@ -179,6 +180,7 @@ export function openOAuth(
     introspect: createIntrospect(runtime, { authenticate, bearer }),
     clients: createClientOperations(runtime, apps),
     grants: createGrantOperations(runtime, apps),
+    storeGrants: createStoreGrantOperations(runtime, apps),
     ownClients: createOwnClients(runtime, people, apps),
     logo: createLogo(runtime),
     listing: createListing(runtime, sessions),

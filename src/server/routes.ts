@@ -91,13 +91,18 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, ownClients, logo, listing, revokeConnected, register, registration }: Handlers,
+  { clients, grants, storeGrants, ownClients, logo, listing, revokeConnected, register, registration }: Handlers,
   api: string,
   auth: string,
 ): Route[] => [
   resource(`${api}/users/:user_id/clients`, { GET: clients.listOfUser }),
   resource(`${api}/users/:user_id/grants`, { GET: grants.list }),
   resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
+  resource(`${api}/stores/:store_id/grants`, { GET: storeGrants.list }),
+  resource(`${api}/stores/:store_id/members/:user_id/grants/:grant_id`, {
+    GET: storeGrants.read,
+    DELETE: storeGrants.remove,
+  }),
   resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
   resource(`${api}/clients/:client_id/installs`, { GET: clients.installs }),
   resource(`${api}/clients/:client_id`, {

@@ -10,7 +10,10 @@ export function addressOfStore(storeId: number, baseUrl: string): string {
 /** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
 export type PublishedCollection = { name: string; words: string };
 
-const ownCollections = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
+const ownCollections = [
+  ...['webhooks', 'events', 'members'].map((name) => ({ name, words: name })),
+  { name: 'grants', words: 'connected apps' },
+];
 
 const describe = propertiesOf(storeFields);
 

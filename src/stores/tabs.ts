@@ -9,6 +9,7 @@ const TABS = [
   ['Webhooks', '/webhooks'],
   ['Deliveries', '/statuses'],
   ['Events', '/events'],
+  ['Apps', '/grants'],
   ['Members', '/members'],
   ['Changelog', '/changelogs'],
   ['Store', ''],

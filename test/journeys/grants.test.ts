@@ -33,6 +33,8 @@ test('a grant shows its app, its scope, its store and its date, and links to the
   const { clientId } = await letIn('Shown');
   const { _links: links, id, ...properties } = await grantOf(clientId);
   assert.deepEqual(properties, {
+    user_id: adaId,
+    user_email: 'ada@example.com',
     client_id: clientId,
     name: 'Shown',
     company: null,

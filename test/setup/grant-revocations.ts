@@ -1,7 +1,9 @@
 /** All ways to end a grant, with the actor that the changelog names. */
 import { removeClient } from '#identity/oauth/clients/client-change.ts';
+import { addMember } from '#stores/store.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
 import { hiddenIn, submit } from '../security/page-forms.ts';
+import { HTML } from './form-filler.ts';
 import { openEffects } from './grant-access.ts';
 import { changeHome } from './suite-map.ts';
 import type { App, Owner, Owners, Tokens } from './owners.ts';
@@ -17,6 +19,12 @@ export type GrantEnding = { end: Ending; ended: Ended; rotates?: boolean };
 
 export function grantEndings(owners: Owners): Readonly<Record<string, GrantEnding>> {
   const { call, sql, origin, platformToken: platform, grantOf } = owners;
+  const ofStore = async ({ storeId, userId }: Owner, browser: Owner['browser'], grant: number) => {
+    const page = await browser.open(`/stores/${storeId}/grants`, HTML);
+    const action = `/stores/${storeId}/members/${userId}/grants/${grant}`;
+    await browser.post(action, hiddenIn(page, action), HTML);
+  };
+  const otherOwners = new Map<number, number>();
   const PLATFORM: Ended = ['platform', none, () => owners.platform.client_id];
   return {
     'by its person on the account page': {
@@ -27,6 +35,20 @@ export function grantEndings(owners: Owners): Readonly<Record<string, GrantEndin
         await owner.browser.post(action, hidden);
       },
       ended: PERSON,
+    },
+    'by its person on the page of the store': {
+      end: async (owner) => ofStore(owner, owner.browser, await grantOf(owner)),
+      ended: PERSON,
+    },
+    'by another owner of the store': {
+      end: async (owner) => {
+        const { storeId } = owner;
+        const { userId, browser } = await owners.newOwner();
+        await addMember(sql, { storeId, userId, role: 'owner', now: owners.now() });
+        otherOwners.set(storeId, userId);
+        await ofStore(owner, browser, await grantOf(owner));
+      },
+      ended: ['user', ({ storeId }) => otherOwners.get(storeId) ?? null, none],
     },
     'by its person with a new password': {
       end: ({ browser }) =>

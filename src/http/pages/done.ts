@@ -21,11 +21,17 @@ const SENTENCES = {
   gone: 'This no longer exists.',
   declined: 'Invitation declined.',
   left: 'You have left the store.',
+  disconnected: 'App disconnected: its tokens no longer work, and the webhooks that it created are disabled.',
+  disconnected_partly:
+    'Disconnected. The app keeps the access of its other entries in this list, with their tokens and webhooks.',
 } as const;
 
 export type Done = keyof typeof SENTENCES;
 
 export function doneSentence(query: URLSearchParams): string | undefined {
-  const word = query.get(DONE) ?? '';
+  return sentenceOf(query.get(DONE) ?? '');
+}
+
+export function sentenceOf(word: string): string | undefined {
   return Object.hasOwn(SENTENCES, word) ? SENTENCES[word as Done] : undefined;
 }

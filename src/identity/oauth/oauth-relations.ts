@@ -9,7 +9,10 @@ import type { Install } from './clients/client-lists-sql.ts';
 import type { Client } from './clients/clients-sql.ts';
 import { grantDocument } from './connected/grants-api.ts';
 import type { ConnectedApp } from './connected/connected-sql.ts';
+import { storeGrantDocument } from './connected/store-grants.ts';
+import type { StoreGrantRow } from './connected/store-grants-sql.ts';
 import { protocolEndpoints } from './endpoints.ts';
+import type { WebhookOfApp } from './webhooks-of-apps-sql.ts';
 
 const client: Client = {
   id: 11,
@@ -43,6 +46,9 @@ const client: Client = {
 const grant: ConnectedApp = {
   client: 1,
   id: 7,
+  userId: 41,
+  email: 'owner@example.com',
+  declares: true,
   clientId: client.clientId,
   name: client.name,
   company: client.company,
@@ -57,6 +63,18 @@ const grant: ConnectedApp = {
   dateUsed: new Date('2026-11-20T16:05:03Z'),
   webhooks: { total: 3, active: 2, stopping: 2 },
 };
+
+const storeGrant: StoreGrantRow = { ...grant, entries: 1, hasAccount: false };
+
+const webhooks = ['Orders', 'Customers', 'Refunds'].map((name, at): WebhookOfApp => ({
+  id: 2778 + 256 * at,
+  client: grant.client,
+  userId: grant.userId,
+  name,
+  isActive: at < 2,
+  isForApp: false,
+  events: ['transaction/created'],
+}));
 
 const install: Install = {
   id: grant.id,
@@ -85,6 +103,16 @@ const app: Principal = {
 const grantExample: Example = ({ baseUrl }) =>
   grantDocument(grant, { id: grant.id, userId: 41, principal: app, baseUrl });
 
+const storeGrantExample: Example = ({ baseUrl }) =>
+  storeGrantDocument(storeGrant, {
+    storeId: 1001,
+    timeZone: 'UTC',
+    principal: app,
+    baseUrl,
+    authUrl: baseUrl,
+    webhooks,
+  });
+
 const installExample: Example = ({ baseUrl }) =>
   installDocument(install, { clientId: client.clientId, principal: app, baseUrl });
 
@@ -108,17 +136,18 @@ const accessRelations: Chapter['relations'] = [
     rel: 'grants',
     title: 'Connected apps',
     about:
-      'The apps connected to a user, one entry per store or for the whole account. An app with access to one store sees its own entry.',
-    paths: ['/users/:user_id/grants'],
+      'The apps connected to a user, one entry per store or for the whole account; an app with access to one store sees its own entry. Or the apps that the members have let into a store, one entry per app and member, and another one if the member has given it access to the whole account; an app sees its own entries.',
+    paths: ['/users/:user_id/grants', '/stores/:store_id/grants'],
     example: listExample('grants', 'Connected apps', '/users/41/grants', grantExample),
   },
   {
     rel: 'grant',
     title: 'A connected app',
     about:
-      "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
-    paths: ['/grants/:grant_id'],
+      "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. `user_id` is who connected it; `user_email` is null for apps. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access. Below a store an owner in person deletes those of all members, and a member in person their own; what gives access to the whole account is only deleted below `/grants`.",
+    paths: ['/grants/:grant_id', '/stores/:store_id/members/:user_id/grants/:grant_id'],
     example: grantExample,
+    variants: [storeGrantExample],
   },
 ];
 

@@ -6,11 +6,12 @@ const DAY_MS = 86_400_000;
 /** `client` is the internal id. */
 export type Created = { client: number; storeId: number; total: number; active: number };
 
-/** Returns how many webhooks the apps created for the user, by store. */
+/** Returns how many webhooks the apps created for the user, by store, without those that they declare. */
 export function countCreated(sql: Queryable, userId: number, clients: readonly number[]): Promise<Created[]> {
   return sql<Created[]>`
   select client, store_id as "storeId", count(*) as total, count(*) filter (where is_active) as active
   from webhook where client = any(${clients}::bigint[]) and user_id = ${userId}
+    and not is_for_app
   group by client, store_id`;
 }
 
@@ -33,6 +34,26 @@ export function countInStores(sql: Queryable, client: number, storeIds: readonly
 
 /** Webhooks beyond these are not read. */
 export const WEBHOOKS_READ_MAX = 5_000;
+
+/** A webhook of an app in a store. `isForApp`: the app declares it for all its stores; else it created it for the user. */
+export type WebhookOfApp = Pick<AppWebhook, 'id' | 'userId' | 'name'> & {
+  client: number;
+  isActive: boolean;
+  isForApp: boolean;
+  events: readonly string[];
+};
+
+/** Returns the webhooks of these apps in a store, at most `WEBHOOKS_READ_MAX`. */
+export function listOfApps(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+  clients: readonly number[],
+): Promise<WebhookOfApp[]> {
+  return sql<WebhookOfApp[]>`
+  select id, client, user_id as "userId", name, is_active as "isActive", is_for_app as "isForApp", events
+  from webhook where shard = ${shard} and store_id = ${storeId} and client = any(${clients}::bigint[])
+  order by id limit ${WEBHOOKS_READ_MAX}`;
+}
 
 export type AppWebhook = {
   id: number;

@@ -11,7 +11,7 @@ import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import { grantFields } from './grant-fields.ts';
 
-/** The id is that of the latest grant of this client for this store, which represents all of them. */
+/** The id is that of the latest grant of this user to this client for this store, which represents all of them. */
 type ConnectedRow = RowOf<typeof grantFields> & {
   /** The internal id of the client. */
   client: number;
@@ -24,6 +24,9 @@ type ConnectedRow = RowOf<typeof grantFields> & {
   isMember: boolean;
   /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
+  email: string;
+  /** The app declares a webhook for all its stores. */
+  declares: boolean;
 };
 
 /** Webhooks that the app created for the user in the stores of the grant. */
@@ -59,13 +62,14 @@ export function scopeText(sql: Queryable) {
 function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
-    select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
+    select client, user_id, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
       ${limitedScopes(sql)} as limited
     from access_grant g
     where ${grantCondition(sql, filter)}
-    group by client, store_id
+    group by client, user_id, store_id
   ) as g
     join client c on c.id = g.client and c.date_deleted is null
+    join users u on u.id = g.user_id
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
     left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
@@ -73,22 +77,27 @@ function connectedApps(sql: Queryable, filter: GrantFilter) {
 
 const columns = columnsOf(grantFields, 'g');
 
-const expressions = (sql: Queryable) => ({
-  id: sql`g.grant_id`,
-  client_id: sql`c.client_id`,
-  name: sql`c.name`,
-  company: sql`c.company`,
-  is_verified: sql`c.is_verified`,
-  scope: scopeText(sql),
-  store_id: sql`g.store_id`,
-  date_created: sql`g.since`,
-  date_used: sql`g.last_used`,
-});
+/** Returns the expressions of the properties of a grant, of the group `g` and the client `c`. */
+export function grantExpressions(sql: Queryable) {
+  return {
+    id: sql`g.grant_id`,
+    user_id: sql`g.user_id`,
+    client_id: sql`c.client_id`,
+    name: sql`c.name`,
+    company: sql`c.company`,
+    is_verified: sql`c.is_verified`,
+    scope: scopeText(sql),
+    store_id: sql`g.store_id`,
+    date_created: sql`g.since`,
+    date_used: sql`g.last_used`,
+  };
+}
 
 /** Returns the statement up to its conditions and order, which follow. */
 const connected = (sql: Queryable, filter: GrantFilter) => sql`
-  select ${columns.selected(sql, expressions(sql))}, g.client, l.date_modified as "logoDate", s.name as "storeName",
-    m.user_id is not null as "isMember", c.owner as "ownerId", string_to_array(g.limited, ' ') as permissions
+  select ${columns.selected(sql, grantExpressions(sql))}, g.client, l.date_modified as "logoDate", s.name as "storeName",
+    m.user_id is not null as "isMember", c.owner as "ownerId", string_to_array(g.limited, ' ') as permissions, u.email,
+    exists (select from app_webhook a where a.client = g.client) as declares
   ${connectedApps(sql, filter)}`;
 
 type Access = { client: number; storeId: number | null };
@@ -212,7 +221,7 @@ export async function listGrants(
   filter: GrantFilter,
   listing: Listing,
 ): Promise<ConnectedApp[]> {
-  const compared = columns.compared(sql, expressions(sql));
+  const compared = columns.compared(sql, grantExpressions(sql));
   const rows = await sql<ConnectedRow[]>`
     ${connected(sql, filter)}
     where true${narrowed(sql, listing.filters, compared)}
@@ -223,9 +232,19 @@ export async function listGrants(
 
 export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns.compared(sql, expressions(sql)))}
+    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns.compared(sql, grantExpressions(sql)))}
   `;
   return row?.total ?? 0;
+}
+
+/** Returns whether the user still gives the app access, to any store or to the account. */
+export async function hasGrant(
+  sql: Queryable,
+  { userId, client }: { userId: number; client: number },
+): Promise<boolean> {
+  const rows = await sql`
+    select from access_grant where client = ${client} and user_id = ${userId} and date_revoked is null limit 1`;
+  return rows.length === 1;
 }
 
 /** `client` is the internal id. */

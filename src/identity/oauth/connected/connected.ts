@@ -5,6 +5,7 @@ import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { sentenceOf, type Done } from '#http/pages/done.ts';
 import { type RawHandler, type RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -13,10 +14,12 @@ import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
-import { permissionTexts, scopeNames, scopeOfGrants } from '../scope.ts';
+import { scopeNames, scopeOfGrants } from '../scope.ts';
+import { endWords, permissionWords } from './access-words.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import {
   findUserGrant,
+  hasGrant,
   listConnected,
   lockClientsOfMember,
   revokeGrants,
@@ -98,6 +101,11 @@ export async function exportedApps(sql: Sql, userId: number) {
   );
 }
 
+/** Returns the message after the end of an access. `isPart`: the app still has access that the same list shows. */
+export function disconnected(isPart: boolean): Done {
+  return isPart ? 'disconnected_partly' : 'disconnected';
+}
+
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
 
 /**
@@ -113,8 +121,11 @@ export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects
       if (grant?.userId !== userId) throw notFound('connected app');
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
       const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
-      await transaction(sql, (tx) => revokeGrantsOf(tx, effects, { ...which, ...by }));
-      return redirectAnswer(`${rootOf(config.authUrl)}/account?done=revoked#connected`);
+      const done = await transaction(sql, async (tx) => {
+        await revokeGrantsOf(tx, effects, { ...which, ...by });
+        return disconnected(await hasGrant(tx, grant));
+      });
+      return redirectAnswer(`${rootOf(config.authUrl)}/account?done=${done}#connected`);
     },
   );
 }
@@ -131,37 +142,10 @@ function placeOf({ storeId, storeName }: ConnectedApp): string {
 const reachOf = (row: ConnectedApp): string =>
   row.storeName === null || row.isMember ? placeOf(row) : `Nothing: you are no longer a member of ${row.storeName}`;
 
-/** The permissions of each kind of access, as on the consent page. */
-const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
-const MAY_ACCOUNT = 'See your account and do everything you can in all your stores, including future ones';
-
-/** Returns what an app may do: the sentence of its full access, or those of its limited scopes. */
-function permissionsOf({ storeId, permissions }: ConnectedApp): readonly string[] {
-  const { permissions: limited } = scopeOfGrants(storeId, permissions);
-  if (limited === null) return [storeId === null ? MAY_ACCOUNT : MAY_STORE];
-  const texts = permissionTexts();
-  return limited.map((name) => texts.get(name) ?? name);
-}
-
-const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
-
 function webhooksOf({ total, active }: AppWebhooks): string {
   if (total === 0) return 'None';
   if (active === total) return `${total}, ${total === 1 ? 'active' : 'all active'}`;
   return active === 0 ? `${total}, ${total === 1 ? 'inactive' : 'none active'}` : `${total}, of which ${active} active`;
-}
-
-function endsOf({ active, stopping }: AppWebhooks): string {
-  const kept = active - stopping;
-  const parts = [
-    'Its access ends at once, and so do its tokens.',
-    stopping > 0 &&
-      `${counted(stopping)} that it created ${stopping === 1 ? 'is' : 'are'} disabled: nothing is sent any more.`,
-    kept > 0 &&
-      `${counted(kept)} that it created ${kept === 1 ? 'stays' : 'stay'} active, because it has another access to the store.`,
-    'It can ask for access again.',
-  ];
-  return parts.filter((part) => part !== false).join(' ');
 }
 
 const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
@@ -177,7 +161,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       <dt>Access to</dt>
       <dd>${reachOf(row)}</dd>
       <dt>Permissions</dt>
-      ${permissionsOf(row).map((text) => html`<dd>${text}</dd>`)}
+      ${permissionWords(row).map((text) => html`<dd>${text}</dd>`)}
       <dt>Since</dt>
       <dd>${shownDate(row.dateCreated)}</dd>
       <dt>Last used</dt>
@@ -189,7 +173,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       <summary>Disconnect …<span class="unseen"> ${row.name}</span></summary>
       <form method="post" action="${root}/account/connected/${row.id}/revoke">
         <input type="hidden" name="nonce" value="${nonce}" />
-        <p>${endsOf(row.webhooks)}</p>
+        <p>${endWords({ ...row.webhooks, declares: row.declares })}</p>
         <button type="submit" class="danger" aria-label="Disconnect ${row.name} from ${placeOf(row)}">
           Disconnect
         </button>
@@ -200,9 +184,11 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
 export function connectedSection(sql: Sql, eachDatabase: EachDatabase): AccountSection {
   return async ({ session, nonce, root, done }) => {
     const rows = await listConnected(sql, eachDatabase, session.userId);
+    const isEnd = done === disconnected(true) || done === disconnected(false);
+    const sentence = isEnd ? sentenceOf(done) : undefined;
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
-      ${done === 'revoked' && html`<p class="good" role="status">App disconnected. It no longer has access.</p>`}
+      ${sentence !== undefined && html`<p class="good" role="status">${sentence}</p>`}
       ${rows.length === 0 && html`<p class="soft">No connected apps.</p>`}
       ${
         rows.length > 0 &&

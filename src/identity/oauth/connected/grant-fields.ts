@@ -3,6 +3,10 @@ import { comparisonsOf, type Fields } from '#http/field-table.ts';
 
 export const grantFields = {
   id: { kind: 'number', from: 'sql' },
+  /** The user who connected the app. */
+  user_id: { kind: 'number', from: 'sql' },
+  // Filters would reveal e-mail addresses to apps, which see none.
+  user_email: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
   client_id: { kind: 'text', from: 'sql' },
   name: { kind: 'text', from: 'sql' },
   company: { kind: 'text', isNullable: true, from: 'sql' },

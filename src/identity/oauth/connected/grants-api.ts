@@ -1,5 +1,5 @@
 /**
- * The API of grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app with access to the whole
+ * The API of the grants of a user: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app with access to the whole
  * account see all grants of the user; an app for one store only its own. An app revokes only its own.
  */
 import type { Document, Link } from '#hypermedia/document.ts';
@@ -12,6 +12,7 @@ import {
   countGrants,
   findUserGrant,
   findGrant,
+  hasGrant,
   listGrants,
   type UserGrant,
   type ConnectedApp,
@@ -27,26 +28,38 @@ import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../grant-changes.ts';
-import { revokeGrantsOf } from './connected.ts';
+import { disconnected, revokeGrantsOf } from './connected.ts';
 
 function addressOfGrants(userId: number, baseUrl: string): string {
   return `${baseUrl}/users/${userId}/grants`;
 }
 
+export function addressOfGrant(id: number, baseUrl: string): string {
+  return `${baseUrl}/grants/${id}`;
+}
+
+/** Returns the link to the app, for those who see it: the platform and its developer. */
+export function linksToApp(
+  { clientId, ownerId }: Pick<ConnectedApp, 'clientId' | 'ownerId'>,
+  { principal, baseUrl }: Pick<Shown, 'principal' | 'baseUrl'>,
+): Link[] {
+  if (principal.scope !== 'platform' && (ownerId === null || !reachesAccount(principal, ownerId))) return [];
+  return [{ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' }];
+}
+
 type Shown = { id: number; userId: number; principal: Principal; baseUrl: string };
 
-function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedApp, shown: Shown): Link[] {
+function linksOf(row: ConnectedApp, shown: Shown): Link[] {
+  const { storeId, storeName } = row;
   const { id, userId, principal, baseUrl } = shown;
   const links: Link[] = [
-    { rel: 'self', href: `${baseUrl}/grants/${id}`, title: 'This connected app' },
+    { rel: 'self', href: addressOfGrant(id, baseUrl), title: 'This connected app' },
     { rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The user who connected it' },
     { rel: 'grants', href: addressOfGrants(userId, baseUrl), title: 'All connected apps of this user' },
   ];
   if (storeId !== null && storeName !== null && reachesStore(principal, storeId))
     links.push({ rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it can access' });
-  if (principal.scope === 'platform' || (ownerId !== null && reachesAccount(principal, ownerId)))
-    links.push({ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' });
-  return links;
+  return [...links, ...linksToApp(row, shown)];
 }
 
 const describe = propertiesOf(grantFields);
@@ -64,6 +77,7 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
     links: linksOf(row, shown),
     embedded: [],
     properties: describe({ ...row, id: shown.id }, 'UTC', {
+      user_email: shown.principal.scope === 'platform' || isInPerson(shown.principal) ? row.email : null,
       scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
       webhooks_total: row.webhooks.total,
       webhooks_active: row.webhooks.active,
@@ -144,7 +158,7 @@ export function createGrantOperations(
       scopes: 'any',
       handle: async (request) => {
         const id = idOf(request);
-        const ofUser = await transaction(sql, async (tx) => {
+        const { ofUser, done } = await transaction(sql, async (tx) => {
           const grant = await findUserGrant(tx, id);
           if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
           requireOwnGrant(request.principal, grant);
@@ -155,9 +169,9 @@ export function createGrantOperations(
           // revoked them.
           const ended = await revokeGrantsOf(tx, effects, { userId, storeId, clientId, ...by });
           if (ended === 0) throw notFound('grant');
-          return userId;
+          return { ofUser: userId, done: disconnected(await hasGrant(tx, { userId, client: clientId })) };
         });
-        return { status: 204, next: addressOfGrants(ofUser, baseUrl) };
+        return { status: 204, next: addressOfGrants(ofUser, baseUrl), done };
       },
     }),
   };

@@ -1,0 +1,110 @@
+/** The page of a store's apps: who let which app in, what it may do, its webhooks, and the button that ends its access. */
+import type { ShownDocument } from '#http/services.ts';
+import type { Naming } from '#hypermedia/document.ts';
+import { collectionOf, pager } from '#hypermedia/html/content.ts';
+import { formAround } from '#hypermedia/html/form.ts';
+import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
+import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
+import { parseAddress, searchPart } from '#hypermedia/html/search-form.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDateOf } from '#hypermedia/shown-date.ts';
+import type { View } from '#hypermedia/view.ts';
+import type { StoreGrantView } from '#identity/oauth/connected/store-grants.ts';
+
+type Session = NonNullable<View['session']>;
+
+/** Returns the events of a webhook: their names, or the first of them and how many there are. */
+function eventWords(events: readonly string[]): string {
+  const [first, ...others] = events;
+  if (first === undefined) return 'no events';
+  return others.length < 3 ? events.join(', ') : `${first} and ${others.length} other events`;
+}
+
+function webhookLine(
+  { name, address, isActive, isForApp, events }: StoreGrantView['webhooks'][number],
+  naming: Naming,
+) {
+  return html`<dd>
+    <a href="${hrefOf(address, naming)}">${name}</a> ${!isActive && badge('Disabled', 'plain')}
+    <span class="soft">${isForApp && 'declared by the app: '}${eventWords(events)}</span>
+  </dd>`;
+}
+
+/** Renders the folded button that disconnects the app, or says who can do that. */
+function endPart(app: StoreGrantView, { naming, session }: { naming: Naming; session: Session | undefined }): Markup {
+  const { name, by, end, address, own, version, isOfAccount, mayEnd } = app;
+  if (own !== null && isOfAccount)
+    return html`<p class="soft">
+      You gave it access to your whole account. <a href="${hrefOf(own, naming)}">Disconnect it from the account</a>
+    </p>`;
+  if (isOfAccount)
+    return html`<p class="soft">
+      Only ${by} can disconnect it, because it has access to the whole account. It has no access to this store any more
+      when ${by} is no longer a member.
+    </p>`;
+  if (!mayEnd || session === undefined)
+    return html`<p class="soft">${by} and the owners of the store can disconnect it.</p>`;
+  const action = { name: 'delete', title: '', method: 'DELETE', href: address, fields: [] } as const;
+  return html`<details class="fold">
+    <summary>Disconnect …<span class="unseen"> ${name}</span></summary>
+    ${formAround(
+      action,
+      { naming, session, version },
+      html`<p>${end}</p>
+        <button type="submit" class="danger" aria-label="Disconnect ${name} of ${by}">Disconnect</button>`,
+    )}
+  </details>`;
+}
+
+function entry(app: StoreGrantView, { naming, session }: { naming: Naming; session: Session | undefined }): Markup {
+  const { name, company, isVerified, logo, by, own, permissions, since, lastUsed, webhooks, address } = app;
+  return html`<li>
+    <div class="who">
+      ${logo !== null && html`<img class="logo" src="${logo}" alt="" width="48" height="48" />`}
+      <p>
+        <strong><a href="${hrefOf(address, naming)}">${name}</a></strong>
+        ${!isVerified && html`<span class="badge">Unverified</span>`}
+        ${company !== null && html`<br /><span class="soft">${company}</span>`}
+      </p>
+    </div>
+    <dl>
+      <dt>Connected by</dt>
+      <dd>${by}${own !== null && html` <span class="soft">you</span>`}</dd>
+      <dt>Since</dt>
+      <dd>${shownDateOf(since)}</dd>
+      <dt>Last used</dt>
+      <dd>${lastUsed === null ? 'Never' : shownDateOf(lastUsed)}</dd>
+      <dt>Permissions</dt>
+      ${permissions.map((text) => html`<dd>${text}</dd>`)}
+      <dt>Its webhooks</dt>
+      ${webhooks.length === 0 ? html`<dd>None</dd>` : webhooks.map((webhook) => webhookLine(webhook, naming))}
+    </dl>
+    ${endPart(app, { naming, session })}
+  </li>`;
+}
+
+/** Renders the page of these apps. */
+export function appsPage({ document, naming, view }: Omit<ShownDocument, 'now'>, apps: readonly StoreGrantView[]) {
+  const collection = collectionOf(document);
+  if (collection === undefined) throw new TypeError('The apps are no collection');
+  const { filters } = parseAddress(document, naming);
+  const isPart = filters.length > 0 || apps.length < collection.total;
+  const main = html`<div class="card">
+    ${crumbs(document, naming)}
+    <h1>Apps</h1>
+    <p class="soft">
+      Apps that a member has let into this store. Each may do what its permissions say, until it is disconnected.
+    </p>
+    ${isPart && searchPart(document, naming)}
+    ${
+      apps.length === 0
+        ? html`<p>No app has access to this store.</p>`
+        : html`<ul class="entries">
+            ${apps.map((app) => entry(app, { naming, session: view.session }))}
+          </ul>`
+    }
+    ${pager(document, collection, naming)}
+  </div>`;
+  return renderDesigned({ document, naming, view, main });
+}
