@@ -23,8 +23,8 @@ type Parameters = readonly (readonly [name: string, value: string])[];
 
 const SECOND_MS = 1_000;
 
-/** The filters of deliveries that failed, and whose events were not sent again. */
-export const NOT_ARRIVED = { status: 'failed', 'resent_as:isnull': '1' } as const;
+/** The filters of the deliveries that the health of a webhook counts: their events did not arrive, and can be sent again. */
+export const NOT_ARRIVED = { status: 'failed', not_arrived: '1' } as const;
 
 /** Filters that the buttons imply. */
 const IMPLIED: ReadonlySet<string> = new Set([...Object.keys(NOT_ARRIVED), 'webhook_id']);
@@ -41,7 +41,7 @@ export function recoveryFields(
   { now, retentionDays }: { now: Date; retentionDays: number },
 ): Readonly<Record<string, string>> | undefined {
   const isImplied = ([name, value]: Parameters[number]): boolean =>
-    IMPLIED.has(name) && (name !== 'resent_as:isnull' || value === NOT_ARRIVED[name]);
+    IMPLIED.has(name) && (name !== 'not_arrived' || value === NOT_ARRIVED[name]);
   const given = new Map(filters.filter((filter) => !isImplied(filter)));
   const after = parseDate(given.get(AFTER) ?? '');
   const until = given.get(BEFORE);
@@ -93,11 +93,14 @@ function bulkAction(
   const values = recoveryFields(filters, context);
   if (values === undefined)
     return html`<p><a href="${hrefOf(webhook, naming) ?? ''}#recover">Send what failed again …</a></p>`;
-  const button = html`<button type="submit" class="quiet">Send these again</button>
-    <p class="soft">
-      Except events that have been delivered or are pending, test deliveries, and events that the webhook does not
-      subscribe to.
-    </p>`;
+  const isExact = filters.some(([name]) => name === 'not_arrived');
+  const button = html`<button type="submit" class="quiet">Send these again</button> ${
+      !isExact &&
+      html`<p class="soft">
+        Except events that have been delivered or are pending, test deliveries, and events that the webhook does not
+        subscribe to.
+      </p>`
+    }`;
   return fixedForm(actionOf(webhook, 'recover'), { values, button }, { document, naming, view });
 }
 

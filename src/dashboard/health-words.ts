@@ -18,9 +18,12 @@ export function isDisabledByPerson({ state, isActive, inactiveReason }: Omit<Sta
   return state === 'inactive' && !isActive && inactiveReason === null;
 }
 
-/** Returns whether events did not arrive, or the webhook does not deliver although a person expects that it does. */
+/**
+ * Returns whether events did not arrive, or the webhook does not deliver, although a person expects that it does: what a person has disabled
+ * is as it should be, whatever it missed.
+ */
 export function needsAttention(health: Stated): boolean {
-  return health.notArrived > 0 || (health.state !== 'ok' && !isDisabledByPerson(health));
+  return !isDisabledByPerson(health) && (health.notArrived > 0 || health.state !== 'ok');
 }
 
 const notArrivedCount = (count: number): string => countWords(count, NOT_ARRIVED_COUNTED_MAX);
@@ -76,26 +79,34 @@ export function reasonOf(health: HealthView): string {
   const { state, reason, inactiveReason } = health;
   const words = notArrivedWords(health.notArrived);
   if (state === 'ok') return `${words}: their deliveries have failed, and there are no more automatic attempts.`;
-  if (isDisabledByPerson(health)) return `${words}. The webhook is disabled: enable it, and send them again.`;
   if (inactiveReason !== null) return INACTIVE_REASONS[inactiveReason];
   if (state === 'paused') return 'Your endpoint asked for a pause (Retry-After). Deliveries continue by themselves.';
   return reason ?? 'The last attempt failed.';
 }
 
-/** Returns the label and the address of what a person does next about a webhook that needs attention. */
+/** Returns the address of the events that did not arrive at a webhook, as many as its health counts. */
+export function notArrivedAddress({ address }: Pick<HealthView, 'address'>, naming: Naming): string {
+  return addressWith(`${hrefOf(address, naming) ?? ''}/statuses`, Object.entries(NOT_ARRIVED));
+}
+
+/**
+ * Returns the label and the address of what a person does next about a webhook that needs attention. A list has what the page counts:
+ * the deliveries that wait, are retried, or did not arrive.
+ */
 export function remedyOf(
-  { address, state, isActive, inactiveReason, pending }: HealthView,
+  { address, state, isActive, inactiveReason, notArrived, retrying }: HealthView,
   naming: Naming,
 ): [label: string, to: string] {
   const href = hrefOf(address, naming) ?? '';
   const deliveries = (filters: Readonly<Record<string, string>>): string =>
     addressWith(`${href}/statuses`, Object.entries(filters));
   if (state === 'paused') return ['See waiting deliveries', deliveries({ status: 'pending' })];
-  if (state === 'failing') {
-    const filters = pending > 0 ? { status: 'pending', 'attempts:greaterthan': '0' } : NOT_ARRIVED;
-    return ['See what failed', deliveries(filters)];
-  }
-  if (state === 'ok') return ['See what did not arrive', deliveries(NOT_ARRIVED)];
+  if (state === 'ok' || (state === 'failing' && notArrived > 0))
+    return ['See what did not arrive', notArrivedAddress({ address }, naming)];
+  if (state === 'failing')
+    return retrying > 0
+      ? ['See what is retried', deliveries({ status: 'pending', 'attempts:greaterthan': '0' })]
+      : ['See what failed', addressWith(`${href}/logs`, [['outcome:not', 'delivered']])];
   if (isActive) return ['Complete the settings', `${href}#change`];
   return [inactiveReason === 'access_ended' ? 'See how to reconnect' : 'Repair and enable', href];
 }

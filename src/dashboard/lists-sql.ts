@@ -2,6 +2,8 @@
 import { countedRows, readDayCounts } from '#db/day-counts.ts';
 import type { Queryable } from '#db/pool.ts';
 import { firstIdOfDay } from '#core/ids.ts';
+import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
+import { listNotArrived } from '#webhooks/health/health-sql.ts';
 
 // SQL that reads whether something has happened in a store.
 
@@ -92,12 +94,12 @@ const PENDING_MAX = 1_000;
 const ENDED_MAX = 100_000;
 const ENDED_PER_WEBHOOK_MIN = 2_000;
 
-type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed' | 'notArrived', number> &
-  Record<'isMorePending' | 'isMoreEnded' | 'isMoreFailed' | 'isMoreNotArrived', boolean>;
+type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed', number> &
+  Record<'isMorePending' | 'isMoreEnded' | 'isMoreFailed', boolean>;
 
 /**
- * Counts the deliveries of a store's webhooks, or of one: all, those without an attempt yet, those that wait for a retry, those that
- * failed and were not sent again, and those that were delivered. At most `PENDING_MAX` pending ones of each webhook are read, and
+ * Counts the deliveries of a store's webhooks, or of one: all, those without an attempt yet, those that wait for a retry, those whose
+ * events did not arrive, and those that were delivered. At most `PENDING_MAX` pending ones of each webhook are read, and
  * of ended and of failed ones an equal part of `ENDED_MAX`, at least `ENDED_PER_WEBHOOK_MIN`. Pending deliveries of an older epoch have failed.
  */
 export async function countTabs(
@@ -113,7 +115,6 @@ export async function countTabs(
   const [row] = await sql<Row[]>`
     select coalesce(sum(p.queued), 0)::int as queued, coalesce(sum(p.retrying), 0)::int as retrying,
       coalesce(sum(p.stale), 0)::int as stale, coalesce(sum(e.ended), 0)::int as ended, coalesce(sum(f.failed), 0)::int as failed,
-      coalesce(sum(n.not_arrived), 0)::int as "notArrived", coalesce(bool_or(n.not_arrived = ${endedMax}), false) as "isMoreNotArrived",
       coalesce(bool_or(p.seen = ${PENDING_MAX}), false) as "isMorePending",
       coalesce(bool_or(e.ended = ${endedMax}), false) as "isMoreEnded",
       coalesce(bool_or(f.failed = ${endedMax}), false) as "isMoreFailed"
@@ -138,23 +139,19 @@ export async function countTabs(
         select from delivery_done where shard = ${shard} and webhook_id = w.id and state = 'failed' limit ${endedMax}
       ) as failures
     ) as f
-    cross join lateral (
-      select count(*) as not_arrived from (
-        select from delivery_done
-        where shard = ${shard} and webhook_id = w.id and state = 'failed' and resent_as is null limit ${endedMax}
-      ) as counted
-    ) as n
     where w.shard = ${shard} and w.id = any(${ownerIds}::bigint[])`;
   if (row === undefined) throw new Error('A count returned no row');
-  const { queued, retrying, stale, failed, notArrived, isMorePending, isMoreEnded, isMoreFailed, isMoreNotArrived } =
-    row;
+  const { queued, retrying, stale, failed, isMorePending, isMoreEnded, isMoreFailed } = row;
+  const notArrived = await listNotArrived(sql, shard, ownerIds, NOT_ARRIVED_COUNTED_MAX);
   const ended = countedRows(counts) + row.ended;
-  const isMoreStale = isMorePending && stale > 0;
   return {
     all: { count: ended + queued + retrying + stale, isMore: isMorePending || isMoreEnded },
     queued: { count: queued, isMore: isMorePending },
     retrying: { count: retrying, isMore: isMorePending },
-    notArrived: { count: notArrived + stale, isMore: isMoreNotArrived || isMoreStale },
+    notArrived: {
+      count: notArrived.reduce((sum, { count }) => sum + count, 0),
+      isMore: notArrived.some(({ count }) => count === NOT_ARRIVED_COUNTED_MAX),
+    },
     delivered: isMoreFailed ? undefined : { count: ended - failed, isMore: isMoreEnded },
   };
 }

@@ -51,7 +51,8 @@ const sentences: readonly (readonly [sentence: string, healths: readonly HealthV
   ['All 2 webhooks are disabled.', [disabled, disabled]],
   ['Your webhook needs attention.', [failing]],
   ['1 of 3 webhooks needs attention.', [ok, failing, disabled]],
-  ['2 of 3 webhooks need attention.', [missed, ok, { ...missed, ...disabled, notArrived: 5 }]],
+  ['1 of 4 webhooks needs attention.', [missed, ok, ok, { ...disabled, notArrived: 5 }]],
+  ['All 3 webhooks are disabled.', [disabled, disabled, { ...disabled, notArrived: 5 }]],
   ['5 of 6 webhooks need attention.', [ok, failing, paused, incomplete, gone, ended]],
 ];
 for (const [sentence, healths] of sentences)
@@ -78,10 +79,21 @@ test('a state has words of its own', () => {
 
 test('a webhook that needs attention leads to the remedy', () => {
   assert.deepEqual(
-    [{ ...failing, pending: 2 }, failing, paused, incomplete, gone, ended].map((health) => remedyOf(health, naming)[1]),
+    [
+      { ...failing, pending: 2, retrying: 1 },
+      { ...failing, pending: 2, retrying: 1, notArrived: 5 },
+      failing,
+      missed,
+      paused,
+      incomplete,
+      gone,
+      ended,
+    ].map((health) => remedyOf(health, naming)[1]),
     [
       '/webhooks/1/statuses?status=pending&attempts%3Agreaterthan=0',
-      '/webhooks/1/statuses?status=failed&resent_as%3Aisnull=1',
+      '/webhooks/1/statuses?status=failed&not_arrived=1',
+      '/webhooks/1/logs?outcome%3Anot=delivered',
+      '/webhooks/1/statuses?status=failed&not_arrived=1',
       '/webhooks/1/statuses?status=pending',
       '/webhooks/1#change',
       '/webhooks/1',

@@ -11,6 +11,7 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import {
   countWords,
   isDisabledByPerson,
+  notArrivedAddress,
   notArrivedWords,
   needsAttention,
   nextWords,
@@ -60,6 +61,7 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
     notArrived,
     pausedUntil,
     pending,
+    retrying,
     state: kind,
     successRate,
     trend,
@@ -68,10 +70,14 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
   const [label, to] = remedyOf(health, naming);
   const next = nextWords(health, now);
   const facts = [
-    notArrived > 0 && kind !== 'ok' && !isDisabledByPerson(health) && notArrivedWords(notArrived),
+    notArrived > 0 && kind !== 'ok' && notArrivedWords(notArrived),
     failingSince !== null && html`Failing since ${shownDateOf(failingSince)}`,
     pausedUntil !== null && html`Paused until ${shownDateOf(pausedUntil)}`,
     pending > 0 && waiting(pending),
+    kind === 'failing' &&
+      retrying > 0 &&
+      retrying < pending &&
+      `${countWords(retrying, PENDING_COUNTED_MAX)} of them after a failed attempt`,
     next !== undefined && `Next attempt ${next}`,
   ].filter((fact) => fact !== false);
   return html`<li class="concern">
@@ -95,11 +101,14 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
 }
 
 function row(health: HealthView, naming: Naming): Markup {
-  const { name, address, successRate, medianMs, pending, trend } = health;
+  const { name, address, successRate, medianMs, notArrived, pending, trend } = health;
   const [words, tone] = stateWords(health);
   return html`<tr>
     <th scope="row"><a href="${hrefOf(address, naming)}">${name}</a></th>
-    <td>${badge(words, tone)}</td>
+    <td>
+      ${badge(words, tone)}
+      ${notArrived > 0 && html` <a href="${notArrivedAddress(health, naming)}">${notArrivedWords(notArrived)}</a>`}
+    </td>
     <td>
       ${
         successRate === null
@@ -169,7 +178,7 @@ export function overviewPage(shown: ShownDocument): string | undefined {
   const rest = healths.filter((health) => !needsAttention(health));
   const [disabled, working] = [rest.filter(isDisabledByPerson), rest.filter(({ state }) => state === 'ok')];
   const others = [...working, ...disabled];
-  const total = healths.reduce((sum, { notArrived }) => sum + notArrived, 0);
+  const total = concerns.reduce((sum, { notArrived }) => sum + notArrived, 0);
   const period = PERIODS[overview.period].words;
   const main = html`<div class="card">
       <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">

@@ -10,7 +10,8 @@ const { alpha, store } = people;
 const { show, formFor, send } = createFiller(people.origin, people.browser);
 
 const WEBHOOKS = `/stores/${alpha}/webhooks`;
-const made = await send(WEBHOOKS, filled(await formFor(WEBHOOKS, 'POST'), { name: 'Orders', format: 'json' }));
+const settings = { name: 'Orders', format: 'json', event_resource: 'transaction' };
+const made = await send(WEBHOOKS, filled(await formFor(WEBHOOKS, 'POST'), settings));
 const path = (made.headers.get('location') ?? '').split('?', 1)[0] ?? '';
 const DELIVERIES = `${path}/statuses`;
 const webhook = Number(path.split('/').at(-1));

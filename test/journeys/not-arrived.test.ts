@@ -6,13 +6,13 @@ import { amountOf } from '../setup/amount.ts';
 import { runOut, startRecoveryFixture } from '../setup/recovery-fixture.ts';
 
 const fixture = await startRecoveryFixture();
-const { sql, ask, addWebhook, change, publish, recover, finish, ownerOf, clock } = fixture;
+const { sql, storeId, ask, addWebhook, change, publish, recover, finish, ownerOf, clock } = fixture;
 const owner = ownerOf();
 
 /** An event as its publisher sees it: whether it arrived once, its deliveries, and the state of the latest. */
 type Sent = { event: number; hasArrived: boolean; deliveries: number[]; state: 'pending' | 'failed' | 'successful' };
 
-const STEPS = ['publish', 'arrive', 'fail', 'resend', 'recover', 'disable', 'enable', 'sweep'] as const;
+const STEPS = ['publish', 'arrive', 'fail', 'resend', 'recover', 'disable', 'enable', 'subscribe', 'sweep'] as const;
 const histories = array(record({ step: constantFrom(...STEPS), at: integer({ min: 0, max: 9 }) }), { maxLength: 14 });
 
 /** An event that arrived, and that a resend, and a resend of the delivery that this made, did not send again. */
@@ -44,6 +44,7 @@ test('the health counts the events that did not arrive, whatever happened to the
       const webhook = await addWebhook();
       const sent: Sent[] = [];
       let isActive = true;
+      let isSubscribed = true;
       const since = clock.now();
       const end = async (at: number, state: 'successful' | 'failed') => {
         const waiting = sent.filter((one) => one.state === 'pending');
@@ -55,7 +56,7 @@ test('the health counts the events that did not arrive, whatever happened to the
       const apply = {
         publish: async () => {
           const event = await publish();
-          if (isActive)
+          if (isActive && isSubscribed)
             sent.push({ event, hasArrived: false, deliveries: [await deliveryOf(webhook, event)], state: 'pending' });
         },
         arrive: (at: number) => end(at, 'successful'),
@@ -75,6 +76,7 @@ test('the health counts the events that did not arrive, whatever happened to the
           if (!isActive) return;
           await recover(webhook, since, { only_failed: '1' });
           await runOut(owner);
+          if (!isSubscribed) return;
           for (const one of sent)
             if (one.state === 'failed' && !one.hasArrived) {
               one.deliveries.push(await deliveryOf(webhook, one.event));
@@ -90,14 +92,28 @@ test('the health counts the events that did not arrive, whatever happened to the
           if (!isActive) await change(webhook, { is_active: '1' });
           isActive = true;
         },
+        subscribe: async () => {
+          isSubscribed = !isSubscribed;
+          const events = [isSubscribed ? 'transaction/created' : 'transaction/voided'];
+          await change(webhook, { event_resource: null, events });
+        },
         sweep: async () => void (await sweep(webhook)),
       };
       for (const { step, at } of steps) await apply[step](at);
       await sweep(webhook);
-      const missing = sent.filter(({ state, hasArrived }) => state === 'failed' && !hasArrived);
+      const missing = sent.filter(({ state, hasArrived }) => isSubscribed && state === 'failed' && !hasArrived);
       const { body } = await ask('GET', `/webhooks/${webhook}/health`);
       assert.equal(body['not_arrived'], missing.length, JSON.stringify(sent));
       assert.equal(body['not_arrived_since'] === null, missing.length === 0);
+      // What counts them leads to a list of them and no others.
+      for (const path of [`/webhooks/${webhook}/statuses?`, `/stores/${storeId}/statuses?webhook_id=${webhook}&`]) {
+        const found = await ask('GET', `${path}not_arrived=1&limit=100`);
+        const { 'svc:statuses': items } = found.body['_embedded'] as Record<string, { id: number }[]>;
+        const ids = items?.map(({ id }) => id);
+        const latest = missing.map(({ deliveries }) => deliveries.at(-1));
+        assert.deepEqual(new Set(ids), new Set(latest), JSON.stringify(sent));
+        assert.equal(Number(found.body['total_items']), missing.length);
+      }
       const listed = await ask('GET', `/webhooks/${webhook}/statuses?status=failed&resent_as:isnull=1&limit=100`);
       const events = sent.filter(({ state }) => state === 'failed').length;
       assert.equal(Number(listed.body['total_items']), events, JSON.stringify(sent));

@@ -14,7 +14,10 @@ const DELIVERIES = `/stores/${alpha}/statuses`;
 /** Creates a webhook by the page of the store, and returns its id and what writes its deliveries. */
 async function open(name: string) {
   const path = `/stores/${alpha}/webhooks`;
-  const made = await send(path, filled(await formFor(path, 'POST'), { name, format: 'json' }));
+  const made = await send(
+    path,
+    filled(await formFor(path, 'POST'), { name, format: 'json', event_resource: 'transaction' }),
+  );
   const id = Number((made.headers.get('location') ?? '').split('?', 1)[0]?.split('/').at(-1));
   return { id, history: createHistory(people.sql, { storeId: alpha, webhook: id }) };
 }

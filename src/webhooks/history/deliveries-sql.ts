@@ -15,6 +15,7 @@ import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';
 import {
   eventColumns,
+  notArrivedFlag,
   needs,
   ownedBy,
   withEvent,
@@ -54,7 +55,14 @@ const allWebhooks = (sql: Queryable, owners: readonly Owner[], store: { shard: n
 };
 
 /** The creation date of a delivery is that of its event. */
-const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event', 'date_created']);
+const BY_EVENT: ReadonlySet<string> = new Set([
+  'resource_type',
+  'resource_id',
+  'action',
+  'event',
+  'date_created',
+  'not_arrived',
+]);
 const BY_RESPONSE: ReadonlySet<string> = new Set(['response_code', 'response_body']);
 
 type Ids = Pick<IdRange, 'from' | 'to'>;
@@ -62,7 +70,7 @@ type Ids = Pick<IdRange, 'from' | 'to'>;
 const columnsOf = (
   sql: Queryable,
   stateColumns: Record<
-    'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body' | 'resent_as',
+    'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body' | 'resent_as' | 'not_arrived',
     Fragment
   >,
 ): Columns<typeof STATUS_PROPERTIES> => ({
@@ -104,12 +112,14 @@ const pendingPart = (sql: Queryable, source: Source, narrowing: readonly Filter[
     response_code: sql`r.response_code`,
     response_body: sql`r.response_body`,
     resent_as: sql`null::bigint`,
+    not_arrived: sql`'0'`,
   }),
   within: sql`and d.due_at > '-infinity'`,
 });
 
 const endedPart = (
   sql: Queryable,
+  { shard }: Pick<Source, 'shard'>,
   within: Fragment,
   rest: Pick<Part, 'events' | 'isById'> & { narrowing?: readonly Filter[] } = {},
 ): Part => ({
@@ -124,6 +134,7 @@ const endedPart = (
     response_code: sql`coalesce(d.response_code, r.response_code)`,
     response_body: sql`coalesce(d.response_body, r.response_body)`,
     resent_as: sql`d.resent_as`,
+    not_arrived: notArrivedFlag(sql, shard),
   }),
   within,
 });
@@ -149,11 +160,17 @@ const required = (property: string, filters: readonly Filter[]) =>
   filters.find((filter) => filter.property === property && filter.operator === 'is')?.value;
 
 const requiredState = (filters: readonly Filter[]) => required('status', filters);
+/** Whether the filters admit only deliveries whose events did not arrive: those that failed, and that no resend followed. */
+const haveNotArrived = (filters: readonly Filter[]): boolean => required('not_arrived', filters) === '1';
 
 /** Whether all ended deliveries that the filters admit have failed: only a 2xx response is a success. */
 function haveFailed(filters: readonly Filter[]): boolean {
   const code = required('response_code', filters);
-  return requiredState(filters) === 'failed' || (typeof code === 'number' && Math.floor(code / 100) !== 2);
+  return (
+    haveNotArrived(filters) ||
+    requiredState(filters) === 'failed' ||
+    (typeof code === 'number' && Math.floor(code / 100) !== 2)
+  );
 }
 
 /** The condition of the index of retried deliveries says the same as this filter. */
@@ -174,7 +191,10 @@ async function select(sql: Queryable, source: Source, filters: readonly Filter[]
  */
 function partsFor(sql: Queryable, source: Source, { filters, dated }: Selected, order: readonly Order[] = []): Part[] {
   const state = requiredState(filters);
-  const failed = haveFailed(filters) ? sql`and d.state = 'failed'` : sql``;
+  const isMissing = haveNotArrived(filters);
+  const failed = haveFailed(filters)
+    ? sql`and d.state = 'failed' ${isMissing ? sql`and d.resent_as is null` : sql``}`
+    : sql``;
   const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
   const narrowing = filters.filter((filter) => !isRetried(filter));
   const events = dated?.ids;
@@ -186,11 +206,11 @@ function partsFor(sql: Queryable, source: Source, { filters, dated }: Selected, 
     return { ...part, ...more, within: sql`${part.within} ${chosen} ${within}` };
   };
   const ended = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part =>
-    endedPart(sql, sql`${failed} ${retried} ${chosen} ${within}`, { ...rest, ...more });
+    endedPart(sql, source, sql`${failed} ${retried} ${chosen} ${within}`, { ...rest, ...more });
   const isDivided = isById || events !== undefined;
   const theirDay = events ? sql`${ofTheirDay(sql)} ${ofDays(sql, events)}` : ofTheirDay(sql);
   return [
-    ...(state === 'successful'
+    ...(state === 'successful' || isMissing
       ? []
       : isById
         ? [pending(ofTheirDay(sql), { isById }), pending(ofLaterDays(sql))]
@@ -206,7 +226,7 @@ function partsOfEvents(sql: Queryable, source: Source, ids: readonly number[], n
   const among = sql`and d.event_id = any(${ids}::bigint[])`;
   return [
     { ...pending, within: sql`${pending.within} ${among}` },
-    endedPart(sql, sql`${among} and d.id >= ${firstIdOfDay(dayOfId(oldest))}`, { narrowing }),
+    endedPart(sql, source, sql`${among} and d.id >= ${firstIdOfDay(dayOfId(oldest))}`, { narrowing }),
   ];
 }
 
@@ -258,7 +278,7 @@ async function listOf(sql: Queryable, source: Source, listing: Listing): Promise
   const start = counts && listing.order.length === 0 ? locate(counts, total, listing) : undefined;
   if (start === undefined) return { total, rows: await read(partsFor(sql, source, selected, listing.order), total) };
   const page = { ...asked, order: [NEWEST_FIRST], offset: start.offset };
-  const located = endedPart(sql, sql`and d.id >= ${start.from} and d.id < ${start.before}`, {
+  const located = endedPart(sql, source, sql`and d.id >= ${start.from} and d.id < ${start.before}`, {
     narrowing: asked.filters,
   });
   return { total, rows: await readDeliveries(sql, source, page, [located]) };
@@ -326,9 +346,10 @@ async function readDeliveries(
     date_next: sql`d.date_next`,
     date_ended: sql`d.date_ended`,
     response_code: sql`d.response_code`,
-    // Nothing is ordered by it.
-    response_body: sql`null::text`,
     resent_as: sql`d.resent_as`,
+    // Nothing is ordered by these.
+    response_body: sql`null::text`,
+    not_arrived: sql`null::text`,
   });
   const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
   const event = needs(BY_EVENT, [], order) ? withEvent(sql, source) : sql``;
@@ -367,10 +388,10 @@ async function countDeliveries(
   const isByState = filters.length === 1 && dated === undefined && requiredState(filters) === 'successful';
   if (dated !== undefined || (filters.length > 0 && !isByState)) return countByKind(sql, source, selected);
   const counts = await readDayCounts(sql, { shard: source.shard, ownerIds: source.webhookIds, list: 'delivery' });
-  const open = endedPart(sql, sql`and d.id >= ${counts.openFrom}`);
+  const open = endedPart(sql, source, sql`and d.id >= ${counts.openFrom}`);
   const count = (...parts: Part[]) => countParts(sql, source, parts);
   if (!isByState) return { counts, total: countedRows(counts) + (await count(pendingPart(sql, source), open)) };
-  const failed = endedPart(sql, sql`and d.state = 'failed'`);
+  const failed = endedPart(sql, source, sql`and d.state = 'failed'`);
   return { total: countedRows(counts) + (await count(open)) - (await count(failed)) };
 }
 
@@ -387,14 +408,14 @@ async function countByKind(
   const counts = await readKindCounts(sql, list, filters, dated?.days);
   if (counts === undefined) return { total: await countParts(sql, source, partsFor(sql, source, selected)) };
   const events = dated?.ids ?? ALL_EVENTS;
-  const later = endedPart(sql, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, {
+  const later = endedPart(sql, source, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, {
     narrowing: filters,
     events: eventsAmong(sql, events),
   });
   const open = counts.uncounted.map((ids) => {
     const within = { ...events, from: Math.max(events.from, ids.from), to: Math.min(events.to, ids.to) };
     const theirDay = sql`${ofTheirDay(sql)} ${ofDays(sql, ids)} ${ofEvents(sql, within)}`;
-    return endedPart(sql, theirDay, { narrowing: filters, events: eventsAmong(sql, within) });
+    return endedPart(sql, source, theirDay, { narrowing: filters, events: eventsAmong(sql, within) });
   });
   const pending = pendingPart(sql, source, filters);
   const waiting = { ...pending, within: sql`${pending.within} ${ofEvents(sql, events)}` };

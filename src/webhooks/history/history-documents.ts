@@ -12,7 +12,7 @@ import type { OutcomeLabel } from '#core/outcome.ts';
 
 /**
  * The comparison type of each property of a delivery in filters and orders. `response_body` is that of the last attempt; only attempts
- * have it as a property, because it has up to 16 KiB.
+ * have it as a property, because it has up to 16 KiB. `not_arrived` is 1 for the deliveries that the health of a webhook counts, else 0.
  */
 export const STATUS_PROPERTIES = {
   id: 'number',
@@ -29,6 +29,7 @@ export const STATUS_PROPERTIES = {
   date_created: 'date',
   date_ended: 'date',
   resent_as: 'number',
+  not_arrived: 'filterOnly',
 } as const satisfies Comparisons;
 
 export const DELIVERY_STATES = ['pending', 'successful', 'failed'] as const;

@@ -4,7 +4,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';
-import { withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts';
+import { notArrivedFlag, withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts';
 import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
 
 /** `app`: the app that calls, or null. */
@@ -17,7 +17,7 @@ const ofEvent = (sql: Queryable, { shard, storeId, eventId, app }: EventKey) => 
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId} ${historySeenBy(sql, app)}`;
 
-const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
+const columnsOf = (sql: Queryable, shard: number): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   resource_type: sql`e.resource_type`,
   resource_id: sql`e.resource_id`,
@@ -31,6 +31,7 @@ const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
   date_created: sql`e.date_created`,
   date_ended: sql`d.date_ended`,
   resent_as: sql`d.resent_as`,
+  not_arrived: notArrivedFlag(sql, shard),
 });
 
 type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
@@ -46,7 +47,7 @@ export async function listDeliveriesOfEvent(
   listing: Listing,
 ): Promise<Page | undefined> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
-  const columns = columnsOf(sql);
+  const columns = columnsOf(sql, key.shard);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
