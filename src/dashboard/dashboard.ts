@@ -1,10 +1,12 @@
 /** The pages that are designed for people, by the names of their documents. All other documents have a generic page. */
 import type { Queryable } from '#db/pool.ts';
-import type { DesignedPage, DesignedPages } from '#http/services.ts';
+import { collectionOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import type { DesignedPage, DesignedPages, ShownDocument } from '#http/services.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
-import { parseAddress } from '#hypermedia/html/search-form.ts';
+import { hrefOf, linkTo } from '#hypermedia/html/links.ts';
+import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';
 import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { appsPage } from './apps-page.ts';
@@ -22,6 +24,32 @@ import { webhookPage } from './webhook-page.ts';
 function storeOf(document: Document): { shard: number; storeId: number } | undefined {
   const list = listView.of(document);
   return list && { shard: shardOf(list.storeId), storeId: list.storeId };
+}
+
+/**
+ * Returns the generic page of a resource with links to its events and deliveries, which its representation does not have, because
+ * webhooks are sent it; undefined for another document with its name, such as what another resource embeds.
+ */
+function resourcePage({ document, naming, view }: ShownDocument, type: ResourceType): string | undefined {
+  const self = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
+  const [path = ''] = self.split('?', 1);
+  const [, store, collection, id] = /^(.*\/stores\/\d+)\/(\w+)\/([^/]+)$/.exec(path) ?? [];
+  if (store === undefined || id === undefined || collection !== collectionOf(type)) return undefined;
+  const of = [
+    ['resource_type', type],
+    ['resource_id', decodeURIComponent(id)],
+  ] as const;
+  const links = [
+    { rel: 'events', href: addressWith(`${store}/events`, of), title: 'Its events' },
+    { rel: 'statuses', href: addressWith(`${store}/statuses`, of), title: 'Its deliveries' },
+  ];
+  return renderHtml({ ...document, links: [...document.links, ...links] }, naming, view);
+}
+
+/** Returns the page of the apps of a store; undefined for those of a user, and for parts of them. */
+function storeAppsPage(shown: ShownDocument): string | undefined {
+  const apps = storeOf(shown.document) && itemsOf(shown.document, storeGrantView);
+  return apps && appsPage(shown, apps);
 }
 
 /** The pages that show a rejected form. The form of another document is shown on its generic page. */
@@ -76,6 +104,7 @@ export function createDashboard({
         return changelogPage(shown, { entries, names, storeId: store.storeId });
       },
     ],
+    ...resourceTypes().map((type): [string, DesignedPage] => [type, async (shown) => resourcePage(shown, type)]),
     ['overview', async (shown) => overviewPage(shown)],
     [
       'statuses',
@@ -93,13 +122,7 @@ export function createDashboard({
         return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });
       },
     ],
-    [
-      'grants',
-      async (shown) => {
-        const apps = storeOf(shown.document) && itemsOf(shown.document, storeGrantView);
-        return apps && appsPage(shown, apps);
-      },
-    ],
+    ['grants', async (shown) => storeAppsPage(shown)],
     [
       'members',
       async (shown) => {

@@ -5,6 +5,7 @@ import { chartsOf } from '#hypermedia/html/charts.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/document-page.ts';
+import { addressWith } from '#hypermedia/html/search-form.ts';
 import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/property-values.ts';
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -240,6 +241,18 @@ const PLACED = new Set(
   ).split(' '),
 );
 
+/** Renders the link to what the changelog of the store has about the webhook: who created, changed and disabled it. */
+function changesLink(document: Document, naming: Naming): Markup | false {
+  const store = linkTo(document, 'store')?.href;
+  const id = document.properties.find(({ name }) => name === 'id')?.value;
+  if (store === undefined || typeof id !== 'number') return false;
+  const changes = addressWith(`${hrefOf(store, naming) ?? ''}/changelogs`, [
+    ['resource', 'webhook'],
+    ['resource_id', String(id)],
+  ]);
+  return html`<a href="${changes}">Who created, changed and disabled it</a>`;
+}
+
 /** Renders the settings without those that are not set. */
 function settings(document: Document, webhook: WebhookView, naming: Naming): Markup {
   const { events, format, version, hasHeaders, isHeld, isRotatable, ordering, ratePerSecond, retryProfile } = webhook;
@@ -260,7 +273,7 @@ function settings(document: Document, webhook: WebhookView, naming: Naming): Mar
     ${setting('Retries', RETRIES[retryProfile])}
     ${setting('Order', ordering === 'resource' && 'Events of a resource one after the other')}${others}
     ${setting('Created', shown('date_created'))} ${setting('Last changed', shown('date_modified'))}
-    ${setting('ID', shown('id'))}
+    ${setting('Changes', changesLink(document, naming))} ${setting('ID', shown('id'))}
   </dl>`;
 }
 

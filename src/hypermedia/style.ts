@@ -148,6 +148,9 @@ p.ways a{padding:.3rem 0}
 .crumbs a+a::before{content:"›";content:"›"/"";margin:0 .5rem;color:var(--soft)}
 .tabs{flex:1 0 100%;border-bottom:1px solid var(--line)}
 .tabs [aria-current]{box-shadow:inset 0 -3px var(--accent)}
+.tabs form{display:flex;gap:.4rem;margin-left:auto;padding:.3rem 0}
+.tabs form input{width:9rem;min-height:2.25rem;padding:.25rem .6rem}
+.tabs form button{min-height:2.25rem;padding:.25rem .75rem;width:auto}
 .search{margin:0 0 .75rem}
 .search>summary{padding:.6rem 0;color:var(--accent);font-weight:600}
 .fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:0 1rem}
@@ -221,6 +224,7 @@ dd>.fold>summary{padding-top:0}
 dl{display:grid;grid-template-columns:minmax(6.5rem,auto) 1fr;gap:.45rem 1rem;margin:0 0 1.25rem}
 dt{color:var(--soft)}
 dd{margin:0;min-width:0;overflow-wrap:anywhere}
+dd+dd{grid-column:-2}
 label,legend{font-weight:600}
 label{display:block;margin:1rem 0 .3rem}
 .field{margin:1rem 0}

@@ -49,6 +49,7 @@ import { routesOf, type Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
 import { createLive } from '#dashboard/live.ts';
+import { createSearchPage } from '#dashboard/store-search.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
@@ -125,6 +126,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
   const erasure = createUserErasure(runtime, { changelog, eraseUserData: eraseDataOf(publishing, erasers) });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
+  const sqlOf = (shard: number) => databases.of(shard).sql;
   const handlers: Handlers = {
     home: createHome(config, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
     stores: createStoreOperations(runtime, {
@@ -147,6 +149,11 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     receivedInvitations: createReceivedInvitations(runtime, memberEffects),
     invitation: createInvitationPages(runtime, people, { effects: memberEffects, erasure }),
     ...ofStores.handlers,
+    search: createSearchPage(pages, {
+      sqlOf,
+      naming: { baseUrl, relationPrefix: naming.relationPrefix },
+      authUrl: authUrl.replace(/\/$/, ''),
+    }),
     ...openAccounts(runtime, people, { effects: publishing, eachDatabase: databases.each, erasure, memberEffects }),
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
     metadata: createMetadata(serverMetadata(config)),
@@ -160,7 +167,6 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     }),
   };
   const { retentionDays } = config.database;
-  const sqlOf = (shard: number) => databases.of(shard).sql;
   const designedPages = createDashboard({ sqlOf, accounts: sql, root: rootOf(authUrl), retentionDays });
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   return { handlers, pages, designedPages, idempotency };

@@ -29,6 +29,7 @@ export type Handlers = ReturnType<typeof openAccounts> &
     eventStatuses: Operation;
     storeStatuses: Operation;
     live: RawHandler;
+    search: RawHandler;
     refeed: Operation;
     erasure: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
@@ -146,6 +147,7 @@ const accountRoutes = (of: Handlers, auth: string): Route[] => [
   page(`${auth}/sign-out`, { POST: of.signIn.signOut }),
   page(`${auth}/home`, { GET: of.startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: of.live }),
+  page(`${auth}/stores/:store_id/search`, { GET: of.search }),
   page(`${auth}/account`, { GET: of.account }),
   page(`${auth}/account/confirm`, { GET: of.confirmation, POST: of.confirmation }),
   page(`${auth}/account/security`, { GET: of.security.show }),

@@ -52,6 +52,10 @@ export function storeTabs(
         path !== currentTab ? false : addressOf(path) === self ? html`aria-current="page"` : html`aria-current="true"`;
       return html`<a href="${href}" ${current}>${label}</a>`;
     })}
+    <form method="get" action="${new URL(addressOf('/search')).pathname}" role="search" aria-label="Find in the store">
+      <input type="text" name="q" aria-label="ID or URL" placeholder="ID or URL" spellcheck="false" />
+      <button type="submit" class="quiet">Find</button>
+    </form>
   </nav>`;
 }
 
