@@ -6,7 +6,7 @@ import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';
+import { parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
 import { isTrue, plainText } from '#hypermedia/html/property-values.ts';
 import { labelOf, inSentence } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -257,8 +257,7 @@ function filterForm(document: Document, naming: Naming, names: Names): Markup {
   const currentOf = (name: string): string => parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
   const kept = parameters.filter(([name]) => name !== 'offset' && !isShown(name));
   return html`<form class="filter" method="get" action="${path}" role="search" aria-label="Changes">
-      <input type="hidden" name="${SEARCH}" value="UTC" />
-      ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${searchMark} ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
       ${shown.map(
         ([name, label, choices]) =>
           html`<div class="field">

@@ -8,7 +8,7 @@ import { parseDate, formatDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search-form.ts';
+import { addressWith, parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -227,8 +227,7 @@ function resourceSearch(path: string, parameters: Parameters, webhooks: Webhooks
   const fields = quickFields(webhooks);
   const kept = parameters.filter(([name]) => name !== 'offset' && !fields.includes(name));
   return html`<form class="filter" method="get" action="${path}" role="search" aria-label="Deliveries of a resource">
-    <input type="hidden" name="${SEARCH}" value="UTC" />
-    ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+    ${searchMark} ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
     <div class="field">
       <label for="of-resource">Order, customer or other ID</label>
       <input type="text" id="of-resource" name="resource_id" value="${currentOf('resource_id')}" spellcheck="false" />

@@ -190,6 +190,7 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
       method: template.method,
       href: template.isActionRoute ? `${href}/${template.name}` : href,
       about: template.operation.summary,
+      preview: isForPerson ? template.operation.preview?.title : undefined,
       fields: withCurrentValues(template, document, isForPerson).filter(isOffered),
     }));
     return { ...document, actions };

@@ -149,6 +149,8 @@ type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
   admit?: (request: ApiRequest) => Promise<void>;
   review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
   prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
+  /** Says what the request would do. */
+  preview?: { title: string; handle: (request: ApiRequest<Static<Schema>>, prepared: Prepared) => Promise<string> };
   make: (
     tx: Tx,
     request: ApiRequest<Static<Schema>>,
@@ -160,7 +162,7 @@ function createOperation<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
   rest: Pick<Operation, 'statuses'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation {
-  const { admit } = described;
+  const { admit, preview } = described;
   return operation(described, {
     access: described.access ?? 'token',
     statuses: rest.statuses,
@@ -169,6 +171,13 @@ function createOperation<Schema extends TSchema, Prepared>(
     input: described.input,
     admit: admit && ((request) => admit(withPrincipal(request))),
     review: async (request) => described.review?.(withPrincipal(request)) ?? [],
+    preview: preview && {
+      title: preview.title,
+      handle: async (rawRequest) => {
+        const request = withPrincipal<Static<Schema>>(rawRequest);
+        return preview.handle(request, await described.prepare(request));
+      },
+    },
     handle: async (rawRequest, execution) => {
       const request = withPrincipal<Static<Schema>>(rawRequest);
       const previous = await execution.findPrevious();

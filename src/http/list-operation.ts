@@ -58,19 +58,19 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
 const CREATED = 'date_created';
 
 /**
- * Returns the query in which dates without an offset, of the declared properties, have that of the time zone. `zone` is read only
- * if there are any; without a zone they are in UTC.
+ * Returns the query in which dates without an offset, of the declared properties, have that of the time zone, which is read only if
+ * there are any.
  */
 async function withOffsets(
   query: URLSearchParams,
   properties: Comparisons,
-  zone: () => Promise<string | undefined>,
+  zone: () => Promise<string>,
 ): Promise<URLSearchParams> {
   // There may be several with the operator `in`.
   const parameters = Array.from(query, ([name, value]) => ({ name, dates: value.split(',') }));
   const isDate = (name: string): boolean => properties[name.split(':', 1)[0] ?? ''] === 'date';
   if (!parameters.some(({ name, dates }) => isDate(name) && dates.some(isLocalDate))) return query;
-  const timeZone = (await zone()) ?? 'UTC';
+  const timeZone = await zone();
   const withOffset = (date: string): string => {
     const at = isLocalDate(date) ? parseDate(date, timeZone) : undefined;
     return at === undefined ? date : formatDate(at, timeZone);
@@ -99,7 +99,7 @@ export function listing(
     closedAt?: (params: Params) => Comparisons | undefined;
     /** The relations that `zoom` may name, if any. */
     relations?: (request: ApiRequest<undefined>) => Relations;
-    /** Returns the time zone of the store for dates without an offset; undefined for a store that does not exist. */
+    /** Returns the time zone of the store for dates without an offset; undefined for a store that does not exist. Default: UTC. */
     zone?: (request: ApiRequest<undefined>) => Promise<string | undefined>;
     handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
   },
@@ -115,7 +115,8 @@ export function listing(
       const closedProperties = described.closedAt?.(request.params);
       const { properties, isOpen = false } =
         closedProperties === undefined ? described : { properties: closedProperties };
-      const query = await withOffsets(request.query, properties, async () => described.zone?.(request));
+      const zone = async () => (await described.zone?.(request)) ?? 'UTC';
+      const query = await withOffsets(request.query, properties, zone);
       const parsed = readListing(query, {
         properties,
         isOpen,
@@ -123,12 +124,16 @@ export function listing(
         relations: described.relations?.(request),
       });
       const handled = described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });
-      const result = await handled.catch((error: unknown) => {
+      const result = await handled.catch(async (error: unknown) => {
         const { searchedBy, narrowedBy = CREATED } = described;
         const property = closedProperties === undefined ? narrowedBy : CREATED;
         if (properties[property] !== 'date') throw error;
         const fields = searchFields({ ...searchedBy, [property]: null }, properties);
-        throw withNarrower(error, { query, now: request.now }, { filters: parsed.listing.filters, property, fields });
+        throw await withNarrower(
+          error,
+          { query, now: request.now, zone },
+          { filters: parsed.listing.filters, property, fields },
+        );
       });
       const { links = [], rel = described.rel, title = described.title, timeZone = 'UTC' } = result;
       const { path, items, total } = result;

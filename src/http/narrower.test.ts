@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assert as checkProperty, boolean, constantFrom, date, option, property, record } from 'fast-check';
+import { assert as checkProperty, asyncProperty, boolean, date, option, record } from 'fast-check';
 import { parseDate } from '#hypermedia/date.ts';
 import { RANGES, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
@@ -13,18 +13,20 @@ const tooMuch = new Problem(400, { code: 'too_much_to_search', message: 'This ta
 const fields = [{ name: 'date_created:greaterthan', kind: 'date' }] as const;
 
 /** Returns the query of the offer for a search with this query; undefined if there is none. */
-function offerFor(text: string): URLSearchParams | undefined {
+async function offerFor(text: string, timeZone = 'UTC'): Promise<URLSearchParams | undefined> {
   const query = new URLSearchParams(text);
   const filters = (['is', ...RANGES] as const).flatMap((operator): Filter[] => {
     const value = parseDate(query.get(operator === 'is' ? 'date_created' : `date_created:${operator}`) ?? '');
     return value === undefined ? [] : [{ property: 'date_created', operator, value }];
   });
-  const error = withNarrower(tooMuch, { query, now }, { filters, property: 'date_created', fields });
+  const request = { query, now, zone: async () => timeZone };
+  const error = await withNarrower(tooMuch, request, { filters, property: 'date_created', fields });
+  assert.ok(!(error instanceof TooWide) || error.narrower.form.timeZone === timeZone);
   return error instanceof TooWide ? error.narrower.query : undefined;
 }
 
-test('a search without dates is offered for the last week, from its first page on', () => {
-  const offer = offerFor('event=transaction%2Fcreated&order=attempts&offset=40&limit=5');
+test('a search without dates is offered for the last week, from its first page on', async () => {
+  const offer = await offerFor('event=transaction%2Fcreated&order=attempts&offset=40&limit=5');
   assert.deepEqual(Object.fromEntries(offer ?? []), {
     event: 'transaction/created',
     order: 'attempts',
@@ -33,12 +35,12 @@ test('a search without dates is offered for the last week, from its first page o
   });
 });
 
-test('a search of a range of dates is offered for its newer half, until the range is an hour', () => {
+test('a search of a range of dates is offered for its newer half, until the range is an hour', async () => {
   const instants = date({ min: new Date('2020-01-01'), max: now, noInvalidDate: true });
-  checkProperty(
-    property(
+  await checkProperty(
+    asyncProperty(
       record({ from: instants, to: option(instants, { nil: undefined }), isFirst: boolean() }),
-      ({ from, to, isFirst }) => {
+      async ({ from, to, isFirst }) => {
         const query = new URLSearchParams({
           [`date_created:${isFirst ? 'greaterthanorequal' : 'greaterthan'}`]: from.toISOString(),
         });
@@ -46,7 +48,7 @@ test('a search of a range of dates is offered for its newer half, until the rang
         if (to !== undefined) query.set(last, to.toISOString());
         const end = to ?? now;
         let begin = from.getTime();
-        for (let offer = offerFor(query.toString()); offer; offer = offerFor(offer.toString())) {
+        for (let offer = await offerFor(query.toString()); offer; offer = await offerFor(offer.toString())) {
           const next = parseDate(offer.get('date_created:greaterthan') ?? '')?.getTime() ?? 0;
           assert.ok(next > begin && next < end.getTime());
           assert.equal(offer.get(last), query.get(last));
@@ -58,20 +60,22 @@ test('a search of a range of dates is offered for its newer half, until the rang
   );
 });
 
-test('a search of one time and another error have no offer', () => {
-  checkProperty(
-    property(constantFrom('date_created=2026-11-20', 'date_created=2026-11-20T10:00:00Z&order=id'), (query) => {
-      assert.equal(offerFor(query), undefined);
-    }),
-  );
-  const other = new Problem(429, { code: 'too_many_searches', message: 'Wait' });
-  const request = { query: new URLSearchParams(), now };
-  assert.equal(withNarrower(other, request, { filters: [], property: 'date_created', fields }), other);
+test('the offer is in the time zone of the store', async () => {
+  const offer = await offerFor('', 'Pacific/Auckland');
+  assert.equal(offer?.get('date_created:greaterthan'), '2026-11-18T01:00:00+1300');
 });
 
-test('the offer is a link at the address of the request', () => {
-  const request = { query: new URLSearchParams('status=failed'), now };
-  const error = withNarrower(tooMuch, request, { filters: [], property: 'date_created', fields });
+test('a search of one time and another error have no offer', async () => {
+  for (const query of ['date_created=2026-11-20', 'date_created=2026-11-20T10:00:00Z&order=id'])
+    assert.equal(await offerFor(query), undefined);
+  const other = new Problem(429, { code: 'too_many_searches', message: 'Wait' });
+  const request = { query: new URLSearchParams(), now, zone: async () => 'UTC' };
+  assert.equal(await withNarrower(other, request, { filters: [], property: 'date_created', fields }), other);
+});
+
+test('the offer is a link at the address of the request', async () => {
+  const request = { query: new URLSearchParams('status=failed'), now, zone: async () => 'UTC' };
+  const error = await withNarrower(tooMuch, request, { filters: [], property: 'date_created', fields });
   assert.ok(error instanceof TooWide);
   const [link] = errorDocument(error, 'id-1', 'https://api.example.com/webhooks/1/statuses').links;
   assert.equal(link?.rel, 'related');

@@ -38,22 +38,23 @@ function narrowerFrom(filters: readonly Filter[], property: string, now: Date): 
 }
 
 /** Returns the error with a narrower search, if it is that of a search that took too long and there is one. */
-export function withNarrower(
+export async function withNarrower(
   error: unknown,
-  { query, now }: { query: URLSearchParams; now: Date },
+  { query, now, zone }: { query: URLSearchParams; now: Date; zone: () => Promise<string> },
   { filters, property, fields }: { filters: readonly Filter[]; property: string; fields: Search['fields'] },
-): unknown {
+): Promise<unknown> {
   if (!(error instanceof Problem) || error.faults[0]?.code !== TOO_MUCH_TO_SEARCH) return error;
   const from = narrowerFrom(filters, property, now);
   if (from === undefined) return error;
   const narrower = new URLSearchParams(query);
   // The page of the wider search is another one of this.
   narrower.delete('offset');
-  const date = formatDate(from, 'UTC');
+  const timeZone = await zone();
+  const date = formatDate(from, timeZone);
   narrower.set(`${property}:greaterthan`, date);
   return new TooWide(error, {
     query: narrower,
     title: `The same search from ${date} on`,
-    form: { at: 'related', fields, timeZone: 'UTC' },
+    form: { at: 'related', fields, timeZone },
   });
 }

@@ -74,7 +74,8 @@ export type OperationResult =
     } & PageOptions)
   | ({ status: 201 } & CreatedResult)
   | EventStream
-  | { status: 204; next?: string; done?: Done };
+  /** `preview`: a form asked what it would do, and nothing was done. */
+  | { status: 204; next?: string; done?: Done; preview?: string };
 
 /** Idempotent execution of a request (Idempotency-Key). */
 export type IdempotentExecution = {
@@ -139,6 +140,8 @@ export type Operation = {
    * before a stored response is returned.
    */
   admit: ((request: ApiRequest<unknown, Principal | null>) => Promise<void> | undefined) | undefined;
+  /** Says what a valid request would do, and does nothing; `title` is the label of its button on pages. */
+  preview: { title: string; handle: (request: ApiRequest<unknown, Principal | null>) => Promise<string> } | undefined;
   /**
    * Called if `input` finds faults, with the members that have none, so that one response reports all faults of a body.
    */
@@ -201,6 +204,7 @@ export function operation(
     documentedInput: undefined,
     admit: undefined,
     review: undefined,
+    preview: undefined,
     properties: undefined,
     isOpen: false,
     closedAt: undefined,

@@ -27,7 +27,6 @@ import {
   pathOf,
   type Addresses,
 } from './requests.ts';
-import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { SEARCH, withWildcards } from '#hypermedia/html/search-form.ts';
 
 /** Returns whether all percent sequences of a query or form are valid UTF-8. */
@@ -54,7 +53,7 @@ export function readQuery(raw: string): URLSearchParams {
 
 /** `form` replaces the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;
-type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined };
+type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined; isPreview: boolean };
 
 /** Throws a 400 for a repeated header, because Node joins the values. */
 function refuseTwoKeys({ raw }: FastifyRequest): void {
@@ -103,7 +102,9 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
         ? unmodifiedSince(form === undefined ? headers : { 'if-match': form.ifMatch })
         : undeclared,
     };
-    const handle = (body: unknown) => {
+    const handle = async (body: unknown): Promise<OperationResult> => {
+      if (form?.isPreview === true && operation.preview !== undefined)
+        return { status: 204, preview: await operation.preview.handle({ ...base, principal, body }) };
       const execution = services.idempotency({
         key: storedKey(key),
         principal,
@@ -308,32 +309,12 @@ export function refreshOf(
   return { refresh, header: isStopped ? undefined : `${seconds}; url=${again}` };
 }
 
-// Converts the query of a search form into the query that a program would send, and redirects the browser there. A
-// browser sends empty fields, which a filter reads as "not set", and times without a zone, which a filter reads as UTC.
-
-/** The format of `datetime-local`. */
-const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
-
-/** Fields of dates; a text that looks like a date stays as it is. */
-const DATED = /:(?:greater|less)than(?:orequal)?$/;
-
-function inZone(name: string, value: string, timeZone: string): string {
-  if (!DATED.test(name) || !LOCAL.test(value)) return value;
-  try {
-    const at = parseDate(value, timeZone);
-    // The filter reports an invalid day, or the time without a zone.
-    return at === undefined ? value : formatDate(at, timeZone);
-  } catch {
-    return value;
-  }
-}
+// Converts the query of a search form into the query that a program would send, and redirects the browser there: a browser sends
+// empty fields, which a filter reads as "not set". Dates stay as they are, because lists read them in the time zone of the store.
 
 /** Returns the query of the API; undefined if the query was not sent by a search form. */
 export function searchedQuery(query: URLSearchParams): URLSearchParams | undefined {
-  const timeZone = query.get(SEARCH);
-  if (timeZone === null) return undefined;
+  if (!query.has(SEARCH)) return undefined;
   const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
-  return new URLSearchParams(
-    parameters.map(([name, value]) => withWildcards(name, inZone(name, value.trim(), timeZone))),
-  );
+  return new URLSearchParams(parameters.map(([name, value]) => withWildcards(name, value.trim())));
 }

@@ -48,11 +48,28 @@ export function formatDate(at: Date, timeZone: string): string {
   return `${shown}${minutes < 0 ? '-' : '+'}${two(Math.floor(ahead / 60))}${two(ahead % 60)}`;
 }
 
+const SECOND_MS = 1_000;
+const [TO_MINUTES, TO_SECONDS] = ['yyyy-mm-ddThh:mm'.length, 'yyyy-mm-ddThh:mm:ss'.length];
+
+/**
+ * Returns the date as a field of a page contains it: `2026-11-20T16:05`, with seconds if there are any. `parseDate` returns the same
+ * second for it. The second of two equal times has its offset, because `parseDate` returns the first one without.
+ */
+export function localDate(at: Date, timeZone: string): string {
+  const written = formatDate(at, timeZone);
+  const local = written.slice(0, written.slice(TO_MINUTES, TO_SECONDS) === ':00' ? TO_MINUTES : TO_SECONDS);
+  const second = Math.floor(at.getTime() / SECOND_MS) * SECOND_MS;
+  return parseDate(local, timeZone)?.getTime() === second ? local : written;
+}
+
 const WRITTEN = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(Z|([+ -]\d\d):?(\d\d))?)?$/;
 
 /**
  * Parses `2026-11-20`, `2026-11-20T16:05` and `2026-11-20T16:05:03+0000`. The offset may have a colon, be `Z`, and begin with a
  * blank, which is an unencoded `+` in a query. A date without an offset is in the given time zone. Returns undefined for other texts.
+ *
+ * Where clocks are changed (RFC 5545 §3.3.5): a time that occurs twice is the first one, and a time that is skipped has the offset from
+ * before the change, so it is as much later as was skipped (02:30 is 03:30).
  */
 export function parseDate(text: string, timeZone = 'UTC'): Date | undefined {
   const [found, day, time = '00:00', seconds = ':00', fraction = '', offset, hours = '+00', minutes = '00'] =

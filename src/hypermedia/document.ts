@@ -122,6 +122,8 @@ export type Action = {
   fields: readonly Field[];
   /** One sentence that describes the effect. */
   about?: string;
+  /** The label of the button that shows what the action would do, before it is done. */
+  preview?: string | undefined;
 };
 
 /**
@@ -148,6 +150,8 @@ export type Document = {
   isUnchangeable?: true;
   /** The document is about to change: its page reloads after this time. */
   refreshSeconds?: number;
+  /** The time zone in which its dates are shown, and dates without an offset in its forms are read: the store's. Default: UTC. */
+  timeZone?: string;
   /** For collections: the search form of the page. */
   search?: Search;
   /** What a designed page shows of it; only `ViewType` reads and makes it. A stored response keeps it as JSON. */

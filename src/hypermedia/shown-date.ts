@@ -1,4 +1,5 @@
 /** Dates on pages. */
+import { localDate, parseDate } from './date.ts';
 import { html, type Markup } from './markup.ts';
 
 const dateFormat = new Intl.DateTimeFormat('en-GB', {
@@ -69,6 +70,18 @@ export function momentOf(written: string): string {
 export function dayOfDate(written: string): string {
   const parts = read(written);
   return parts === undefined ? '' : `${parts.day} ${parts.month} ${parts.year}`;
+}
+
+const LOCAL = /^(?:\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)?$/;
+
+/**
+ * Renders the input of a date in the time zone. It is a text field for what a browser would discard: a date with an offset
+ * (`localDate`), and input that is no date.
+ */
+export function dateInput(written: string, timeZone: string, attributes: Markup): Markup {
+  const at = parseDate(written, timeZone);
+  const value = at === undefined ? written : localDate(at, timeZone);
+  return html`<input type="${LOCAL.test(value) ? 'datetime-local' : 'text'}" ${attributes} value="${value}" />`;
 }
 
 /** Returns the date for a table cell: the day, and the time below it. */

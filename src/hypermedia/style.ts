@@ -247,6 +247,8 @@ fieldset>p{margin:.25rem .6rem}
 .choice>span{min-width:0;overflow-wrap:anywhere}
 .choice .soft{display:block;font-size:.9rem;line-height:1.35}
 .choice:hover,.choice:has(:checked){background:var(--paper)}
+.choices:has([value=""]:not(:checked))+.other{display:none}
+.other{padding:.3rem .6rem}
 button,.button{display:inline-flex;justify-content:center;align-items:center;gap:.5rem;min-height:2.75rem;padding:.55rem 1.25rem;border-radius:8px;border:1px solid var(--accent);background:var(--accent);color:var(--on-accent);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 .quiet{background:transparent;color:var(--accent)}
 .danger{border-color:var(--bad);background:var(--bad);color:var(--card)}

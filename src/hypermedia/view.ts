@@ -5,7 +5,7 @@ import type { Fault } from '#core/problem.ts';
 import type { Action, Document } from './document.ts';
 import type { Markup } from './markup.ts';
 
-/** A rejected form, with its input. */
+/** A form that is shown again with its input: it was rejected, or shows what it would do. */
 export type Refused = {
   /** The name of the action. */
   action: string;
@@ -13,10 +13,15 @@ export type Refused = {
   /** The version that the form was opened with, so that sending it again does not undo changes of others. */
   version: string;
   faults: readonly Fault[];
+  /** What the form would do. */
+  preview?: string;
 };
 
-/** Important messages above the page, of a sentence or two each, and suggested values of fields by name. */
-export type Advice = { paragraphs: readonly Markup[]; suggested: Readonly<Record<string, string>> };
+/** A value that a form offers for a field. */
+export type Suggestion = { label: string; value: string };
+
+/** Important messages above the page, of a sentence or two each, and suggested values of fields by name, the first one chosen. */
+export type Advice = { paragraphs: readonly Markup[]; suggested: Readonly<Record<string, readonly Suggestion[]>> };
 
 export type View = {
   /** Navigation of the header. */

@@ -171,6 +171,7 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     name: 'webhook',
     title: webhook.name,
     version: versionOf(webhook),
+    timeZone: webhook.timeZone,
     ...(webhook.isForApp && { isUnchangeable: true as const }),
     links: linksOf(webhook, shown),
     embedded: [],

@@ -6,7 +6,7 @@ import { amountOf } from '../setup/amount.ts';
 import { runOut, startRecoveryFixture } from '../setup/recovery-fixture.ts';
 
 const fixture = await startRecoveryFixture();
-const { sql, storeId, ask, addWebhook, change, publish, recover, finish, ownerOf, clock } = fixture;
+const { sql, storeId, ask, addWebhook, change, count, publish, recover, finish, ownerOf, clock } = fixture;
 const owner = ownerOf();
 
 /** An event as its publisher sees it: whether it arrived once, its deliveries, and the state of the latest. */
@@ -74,8 +74,11 @@ test('the health counts the events that did not arrive, whatever happened to the
         },
         recover: async () => {
           if (!isActive) return;
-          await recover(webhook, since, { only_failed: '1' });
+          const counted = await count(webhook, since, true);
+          const { location } = await recover(webhook, since, { only_failed: '1' });
           await runOut(owner);
+          const { body } = await ask('GET', location);
+          assert.deepEqual(counted, { count: body['events_recovered'], isMore: false }, JSON.stringify(sent));
           if (!isSubscribed) return;
           for (const one of sent)
             if (one.state === 'failed' && !one.hasArrived) {

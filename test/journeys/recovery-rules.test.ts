@@ -53,6 +53,28 @@ test('failed deliveries, those lost with a disable and those published meanwhile
   assert.deepEqual(await pending(webhook), [failed, lost, meanwhile, waits]);
 });
 
+test('a count of what would be sent leaves out what the filter excludes, and ends at 1,000 events', async () => {
+  const webhook = await addWebhook({ filter: 'status=paid', is_active: '0' });
+  await change(webhook, { is_active: '1' });
+  const first = await publish();
+  let copied = 0;
+  const copy = async (status: string, copies: number) => {
+    const body = JSON.stringify({ id: 1, status });
+    await sql`
+      insert into event select (jsonb_populate_record(e, jsonb_build_object('id', e.id + 256 * (1000000 + n), 'body', ${body}::text))).*
+      from event e, generate_series(${copied}::int + 1, ${copied + copies}::int) as n where e.id = ${first}`;
+    copied += copies;
+  };
+  const counted = () => fixture.count(webhook, begun, false);
+  assert.deepEqual(await counted(), { count: 0, isMore: false });
+  await copy('paid', 998);
+  assert.deepEqual(await counted(), { count: 998, isMore: false });
+  await copy('open', 2);
+  assert.deepEqual(await counted(), { count: 998, isMore: true });
+  await sql`delete from event where id > ${first}`;
+  assert.equal((await ask('DELETE', `/webhooks/${webhook}`)).status, 204);
+});
+
 test('a delivery of an earlier recovery is not sent again, on whichever day it was', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const missed = await publish();

@@ -13,34 +13,43 @@ export function filled(form: URLSearchParams, changes: Record<string, string>): 
   return copy;
 }
 
+const attributeOf = (tag: string, name: string): string =>
+  unescape(new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1] ?? '');
+
+const SENT = new Set(['hidden', 'text', 'number', 'datetime-local']);
+
+/** Returns the bodies that a browser would send for the unchanged forms of a page, with the paths and methods to which they are sent. */
+export function formsIn(page: string): { action: string; method: string; form: URLSearchParams }[] {
+  return [...page.matchAll(/<form method="post" action="([^"]*)"[^>]*>([^]*?)<\/form>/g)].map(
+    ([, action = '', form = '']) => {
+      const inputs = [...form.matchAll(/<input[^>]*>/g)].filter(
+        ([tag]) => SENT.has(attributeOf(tag, 'type')) || / checked/.test(tag),
+      );
+      const selects = [...form.matchAll(/<select[^>]*?name="([^"]*)"[^>]*>([^]*?)<\/select>/g)];
+      const areas = [...form.matchAll(/<textarea[^>]*?name="([^"]*)"[^>]*>\n?([^]*?)<\/textarea>/g)];
+      const fields = new URLSearchParams([
+        ...inputs.map(([tag]) => [attributeOf(tag, 'name'), attributeOf(tag, 'value')]),
+        ...selects.map(([, name = '', options = '']) => [
+          name,
+          /<option value="([^"]*)"[^>]* selected/.exec(options)?.[1] ?? '',
+        ]),
+        ...areas.map(([, name = '', written = '']) => [name, unescape(written).replaceAll('\n', '\r\n')]),
+      ]);
+      return { action, method: fields.get('_method') ?? 'POST', form: fields };
+    },
+  );
+}
+
 export function createFiller(origin: string, browser: { cookie: () => string | undefined }) {
   const show = (path: string, headers: Record<string, string> = {}) =>
     fetch(origin + path, { redirect: 'manual', headers: { ...HTML, Cookie: browser.cookie() ?? '', ...headers } });
 
   /** Returns the body that a browser would send for the unchanged form of a method. */
   const formFor = async (path: string, method: string): Promise<URLSearchParams> => {
-    const text = await (await show(path)).text();
-    const forms = [...text.matchAll(/<form method="post"[^>]*>([^]*?)<\/form>/g)].map(([, inside = '']) => inside);
-    const form = forms.find(
-      (inside) => (/name="_method" value="(\w+)"/.exec(inside)?.[1] ?? 'POST') === method && inside.includes('nonce'),
-    );
-    assert.ok(form !== undefined, `no form for ${method} on ${path}`);
-    const inputs = [...form.matchAll(/<input type="(hidden|text|number)"[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"/g)];
-    const selects = [...form.matchAll(/<select[^>]*?name="([^"]*)"[^>]*>([^]*?)<\/select>/g)];
-    const areas = [...form.matchAll(/<textarea[^>]*?name="([^"]*)"[^>]*>\n?([^]*?)<\/textarea>/g)];
-    const boxes = [...form.matchAll(/<input[^>]*?type="checkbox"[^>]*>/g)].map(([box]) => box);
-    const valueIn = (box: string, name: string): string => new RegExp(`${name}="([^"]*)"`).exec(box)?.[1] ?? '';
-    return new URLSearchParams([
-      ...inputs.map(([, , name = '', value = '']) => [name, unescape(value)]),
-      ...selects.map(([, name = '', options = '']) => [
-        name,
-        /<option value="([^"]*)"[^>]* selected/.exec(options)?.[1] ?? '',
-      ]),
-      ...areas.map(([, name = '', written = '']) => [name, unescape(written).replaceAll('\n', '\r\n')]),
-      ...boxes
-        .filter((box) => / checked/.test(box))
-        .map((box) => [valueIn(box, 'name'), unescape(valueIn(box, 'value'))]),
-    ]);
+    const forms = formsIn(await (await show(path)).text());
+    const found = forms.find((one) => one.method === method && one.form.has('nonce'));
+    assert.ok(found !== undefined, `no form for ${method} on ${path}`);
+    return found.form;
   };
 
   const send = (path: string, form: URLSearchParams, headers: Record<string, string> = {}) =>

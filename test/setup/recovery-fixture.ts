@@ -8,7 +8,8 @@ import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { publishBatch } from '#events/publish/publish-sql.ts';
 import { rowOf, toColumns } from '#events/publish/rows.ts';
 import { createRecoveryMetrics } from '#events/event-metrics.ts';
-import { Recoveries, type RecoveriesDeps } from '#events/replay/recoveries.ts';
+import { countMissed, Recoveries, type MissedCount, type RecoveriesDeps } from '#events/replay/recoveries.ts';
+import { findRecoverable } from '#events/replay/recoveries-sql.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from './app.ts';
@@ -133,6 +134,14 @@ export async function startRecoveryFixture() {
       const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body });
       assert.equal(asked.status, 202, JSON.stringify(asked.body));
       return asked;
+    },
+    /** Counts what a recovery of failed deliveries, or of all that was missed, would send. */
+    count: async (webhook: number, since: Date, onlyFailed: boolean): Promise<MissedCount> => {
+      const key = { shard, webhookId: webhook };
+      const found = await findRecoverable(sql, { ...key, event: null });
+      assert.ok(found, `no webhook ${webhook}`);
+      const whole = { until: null, onlyFailed, resourceId: null, responseCode: null, responseBody: null };
+      return countMissed(storesOf(sql), { ...key, storeId, ...found, since, ...whole }, clock.now());
     },
     stateOf: async ({ location }: Answer): Promise<unknown> => (await ask('GET', location)).body['state'],
     /** Returns the events with a pending delivery to the webhook. */

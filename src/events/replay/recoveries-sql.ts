@@ -44,7 +44,7 @@ function isText(sql: Queryable, column: string, text: string | null): Fragment {
  * Returns the condition that a missed event `m` has a failed delivery, whose last response is one that the recovery is limited to. It
  * reads the responses of missed events only: those of a day could have gigabytes.
  */
-function hasFailed(sql: Queryable, { shard, webhookId, responseCode, responseBody }: OpenRecovery): Fragment {
+function hasFailed(sql: Queryable, { shard, webhookId, responseCode, responseBody }: Recoverable): Fragment {
   if (responseCode === null && responseBody === null) return sql`where cardinality(m.failed) > 0`;
   return sql`where exists (
     select from unnest(m.failed) as f (delivery_id)
@@ -75,7 +75,7 @@ function hasFailed(sql: Queryable, { shard, webhookId, responseCode, responseBod
  */
 export async function findMissed(
   sql: Queryable,
-  recovery: OpenRecovery,
+  recovery: Recoverable,
   { after, upTo, limit }: MissedQuery,
 ): Promise<Missed> {
   const { shard, storeId, webhookId, epoch, since, until, resourceId, events } = recovery;
@@ -211,6 +211,10 @@ export type OpenRecovery = RecoveryKey &
     isWebhookInactive: boolean;
   };
 
+/** What decides which events a recovery sends. */
+export type Recoverable = Pick<OpenRecovery, 'shard' | 'storeId' | 'webhookId' | 'epoch' | 'events' | 'filter'> &
+  Omit<RecoveredPart, 'event'>;
+
 /** SQL condition: the webhook is still enabled, in the same epoch, and has a url. */
 const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
 
@@ -223,9 +227,20 @@ export function deliverableTo(sql: Queryable): Fragment {
 }
 
 /** The same for a recovery. One of a single event ends without deliveries if the webhook does not subscribe to it any more. */
-const deliverableEvents = (sql: Queryable) => sql`
-  case when r.event is null then ${deliverableTo(sql)}
-    else array(select r.event where r.event = any(w.events)) end as events`;
+const deliverableEvents = (sql: Queryable, event = sql`r.event`) => sql`
+  case when ${event} is null then ${deliverableTo(sql)}
+    else array(select ${event} where ${event} = any(w.events)) end as events`;
+
+/** Returns what a recovery of the webhook that begins now would send by, all events or one kind; undefined if there is no webhook. */
+export async function findRecoverable(
+  sql: Queryable,
+  { shard, webhookId, event }: { shard: number; webhookId: number; event: string | null },
+): Promise<Pick<Recoverable, 'epoch' | 'events' | 'filter'> | undefined> {
+  const [row] = await sql<Pick<Recoverable, 'epoch' | 'events' | 'filter'>[]>`
+    select w.epoch, w.filter, ${deliverableEvents(sql, sql`${event}::text`)}
+    from webhook w where w.shard = ${shard} and w.id = ${webhookId}`;
+  return row;
+}
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
 export async function openRecoveries(
@@ -363,6 +378,12 @@ export async function writePage(
 /** An unfinished recovery of loaded resources. */
 export type OpenRecoveryOfLoaded = OpenRecovery & { loadedType: ResourceType };
 
+/** What decides which loaded resources a recovery sends, after the last one that was examined. */
+type LoadedQuery = Pick<
+  OpenRecoveryOfLoaded,
+  'shard' | 'storeId' | 'loadedType' | 'afterResourceId' | 'since' | 'until' | 'resourceId'
+>;
+
 /** Starts it. Returns the number of resources to examine; undefined if it has started or ended already. 10⁶ take 0.2 s to count. */
 export async function startRecoveryOfLoaded(
   sql: Queryable,
@@ -389,7 +410,7 @@ export type LoadedPage = { seen: number; last: string; ids: string[] };
  */
 export async function findLoaded(
   sql: Queryable,
-  { shard, storeId, loadedType, afterResourceId, since, until, resourceId }: OpenRecoveryOfLoaded,
+  { shard, storeId, loadedType, afterResourceId, since, until, resourceId }: LoadedQuery,
   { limit, examined }: { limit: number; examined: number },
 ): Promise<LoadedPage | undefined> {
   const rows = await sql<LoadedPage[]>`

@@ -9,7 +9,7 @@ import type { Running } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
 import type { RecoveryMetrics } from '../event-metrics.ts';
@@ -24,6 +24,7 @@ import {
   writePage,
   type End,
   type Page,
+  type Recoverable,
   versionsOf,
   countLoaded,
   findLoaded,
@@ -47,7 +48,10 @@ const RANGE_EVENTS_MAX = 10_000;
 type EventRange = { from: number; to: number; missed: Missed };
 
 /** Returns the range that begins at the cursor of a running recovery, limited to one day so that few deliveries are read. */
-async function findRange(sql: Sql, recovery: OpenRecovery & { untilEventId: number }): Promise<EventRange> {
+async function findRange(
+  sql: Sql,
+  recovery: Recoverable & { afterEventId: number; untilEventId: number },
+): Promise<EventRange> {
   const { afterEventId: after, untilEventId } = recovery;
   const day = dayOfId(after + 1);
   const upTo = Math.min(untilEventId, firstIdOfDay(day + 1) - 1);
@@ -59,19 +63,56 @@ async function findRange(sql: Sql, recovery: OpenRecovery & { untilEventId: numb
 /** Bodies that are read at once, each of up to 256 KiB. */
 const BODIES_MAX = 32;
 
-/** Returns the page with the events that pass the filter of the webhook. */
-async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Promise<Page> {
-  if (recovery.filter === null) return page;
+/** Returns the events that pass the filter of the webhook. */
+async function passing(sql: Sql, recovery: Recoverable, eventIds: readonly number[]): Promise<readonly number[]> {
+  if (recovery.filter === null) return eventIds;
   const passes = compileFilter(recovery.filter);
-  const eventIds: number[] = [];
-  for (let at = 0; at < page.eventIds.length; at += BODIES_MAX) {
-    const versions = await versionsOf(sql, recovery, page.eventIds.slice(at, at + BODIES_MAX));
-    const passed = versions.filter(
+  const passed: number[] = [];
+  for (let at = 0; at < eventIds.length; at += BODIES_MAX) {
+    const versions = await versionsOf(sql, recovery, eventIds.slice(at, at + BODIES_MAX));
+    const found = versions.filter(
       (version) => bareKindOf(version.type, version.action) !== undefined || passes(payloadOfEvent(version)),
     );
-    eventIds.push(...passed.map(({ eventId }) => eventId));
+    passed.push(...found.map(({ eventId }) => eventId));
   }
-  return { ...page, eventIds };
+  return passed;
+}
+
+/** Limits of a count: missed events, whose bodies are read if the webhook has a filter, and events that are examined for them. */
+const COUNTED_MAX = 1_000;
+const COUNT_EXAMINED_MAX = 5 * RANGE_EVENTS_MAX;
+
+/** `isMore`: there may be others. */
+export type MissedCount = { count: number; isMore: boolean };
+
+/** Counts what a recovery that begins now would send, up to 1,000 missed events among the first 50,000 of the period. */
+export async function countMissed(sql: Sql, recovery: Recoverable, now: Date): Promise<MissedCount> {
+  const { since, until } = recovery;
+  const lastDay = dayOf(until === null || until > now ? now : until);
+  const untilEventId = firstIdOfDay(lastDay + 1) - 1;
+  let [count, found, examined] = [0, 0, 0];
+  let afterEventId = firstIdOfDay(dayOf(since)) - 1;
+  while (afterEventId < untilEventId) {
+    const { to, missed } = await findRange(sql, { ...recovery, afterEventId, untilEventId });
+    const eventIds = missed.ids.slice(0, COUNTED_MAX - found);
+    count += (await passing(sql, recovery, eventIds)).length;
+    found += eventIds.length;
+    examined += missed.seen;
+    afterEventId = to;
+    if (found === COUNTED_MAX || examined >= COUNT_EXAMINED_MAX) return { count, isMore: true };
+  }
+  return { count, isMore: false };
+}
+
+/** Counts the loaded resources that a recovery would send, up to 1,000 among the first 50,000. */
+export async function countLoadedMissed(
+  sql: Sql,
+  recovery: Omit<Parameters<typeof findLoaded>[1], 'afterResourceId'>,
+): Promise<MissedCount> {
+  const limits = { limit: COUNTED_MAX, examined: COUNT_EXAMINED_MAX };
+  const page = await findLoaded(sql, { ...recovery, afterResourceId: '' }, limits);
+  const [count, examined] = [page?.ids.length ?? 0, page?.seen ?? 0];
+  return { count, isMore: count === COUNTED_MAX || examined === COUNT_EXAMINED_MAX };
 }
 
 /** Splits off the first page of a range, with at most `limit` deliveries; `rest` is undefined if nothing remains. */
@@ -245,7 +286,8 @@ async function runStep(deps: StepDeps, recovery: OpenRecovery, ranges: EventRang
   }
   if (isOfLoaded(recovery)) return sendLoaded(deps, recovery, capacity);
   const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
-  const passed = await passing(deps.sql, recovery, page);
+  const eventIds = await passing(deps.sql, recovery, page.eventIds);
+  const passed = { ...page, eventIds };
   const isWritten = await write(deps, recovery, (tx) => writePage(tx, recovery, passed, deps.clock.now()));
   if (isWritten && rest !== undefined) ranges.set(id, rest);
   return 'moved';

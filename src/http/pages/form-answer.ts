@@ -11,6 +11,7 @@ import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';
 import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
+import type { Advice, Refused } from '#hypermedia/view.ts';
 import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
@@ -62,12 +63,15 @@ function redirectAfter(services: Services, { request, reply, target }: PostedFor
   }
 }
 
-/** Returns the document of the page that contains the form; undefined if it cannot be read. */
-async function formDocument(services: Services, { request, caller, target }: PostedForm) {
+type FormPage = { document: Document; advice: (() => Promise<Advice | undefined>) | undefined };
+
+/** Returns the document of the page that contains the form, with its advice; undefined if it cannot be read. */
+async function formPage(services: Services, { request, caller, target }: PostedForm): Promise<FormPage | undefined> {
   const result = await target.read?.(request, caller);
   if (result === undefined || !('document' in result)) return undefined;
   const address = new URL(targetPath(target, request), services.naming.baseUrl).href;
-  return target.withActions(result.document, caller, documentAddress(request, address));
+  const document = target.withActions(result.document, caller, documentAddress(request, address));
+  return { document, advice: 'advice' in result ? result.advice : undefined };
 }
 
 /** Returns the action of the form: that with its method and address. */
@@ -106,19 +110,21 @@ async function renderSecret(
   return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
 }
 
+/** Renders the form with its input, and what is wrong with it or what it would do. */
 async function renderAgain(
   services: Services,
   form: PostedForm,
-  { document: whole, post, problem }: { document: Document; post: FormPost; problem: Problem },
+  { document: whole, advice: readAdvice }: FormPage,
+  { post, status, faults, preview }: Pick<Refused, 'faults' | 'preview'> & { post: FormPost; status: number },
 ) {
   const { request, reply, caller } = form;
   const action = actionOf(services, form, whole, post)?.name ?? post.method;
   const document = withheldSecrets(whole, form.visitor.confirmAt(pathOf(request)));
   const { values, version } = post;
-  const faults = problem.faults.map((fault) => FORM_MESSAGES[fault.code] ?? fault);
-  const view = viewOf(services, caller.visitor, document, { refused: { action, values, version, faults } });
+  const advice = await readAdvice?.();
+  const refused = { action, values, version, faults, ...(preview !== undefined && { preview }) };
+  const view = viewOf(services, caller.visitor, document, { refused, ...(advice && { advice }) });
   const { naming, designedPages, clock } = services;
-  const { status } = problem;
   const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
   const outgoing = { status, document, naming, isSecret: false, view };
   return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
@@ -135,14 +141,14 @@ export async function answerForm(services: Services, form: PostedForm) {
   const isGone = (thrown: unknown): boolean =>
     post.method === 'DELETE' && thrown instanceof Problem && thrown.status === 404;
   const leadHome = () => redirectTo(reply, services.settings.home, services, 'gone');
-  let document: Document | undefined;
+  let page: FormPage | undefined;
   try {
-    document = await formDocument(services, form);
+    page = await formPage(services, form);
   } catch (thrown) {
     if (isGone(thrown)) return leadHome();
     throw thrown;
   }
-  const fields = actionOf(services, form, document, post)?.fields ?? fieldsOf(input);
+  const fields = actionOf(services, form, page?.document, post)?.fields ?? fieldsOf(input);
   const body = bodyOf(post, { fields });
   if (post.method === 'PATCH' && Object.keys(body).length === 0) {
     return redirectTo(reply, pathOf(request), services, 'unchanged');
@@ -152,18 +158,21 @@ export async function answerForm(services: Services, form: PostedForm) {
     (kind === 'secret' || isSensitive === true) && name in body;
   const changesSecret = post.method !== 'POST' && fields.some(isSensitiveField);
   if (changesSecret || route.operations[post.method]?.isSensitive === true) {
-    const page = await visitor.confirm(toRawRequest(request, services.clock.now()));
-    if (page !== undefined) return sendRaw(reply, page);
+    const confirmation = await visitor.confirm(toRawRequest(request, services.clock.now()));
+    if (confirmation !== undefined) return sendRaw(reply, confirmation);
   }
   const ifMatch = post.version === '' ? undefined : `"${post.version}-"`;
   try {
-    const result = await run(request, caller, { body, ifMatch, key: post.key });
+    const result = await run(request, caller, { body, ifMatch, key: post.key, isPreview: post.isPreview });
+    if (page !== undefined && 'preview' in result)
+      return await renderAgain(services, form, page, { post, status: 200, faults: [], preview: result.preview });
     if (!('open' in result) && result.status === 201 && result.isSecret)
       return await renderSecret(services, form, result);
     return redirectAfter(services, form, result);
   } catch (thrown) {
     if (isGone(thrown)) return leadHome();
-    if (!(thrown instanceof Problem) || !isCorrectable(thrown) || document === undefined) throw thrown;
-    return renderAgain(services, form, { document, post, problem: thrown });
+    if (!(thrown instanceof Problem) || !isCorrectable(thrown) || page === undefined) throw thrown;
+    const faults = thrown.faults.map((fault) => FORM_MESSAGES[fault.code] ?? fault);
+    return renderAgain(services, form, page, { post, status: thrown.status, faults });
   }
 }

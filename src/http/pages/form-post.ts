@@ -3,14 +3,14 @@
  * session. The result is the body that a program would send, for the same operation.
  */
 import type { Action } from '#hypermedia/document.ts';
-import { formValue } from '#hypermedia/html/form.ts';
+import { formValue, OTHER, PREVIEW } from '#hypermedia/html/form.ts';
 import { Problem } from '#core/problem.ts';
 import { parseForm, withoutIndex } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';
 import { METHODS, type Method } from '../route.ts';
 
 /** Fields that belong to the form itself. */
-const FORM_FIELDS = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;
+const FORM_FIELDS = { method: '_method', version: '_version', key: '_key', nonce: 'nonce', preview: PREVIEW } as const;
 
 /** Fields in which a person proves who they are before a sensitive change. */
 export const VERIFICATION_FIELDS = {
@@ -29,7 +29,9 @@ export type FormPost = {
   version: string;
   /** Idempotency key of the page that contained the form: a form that is sent twice runs once. */
   key: string | undefined;
-  /** The input by name; `name[]` and `name` are one field. */
+  /** The form asks what it would do. */
+  isPreview: boolean;
+  /** The input by name; `name[]`, `name.other` and `name` are one field. */
   values: Readonly<Record<string, readonly string[]>>;
 };
 
@@ -59,11 +61,12 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor):
   }
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
-    const name = withoutIndex(rawName);
+    const name = withoutIndex(rawName.endsWith(OTHER) ? rawName.slice(0, -OTHER.length) : rawName);
     if (!notInput.has(name)) (values[name] ??= []).push(withPlainEnds(value));
   }
   const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];
-  return { method: method as FormPost['method'], version, key, values };
+  const isPreview = form.has(FORM_FIELDS.preview);
+  return { method: method as FormPost['method'], version, key, isPreview, values };
 }
 
 const asList = (value: string | readonly string[]): readonly string[] =>
@@ -93,7 +96,8 @@ export function bodyOf({ method, values }: FormPost, { fields }: Pick<Action, 'f
       const isChanged = method === 'POST' ? several.length > 0 : several.join('\n') !== present.join('\n');
       if (isChanged) body[field.name] = several;
     } else if (submitted !== undefined) {
-      const [typed = ''] = submitted;
+      // A choice of suggested values sends the chosen one first, and is empty for another one.
+      const typed = submitted.find((value) => value !== '') ?? '';
       const [text, stored] = [typed.trim(), withPlainEnds(present[0] ?? '')];
       const keepsValue = text === '' && (method === 'POST' || field.kind === 'secret');
       // A program may have stored blanks, which a person can clear.

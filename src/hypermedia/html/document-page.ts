@@ -93,9 +93,8 @@ export function refreshNote({ refresh }: View): Markup | false {
 
 /** Renders the important messages of a page. */
 export function adviceOf({ advice }: View): Markup | false {
-  return (
-    advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`
-  );
+  const paragraphs = advice?.paragraphs ?? [];
+  return paragraphs.length > 0 && html`<div class="alert">${paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
 }
 
 type PageParts = {

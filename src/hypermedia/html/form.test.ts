@@ -247,9 +247,18 @@ test('advanced fields are folded, unless one has a fault', () => {
 });
 
 test('a creation form starts with the suggested values, a change form with the present ones', () => {
-  const advice = { paragraphs: [html`Nothing arrives.`], suggested: { thing: 'since then' } };
+  const value = '2026-07-01T12:00:00+0200';
+  const suggested = { thing: [{ label: 'Since then', value }] };
+  const advice = { paragraphs: [html`Nothing arrives.`], suggested };
   const make = pageOf([actionOf('POST', [base])], { ...owner, advice });
-  assert.match(make, /<input type="text" id="form-0-0" name="thing" value="since then"/);
+  assert.match(
+    make,
+    /<input type="radio" name="thing" value="2026-07-01T12:00:00\+0200" checked[^>]*>.*Since then.*12:00 UTC\+2/,
+  );
+  assert.match(
+    make,
+    /<input type="radio" name="thing" value=""( \/)?>.*<input type="text" id="form-0-0-other" name="thing\.other" value=""/,
+  );
   assert.match(make, /<div class="alert"> ?<p>Nothing arrives\.<\/p>/);
   const change = pageOf([actionOf('PATCH', [base])], { ...owner, advice });
   assert.match(change, /<input type="text" id="form-0-0" name="thing" value=""/);

@@ -2,7 +2,8 @@
 import type { Fault } from '#core/problem.ts';
 import { isScalar, type Action, type Document, type Field, type Naming, type Value } from '../document.ts';
 import { html, kept, type Markup } from '../markup.ts';
-import type { Refused, View } from '../view.ts';
+import type { Refused, Suggestion, View } from '../view.ts';
+import { dateInput, shownDateOf } from '../shown-date.ts';
 import { hrefOf } from './links.ts';
 import { inSentence, labelOf, phraseOf } from './words.ts';
 import { isTrue } from './property-values.ts';
@@ -35,7 +36,15 @@ const listOf = (value: string | readonly string[] | undefined): readonly string[
 const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
   refused?.action === name ? refused : undefined;
 
-type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
+type FormState = {
+  refused: Refused | undefined;
+  suggested: Readonly<Record<string, readonly Suggestion[]>>;
+  timeZone: string;
+};
+
+/** Returns the values that the form of something new offers for a field. */
+const suggestionsOf = (field: Field, isNew: boolean, { suggested }: FormState): readonly Suggestion[] =>
+  isNew && field.value === undefined && Object.hasOwn(suggested, field.name) ? (suggested[field.name] ?? []) : [];
 
 /** The form of the keys that a creation form offers: the person may have copied it before the form was refused. */
 const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
@@ -44,15 +53,22 @@ const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
  * Returns the values of a field: the input if the form was rejected, of secrets only a key of the offered form; else the current value
  * (of secrets only a generated one); else the suggested value. A rejected button has sent only some of the fields.
  */
-function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
+function valuesOf(field: Field, isNew: boolean, state: FormState): readonly string[] {
+  const { refused } = state;
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
   if (field.kind === 'secret' && refused !== undefined)
     return listOf(refused.values[field.name]).filter((one) => OFFERED.test(one));
   if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
-  if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);
-  return listOf(formValue(field.value));
+  const [suggestion] = suggestionsOf(field, isNew, state);
+  return suggestion === undefined ? listOf(formValue(field.value)) : [suggestion.value];
 }
+
+/** The end of the name of a control whose value is another one than those that the form suggests. */
+export const OTHER = '.other';
+
+/** The name of the button that shows what a form would do. */
+export const PREVIEW = '_preview';
 
 const hidden = (name: string, value: string | number): Markup =>
   html`<input type="hidden" name="${name}" value="${value}" />`;
@@ -66,7 +82,8 @@ function fields(action: Action, index: number, state: FormState): Markup {
     const values = valuesOf(field, isNew, state);
     const sent = listOf(refused?.values[field.name]);
     const isLost = field.kind === 'secret' && sent.some((one) => one !== '' && !values.includes(one));
-    return { id: idOf(index, at), field, values, faults, isNew, isLost };
+    const suggestions = suggestionsOf(field, isNew, state);
+    return { id: idOf(index, at), field, values, faults, isNew, isLost, suggestions, timeZone: state.timeZone };
   });
   const minor = all.filter(({ field }) => field.isMinor === true);
   const isOpen = minor.some(({ faults }) => faults.length > 0);
@@ -98,24 +115,33 @@ export function formAround(
   </form>`;
 }
 
+const previewButton = (label: string, isPreviewed: boolean): Markup =>
+  html`<button type="submit" name="${PREVIEW}" value="1" ${isPreviewed && html`class="quiet"`}>${label}</button>`;
+
 function form(
   action: Action,
   index: number,
   { document, naming, view }: Context,
   session: NonNullable<View['session']>,
 ): Markup {
-  const { method, title, about } = action;
+  const { method, title, about, preview } = action;
   const isDelete = method === 'DELETE';
   const refused = refusalOf(view, action);
   const version = refused?.version ?? document.version;
+  const { timeZone = 'UTC' } = document;
+  const isPreviewed = refused?.preview !== undefined;
+  const label = method === 'PATCH' ? 'Save' : title;
+  const submit = html`<button type="submit" ${isDelete && html`class="danger"`}>${label}</button>`;
   return formAround(
     action,
     { naming, session, version },
     html`${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
       ${isDelete && html`<p>This cannot be undone.</p>`}
-      ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {} })}
+      ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {}, timeZone })}
+      ${isPreviewed && html`<p class="good" role="status">${refused.preview}</p>`}
       <div class="buttons">
-        <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
+        ${(preview === undefined || isPreviewed) && submit}
+        ${preview !== undefined && previewButton(preview, isPreviewed)}
       </div>`,
   );
 }
@@ -201,7 +227,7 @@ function placeOf(fault: Fault, document: Document, refused: Refused): string | u
 
 /** Renders all faults of a rejected form, with links to their fields. */
 export function refusedAlert({ document, view: { refused } }: Pick<Context, 'document' | 'view'>): Markup | false {
-  if (refused === undefined) return false;
+  if (refused === undefined || refused.preview !== undefined) return false;
   const { faults } = refused;
   const entry = (fault: Fault): Markup => {
     const place = placeOf(fault, document, refused);
@@ -228,6 +254,7 @@ type ControlOptions = {
   isFaulty: boolean;
   /** Whether the form creates a resource. */
   isNew: boolean;
+  timeZone: string;
 };
 
 const LINE_CHARACTERS = 255;
@@ -321,6 +348,7 @@ function control(options: ControlOptions): Markup {
     );
   if (kind === 'boolean') return yesOrNo(options);
   if (kind === 'number' || kind === 'count') return numberInput(options);
+  if (kind === 'date') return dateInput(options.values[0] ?? '', options.timeZone, attributes(options));
   const isLong = kind === 'json' || kind === 'code' || (kind === 'text' && (field.maxLength ?? 0) > LINE_CHARACTERS);
   return textInput(options, isLong);
 }
@@ -355,6 +383,8 @@ type FieldInput = {
   faults: readonly Fault[];
   isNew: boolean;
   isLost: boolean;
+  suggestions: readonly Suggestion[];
+  timeZone: string;
 };
 
 /** Returns the text with a full stop, which most messages lack. */
@@ -372,14 +402,16 @@ function rangeOf({ kind, minimum, maximum }: Field): string | undefined {
 }
 
 /** Returns the hint, which contains every constraint that validation reports. */
-function hintOf({ field, isNew, isLost }: FieldInput): string {
+function hintOf({ field, isNew, isLost, timeZone }: FieldInput): string {
+  const isDate = field.kind === 'date';
   const parts = [
     isLost && 'Enter it again: what is typed here is not sent back.',
     field.isRequired && 'Required.',
     field.hint !== undefined && sentence(field.hint),
     field.kind === 'secret' && !isNew && 'Leave empty to keep the current value.',
     isLineList(field) && 'One per line.',
-    field.maxLength !== undefined && field.choices === undefined && `At most ${field.maxLength} characters.`,
+    isDate && `In the time zone ${timeZone}.`,
+    !isDate && field.maxLength !== undefined && field.choices === undefined && `At most ${field.maxLength} characters.`,
     rangeOf(field),
   ];
   return parts.filter((part) => typeof part === 'string').join(' ');
@@ -391,18 +423,46 @@ const faultsOf = ({ id, faults }: FieldInput): Markup | false =>
   faults.length > 0 &&
   html`<div class="fault" id="${id}-fault">${faults.map(({ message }) => html`<p>${sentence(message)}</p>`)}</div>`;
 
+/**
+ * Renders the choice of a suggested value, and the control of another one. The form sends both, of which the first that is not empty
+ * counts; the style sheet hides the control unless it is chosen.
+ */
+function choiceOfSuggestions(options: ControlOptions, suggestions: readonly Suggestion[]): Markup {
+  const { id, field } = options;
+  const chosen = options.values.find((one) => one !== '') ?? '';
+  const isOther = !suggestions.some(({ value }) => value === chosen);
+  const choice = ({ label, value }: Suggestion, isChosen: boolean): Markup => {
+    const date = shownDateOf(value);
+    return html`<label class="choice">
+      <input type="radio" name="${field.name}" value="${value}" ${isChosen && html`checked`} />
+      <span>${label}${date !== undefined && html`<span class="soft">${date}</span>`}</span>
+    </label>`;
+  };
+  const other = { ...field, name: `${field.name}${OTHER}`, isRequired: false };
+  const values = isOther ? [chosen] : [];
+  return html`<div class="choices">
+      ${suggestions.map((suggestion) => choice(suggestion, suggestion.value === chosen))}
+      ${choice({ label: 'Another time', value: '' }, isOther)}
+    </div>
+    <div class="other">
+      <label for="${id}-other">${labelOf(field.name)}</label>
+      ${control({ ...options, id: `${id}-other`, field: other, values })}
+    </div>`;
+}
+
 function formField(input: FieldInput): Markup {
-  const { id, field, values, faults } = input;
+  const { id, field, values, faults, suggestions, timeZone } = input;
   const hint = hintOf(input);
   const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(faults.length === 0 ? [] : [`${id}-fault`])].join(' ');
   const label = labelOf(field.name);
   const about = html`${hint !== '' && html`<p class="soft" id="${id}-hint">${hint}</p>`} ${faultsOf(input)}`;
-  const options = { id, field, values, described, isFaulty: faults.length > 0, isNew: input.isNew };
-  if (field.isMultiple && !isLineList(field)) {
+  const options = { id, field, values, described, isFaulty: faults.length > 0, isNew: input.isNew, timeZone };
+  const isList = field.isMultiple && !isLineList(field);
+  if (isList || suggestions.length > 0) {
     return html`<fieldset id="${id}" ${described !== '' && html`aria-describedby="${described}"`}>
       <legend>${label}</legend>
       ${about}
-      <div class="choices">${checkboxes(options)}</div>
+      ${isList ? html`<div class="choices">${checkboxes(options)}</div>` : choiceOfSuggestions(options, suggestions)}
     </fieldset>`;
   }
   return html`<div class="field">

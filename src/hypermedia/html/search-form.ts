@@ -2,11 +2,11 @@
  * Renders the active filters of a collection with links to remove them, and the search form. Both are read from the
  * document's own address, so bookmarked and hand-written queries are shown, too.
  */
-import { formatDate, parseDate } from '../date.ts';
+import { parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
 import { OPERATORS, splitName } from '../filter.ts';
 import { html, type Markup } from '../markup.ts';
-import { shownDateOf } from '../shown-date.ts';
+import { dateInput, shownDateOf } from '../shown-date.ts';
 import { shortened } from '#core/text.ts';
 import { isPointer } from '#core/listing.ts';
 import { hrefOf, linkTo } from './links.ts';
@@ -16,8 +16,11 @@ import { labelOf, phraseOf } from './words.ts';
 /** Parameters that do not filter. */
 const NON_FILTERS: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
 
-/** Marks the query of a search form: empty fields are ignored, and dates are in the time zone that it names. */
+/** Marks the query of a search form, whose empty fields are ignored. */
 export const SEARCH = '_search';
+
+/** Renders the mark of a search form. */
+export const searchMark = html`<input type="hidden" name="${SEARCH}" value="1" />`;
 
 const VALUE_CHARACTERS = 60;
 
@@ -128,12 +131,6 @@ export function select(id: string, name: string, current: string, choices: reado
   </select>`;
 }
 
-/** Returns the date in the format of `datetime-local` in the given zone; empty for invalid dates. */
-function localOf(value: string, timeZone: string): string {
-  const at = parseDate(value);
-  return at === undefined ? '' : formatDate(at, timeZone).slice(0, 'yyyy-mm-ddThh:mm'.length);
-}
-
 function control(id: string, field: Fields[number], current: string, timeZone: string): Markup {
   const { name, kind, choices } = field;
   if (choices !== undefined)
@@ -150,8 +147,7 @@ function control(id: string, field: Fields[number], current: string, timeZone: s
       ['0', 'No'],
     ]);
   }
-  if (kind === 'date')
-    return html`<input type="datetime-local" id="${id}" name="${name}" value="${localOf(current, timeZone)}" />`;
+  if (kind === 'date') return dateInput(current, timeZone, html`id="${id}" name="${name}"`);
   return html`<input type="text" id="${id}" name="${name}" value="${current}" spellcheck="false" />`;
 }
 
@@ -166,17 +162,16 @@ function form(address: ParsedAddress, search: Search, shownElsewhere: ReadonlySe
   const names = new Set(fields.map(({ name }) => withWildcards(name, '')[0]));
   const kept = address.parameters.filter(([name]) => name !== 'offset' && !names.has(name));
   const isSet = fields.some(({ name }) => currentValueOf(name) !== '' && !shownElsewhere.has(name));
-  const hasDates = fields.some(({ kind }) => kind === 'date');
   return html`<details class="search" ${isSet && html`open`}>
     <summary>Search</summary>
     <form method="get" action="${address.path}" role="search">
-      <input type="hidden" name="${SEARCH}" value="${timeZone}" />
-      ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${searchMark} ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
       <div class="fields">
         ${fields.map((field, at) => {
           const id = `search-${at}`;
+          const isDate = field.kind === 'date';
           return html`<div class="field">
-            <label for="${id}">${labelOfParameter(field.name, field.kind === 'date')}</label>
+            <label for="${id}">${labelOfParameter(field.name, isDate)}${isDate && ` (${timeZone})`}</label>
             ${control(id, field, currentValueOf(field.name), timeZone)}
           </div>`;
         })}
@@ -184,7 +179,6 @@ function form(address: ParsedAddress, search: Search, shownElsewhere: ReadonlySe
       <p class="soft">
         Empty fields are ignored; <code>*</code> matches any
         text${fields.some(({ name }) => name.endsWith(CONTAINS)) && ', but is an ordinary character in fields labelled “contains”'}.
-        ${hasDates && `Times are in the time zone of the store (${timeZone}).`}
       </p>
       <div class="buttons"><button type="submit">Search</button></div>
     </form>

@@ -24,9 +24,9 @@ import {
   type Period,
 } from './figures.ts';
 import { findFailureState, findHealth, listHealths, type FailureState, type HealthRow } from './health-sql.ts';
-import type { Advice, Charts } from '#hypermedia/view.ts';
+import type { Advice, Charts, Suggestion } from '#hypermedia/view.ts';
 import { rangeText, type Range } from '#core/histogram.ts';
-import { formatDate } from '#hypermedia/date.ts';
+import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import { shardOf } from '#core/ids.ts';
@@ -183,6 +183,7 @@ type AdvisedWebhook = Pick<
 >;
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 const shownAt = (at: Date, timeZone: string): Markup | undefined => shownDateOf(formatDate(at, timeZone));
 
@@ -213,13 +214,23 @@ function failures(
 }
 
 /**
- * Suggests the start of a recovery: an hour before the first failure, since events precede their attempts. Arrived events are not
- * resent.
+ * Suggests starts of a recovery, the likeliest one first. The first failure counts from an hour before it, since events precede their
+ * attempts, and from an hour after the oldest stored event, which is there while the form is filled in. Arrived events are not resent.
  */
-function sinceOf({ firstFailureAt, dateCreated }: FailureState, timeZone: string): Readonly<Record<string, string>> {
-  if (firstFailureAt === null) return {};
-  const since = new Date(Math.max(firstFailureAt.getTime() - HOUR_MS, dateCreated.getTime()));
-  return { since: formatDate(since, timeZone) };
+function startsOf(
+  { firstFailureAt, dateCreated }: FailureState,
+  { timeZone, now, retentionDays }: { timeZone: string; now: Date; retentionDays: number },
+): readonly Suggestion[] {
+  const earliestMs = Math.max(dateCreated.getTime(), now.getTime() - retentionDays * DAY_MS + HOUR_MS);
+  const suggestion = (label: string, ms: number): Suggestion => ({ label, value: formatDate(new Date(ms), timeZone) });
+  const midnight = parseDate(formatDate(now, timeZone).slice(0, 'yyyy-mm-dd'.length), timeZone);
+  return [
+    ...(firstFailureAt === null
+      ? []
+      : [suggestion('Since it began to fail', Math.max(firstFailureAt.getTime() - HOUR_MS, earliestMs))]),
+    suggestion('The last hour', now.getTime() - HOUR_MS),
+    ...(midnight === undefined ? [] : [suggestion('Today', midnight.getTime())]),
+  ];
 }
 
 function paragraphsOf(
@@ -257,8 +268,8 @@ function paragraphsOf(
 }
 
 /**
- * Returns the advice on the page of a failing or disabled webhook: the cause, since when, and the next steps. Undefined if none is
- * needed.
+ * Returns the advice on the page of a webhook: if it fails or is disabled, the cause, since when, and the next steps; and starts of a
+ * recovery.
  */
 export async function adviceOfWebhook(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
@@ -270,5 +281,9 @@ export async function adviceOfWebhook(
   // A path, because pages may have another host than the API.
   const address = new URL(addressOfWebhook(webhook.id, config.baseUrl)).pathname;
   const paragraphs = paragraphsOf(webhook, trouble, { now, address });
-  return paragraphs.length === 0 ? undefined : { paragraphs, suggested: sinceOf(trouble, webhook.timeZone) };
+  const { timeZone } = webhook;
+  return {
+    paragraphs,
+    suggested: { since: startsOf(trouble, { timeZone, now, retentionDays: config.database.retentionDays }) },
+  };
 }

@@ -3,7 +3,15 @@ import { Type, type Static } from 'typebox';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
-import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recoveries-sql.ts';
+import { countLoadedMissed, countMissed } from '#events/replay/recoveries.ts';
+import {
+  endRecovery,
+  findOpen,
+  findRecoverable,
+  insertRecovery,
+  stopOlder,
+  type RecoveredPart,
+} from '#events/replay/recoveries-sql.ts';
 import { allEvents, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
@@ -46,12 +54,11 @@ const createSchema = () =>
         minLength: 1,
         maxLength: DATE_LENGTH_MAX,
         kind: 'date',
-        description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
+        description: 'The start of the period to recover.',
       }),
       until: clearableText({
         maxLength: DATE_LENGTH_MAX,
         kind: 'date',
-        isMinor: true,
         description: 'The end of the period: events at this time or later are not sent. Default: now.',
       }),
       event: clearableText({
@@ -236,6 +243,29 @@ async function recoveryOf(deps: Deps, request: Pick<ApiRequest, 'params' | 'prin
   return { webhook, row };
 }
 
+const whole = new Intl.NumberFormat('en');
+
+/** Returns what a recovery of the part would send, in words. Throws as the recovery does if it could not begin. */
+async function countOf(
+  { sql }: Deps,
+  request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
+  { isOfLoaded, ...part }: RequestedPart,
+): Promise<string> {
+  const webhook = await webhookOf(sql, request);
+  checkCanRecover(webhook);
+  checkSubscribes(webhook, part);
+  const { shard, id: webhookId } = keyOf(request);
+  const { storeId } = webhook;
+  const recoverable = await findRecoverable(sql, { shard, webhookId, event: part.event });
+  if (recoverable === undefined) throw notFound('webhook');
+  const { count, isMore } = isOfLoaded
+    ? await countLoadedMissed(sql, { shard, storeId, loadedType: typeOf(webhook), ...part })
+    : await countMissed(sql, { shard, storeId, webhookId, ...recoverable, ...part }, request.now);
+  if (isMore) return `${whole.format(count)} or more ${isOfLoaded ? 'resources' : 'events'} would be sent.`;
+  const one = isOfLoaded ? 'resource' : 'event';
+  return `${whole.format(count)} ${count === 1 ? one : `${one}s`} would be sent.`;
+}
+
 const createRecover = (deps: Deps): Operation =>
   beginning({
     title: 'Recover what was missed',
@@ -248,6 +278,7 @@ const createRecover = (deps: Deps): Operation =>
       const { timeZone } = await webhookOf(deps.sql, request);
       return readPart(request.body, { now: request.now, retentionDays: deps.config.database.retentionDays, timeZone });
     },
+    preview: { title: 'Count the events', handle: (request, part) => countOf(deps, request, part) },
     make: async (tx, request, part) => {
       const { webhook, row } = await openRecovery(tx, deps, request, part);
       const { baseUrl } = deps.config;
