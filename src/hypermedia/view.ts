@@ -2,8 +2,11 @@
  * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs ignore it.
  */
 import type { Fault } from '#core/problem.ts';
-import type { Action, Document } from './document.ts';
+import type { Action, Document, Field } from './document.ts';
 import type { Markup } from './markup.ts';
+
+/** A property of which a form and the stored resource have two values, as forms contain them. */
+type Difference = { field: Field; typed: readonly string[]; stored: readonly string[] };
 
 /** A form that is shown again with its input: it was rejected, or shows what it would do. */
 export type Refused = {
@@ -15,6 +18,8 @@ export type Refused = {
   faults: readonly Fault[];
   /** What the form would do. */
   preview?: string;
+  /** The resource was changed since the form was opened: what the person has to choose from. */
+  conflict?: readonly Difference[];
 };
 
 /** A value that a form offers for a field. */

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSealer } from '#db/seal.ts';
 import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
-import { createFiller, filled, HTML } from '../setup/form-filler.ts';
+import { createFiller, filled, formsIn, HTML } from '../setup/form-filler.ts';
+import { faultsIn } from '../setup/html-validator.ts';
 
 const SECRET_KEY = Buffer.alloc(32, 9);
 const server = await startAuthorizationServer({}, { secretKeys: [SECRET_KEY] });
@@ -174,7 +175,53 @@ test('a form of a resource that was changed meanwhile is rejected with a message
   assert.equal(response.status, 412);
   const page = await response.text();
   assert.match(page, /This was changed since you opened the page/);
-  assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is rejected again');
+  assert.equal((await rowOf(path))?.name, 'First');
+});
+
+/** Returns the differences that a page shows: property, version of the person, stored version. */
+const differencesIn = (page: string): string[][] =>
+  [...page.matchAll(/<tr>\s*<th scope="row">([^]*?)<\/tr>/g)].map(([, row = '']) =>
+    row.split(/<\/t[hd]>/, 3).map((cell) => cell.replaceAll(/<[^>]+>/g, '').trim()),
+  );
+
+test('a conflict of two tabs shows the properties that differ in both versions, and the person keeps one', async () => {
+  const path = await create({ url: 'http://1.1.1.1/a', encryption_key: 'whsec_c3RvcmVkIGtleSBvZiBhIHN0b3Jl' });
+  const [first, second] = [await formFor(path, 'PATCH'), await formFor(path, 'PATCH')];
+  const saved = await send(path, filled(first, { url: 'http://1.1.1.1/first', rate_per_second: '5' }));
+  assert.equal(saved.status, 303);
+  const typed = filled(second, { name: '<b>Second</b>', is_active: '0', encryption_key: 'typed-in-the-second-tab' });
+  const response = await send(path, typed);
+  assert.equal(response.status, 412);
+  const page = await response.text();
+  assert.deepEqual(await faultsIn(page), []);
+  assert.deepEqual(differencesIn(page), [
+    ['Name', '&lt;b&gt;Second&lt;/b&gt;', 'Orders'],
+    ['URL', 'http://1.1.1.1/a', 'http://1.1.1.1/first'],
+    ['Encryption key', 'Not shown', 'Not shown'],
+    ['Active', 'No', 'Yes'],
+    ['Rate per second', 'None', '5'],
+  ]);
+  assert.doesNotMatch(/role="alert"[^]*<\/form>/.exec(page)?.[0] ?? '', /typed-in-the-second-tab|c3RvcmVkIGtleSBv/);
+  assert.match(page, new RegExp(`<a class="button quiet" href="${path}">Keep the stored version`));
+  const mine = formsIn(page).find(({ method }) => method === 'PATCH')?.form ?? new URLSearchParams();
+  // A third tab saves before the person has chosen.
+  await send(path, filled(await formFor(path, 'PATCH'), { name: 'Third' }));
+  const again = await send(path, mine);
+  assert.equal(again.status, 412, 'only the version that was shown is replaced');
+  const shown = await again.text();
+  assert.deepEqual(differencesIn(shown)[0], ['Name', '&lt;b&gt;Second&lt;/b&gt;', 'Third']);
+  const kept = formsIn(shown).find(({ method }) => method === 'PATCH')?.form ?? new URLSearchParams();
+  assert.equal((await send(path, kept)).status, 303);
+  assert.equal((await rowOf(path))?.name, '<b>Second</b>');
+});
+
+test('a form that was rejected for its values still does not undo a change of another person', async () => {
+  const path = await create();
+  const form = await formFor(path, 'PATCH');
+  await send(path, filled(form, { name: 'First' }));
+  const page = await (await send(path, filled(form, { name: 'Second', rate_per_second: '0' }))).text();
+  const again = formsIn(page).find(({ method }) => method === 'PATCH');
+  assert.equal((await send(path, filled(again?.form ?? form, { rate_per_second: '' }))).status, 412);
   assert.equal((await rowOf(path))?.name, 'First');
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
 import { createFiller, filled, formsIn } from '../setup/form-filler.ts';
+import { faultsIn } from '../setup/html-validator.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { send } from '../setup/send.ts';
 import { until } from '../setup/until.ts';
@@ -98,6 +99,7 @@ test('an owner in Auckland repairs a webhook, sees how many events a period has,
   const morning = { since: '', 'since.other': '2026-07-02T08:00', until: '2026-07-02T12:00' };
   const shown = await counted(morning);
   assert.equal(shown.count, 2);
+  assert.deepEqual(await faultsIn(shown.page), []);
   const [row] = await sql<{ recoveries: number }[]>`select count(*) as recoveries from recovery`;
   assert.equal(row?.recoveries, 0, 'counting sends nothing');
   const again = formAt(shown.page, recover);

@@ -7,6 +7,7 @@ import type { Document, Field } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { documentAddress, fieldsOf, targetPath, type Target } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
+import { formValue } from '#hypermedia/html/form.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';
@@ -84,7 +85,7 @@ function actionOf(services: Services, { request }: PostedForm, document: Documen
 const FORM_MESSAGES: Readonly<Record<string, Fault>> = {
   precondition_failed: {
     code: 'precondition_failed',
-    message: 'This was changed since you opened the page: reload it, and make your change again',
+    message: 'This was changed since you opened the page: choose your version or the stored one',
   },
   idempotency_key_reused: {
     code: 'idempotency_key_reused',
@@ -110,19 +111,36 @@ async function renderSecret(
   return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
 }
 
+const textsOf = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [String(value)]);
+
+/** Returns the properties that the body would change. */
+const differencesOf = (body: Readonly<Record<string, unknown>>, fields: readonly Field[]) =>
+  fields.flatMap((field) =>
+    Object.hasOwn(body, field.name)
+      ? [{ field, typed: textsOf(body[field.name]), stored: [formValue(field.value)].flat() }]
+      : [],
+  );
+
 /** Renders the form with its input, and what is wrong with it or what it would do. */
 async function renderAgain(
   services: Services,
   form: PostedForm,
   { document: whole, advice: readAdvice }: FormPage,
-  { post, status, faults, preview }: Pick<Refused, 'faults' | 'preview'> & { post: FormPost; status: number },
+  {
+    post,
+    status,
+    faults,
+    ...rest
+  }: Pick<Refused, 'faults' | 'preview' | 'conflict'> & { post: FormPost; status: number },
 ) {
   const { request, reply, caller } = form;
   const action = actionOf(services, form, whole, post)?.name ?? post.method;
   const document = withheldSecrets(whole, form.visitor.confirmAt(pathOf(request)));
-  const { values, version } = post;
+  const { values } = post;
+  // Who has seen both versions may replace the stored one, and no later one.
+  const version = rest.conflict === undefined ? post.version : String(document.version);
   const advice = await readAdvice?.();
-  const refused = { action, values, version, faults, ...(preview !== undefined && { preview }) };
+  const refused = { action, values, version, faults, ...rest };
   const view = viewOf(services, caller.visitor, document, { refused, ...(advice && { advice }) });
   const { naming, designedPages, clock } = services;
   const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
@@ -164,8 +182,9 @@ export async function answerForm(services: Services, form: PostedForm) {
   const ifMatch = post.version === '' ? undefined : `"${post.version}-"`;
   try {
     const result = await run(request, caller, { body, ifMatch, key: post.key, isPreview: post.isPreview });
-    if (page !== undefined && 'preview' in result)
-      return await renderAgain(services, form, page, { post, status: 200, faults: [], preview: result.preview });
+    const preview = 'preview' in result ? result.preview : undefined;
+    if (page !== undefined && preview !== undefined)
+      return await renderAgain(services, form, page, { post, status: 200, faults: [], preview });
     if (!('open' in result) && result.status === 201 && result.isSecret)
       return await renderSecret(services, form, result);
     return redirectAfter(services, form, result);
@@ -173,6 +192,8 @@ export async function answerForm(services: Services, form: PostedForm) {
     if (isGone(thrown)) return leadHome();
     if (!(thrown instanceof Problem) || !isCorrectable(thrown) || page === undefined) throw thrown;
     const faults = thrown.faults.map((fault) => FORM_MESSAGES[fault.code] ?? fault);
-    return renderAgain(services, form, page, { post, status: thrown.status, faults });
+    const { status } = thrown;
+    const conflict = post.method === 'PATCH' ? differencesOf(body, fields) : [];
+    return renderAgain(services, form, page, { post, status, faults, ...(status === 412 && { conflict }) });
   }
 }

@@ -4,7 +4,7 @@ import { isScalar, type Action, type Document, type Field, type Naming, type Val
 import { html, kept, type Markup } from '../markup.ts';
 import type { Refused, Suggestion, View } from '../view.ts';
 import { dateInput, shownDateOf } from '../shown-date.ts';
-import { hrefOf } from './links.ts';
+import { hrefOf, linkTo } from './links.ts';
 import { inSentence, labelOf, phraseOf } from './words.ts';
 import { isTrue } from './property-values.ts';
 
@@ -115,6 +115,42 @@ export function formAround(
   </form>`;
 }
 
+/** Renders a value of a form as text. Neither a typed secret nor a stored one is shown. */
+function versionOf({ kind, choices }: Field, values: readonly string[]): Markup {
+  if (kind === 'secret') return html`<span class="soft">Not shown</span>`;
+  const texts = values.filter((value) => value !== '');
+  if (texts.length === 0) return html`<span class="soft">None</span>`;
+  const shown = texts.map((text) =>
+    kind === 'boolean' ? (isTrue(text) ? 'Yes' : 'No') : choices === undefined ? text : phraseOf(text),
+  );
+  return html`<span class="lines">${shown.join('\n')}</span>`;
+}
+
+/** Renders what was entered beside what is stored. */
+const conflictTable = ({ conflict = [] }: Refused): Markup | false =>
+  conflict.length > 0 &&
+  html`<section class="table" tabindex="0" aria-label="Your version and the stored version">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Property</th>
+          <th scope="col">Your version</th>
+          <th scope="col">Stored version</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${conflict.map(
+          ({ field, typed, stored }) =>
+            html`<tr>
+              <th scope="row">${labelOf(field.name)}</th>
+              <td>${versionOf(field, typed)}</td>
+              <td>${versionOf(field, stored)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`;
+
 const previewButton = (label: string, isPreviewed: boolean): Markup =>
   html`<button type="submit" name="${PREVIEW}" value="1" ${isPreviewed && html`class="quiet"`}>${label}</button>`;
 
@@ -130,18 +166,21 @@ function form(
   const version = refused?.version ?? document.version;
   const { timeZone = 'UTC' } = document;
   const isPreviewed = refused?.preview !== undefined;
-  const label = method === 'PATCH' ? 'Save' : title;
+  const isConflict = refused?.conflict !== undefined;
+  const label = method !== 'PATCH' ? title : isConflict ? 'Save your version' : 'Save';
+  const here = hrefOf(linkTo(document, 'self')?.href ?? '', naming);
   const submit = html`<button type="submit" ${isDelete && html`class="danger"`}>${label}</button>`;
   return formAround(
     action,
     { naming, session, version },
     html`${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
-      ${isDelete && html`<p>This cannot be undone.</p>`}
+      ${isDelete && html`<p>This cannot be undone.</p>`} ${refused && conflictTable(refused)}
       ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {}, timeZone })}
       ${isPreviewed && html`<p class="good" role="status">${refused.preview}</p>`}
       <div class="buttons">
         ${(preview === undefined || isPreviewed) && submit}
         ${preview !== undefined && previewButton(preview, isPreviewed)}
+        ${isConflict && here !== undefined && html`<a class="button quiet" href="${here}">Keep the stored version</a>`}
       </div>`,
   );
 }
