@@ -4,6 +4,7 @@ import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { inhabit } from '../setup/populated-app.ts';
+import { until } from '../setup/until.ts';
 import { assertAccessible, looks } from './page-checks.ts';
 
 const fixture = await inhabit({ isResolvable: true });
@@ -87,6 +88,48 @@ test('a form is sent once, also on a double click', needsChromium, async (t) => 
     count;
   }`);
   assert.equal(sent, 1);
+});
+
+test('a page with input that was not sent asks before it is left, and no other', needsChromium, async (t) => {
+  const page = await enter(t);
+  const asked: string[] = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.type());
+    void dialog.dismiss();
+  });
+  const webhook = `${fixture.origin}/webhooks/${orders}`;
+  const leave = () =>
+    page.goto(events).then(
+      () => true,
+      () => false,
+    );
+  await page.goto(events);
+  await page.goto(webhook);
+  await page.getByRole('link', { name: 'Edit' }).click();
+  const name = page.locator('#change').getByLabel('Name', { exact: true });
+  await name.fill('Typed');
+  assert.equal(await leave(), false);
+  await page.evaluate('history.go(-2)');
+  await until(
+    async () => asked.length,
+    (count) => count === 2,
+  );
+  assert.deepEqual([page.url().split('#', 1)[0], await name.inputValue()], [webhook, 'Typed']);
+  await name.fill('Orders');
+  assert.equal(await leave(), true, 'what was typed is gone');
+  await page.goto(`${webhook}#recover`);
+  const other = page.locator('#recover').getByLabel('Since', { exact: true });
+  assert.equal(await other.isVisible(), false);
+  await page.getByLabel('Another time').check();
+  await other.fill('2026-07-01T09:00');
+  await page.getByRole('button', { name: 'Count the events' }).click();
+  await page.getByText('would be sent.').waitFor();
+  assert.equal(asked.length, 2, 'a form that is sent needs no question');
+  assert.equal(await other.inputValue(), '2026-07-01T09:00');
+  // The browser asks only on a page that was used.
+  await page.locator('#recover h2').click();
+  assert.equal(await leave(), false, 'the form that is shown again with its input was not saved');
+  assert.deepEqual(asked, ['beforeunload', 'beforeunload', 'beforeunload']);
 });
 
 test('on plain http, where browsers have no clipboard, the button copies nonetheless', needsChromium, async (t) => {

@@ -102,7 +102,7 @@ const NAMES = new Set(
 );
 const ATTRIBUTES = new Set(
   (
-    'lang charset name content class href rel role id type value action method autocomplete open required rows spellcheck ' +
+    'lang charset name content class href rel role id type value action method autocomplete data-unsaved open required rows spellcheck ' +
     'selected checked min max step minlength inputmode for scope colspan tabindex datetime aria-label aria-describedby ' +
     'aria-invalid aria-hidden data-label'
   ).split(' '),

@@ -14,6 +14,8 @@ type FormFrame = {
   session: NonNullable<View['session']>;
   version: Document['version'];
   values?: Readonly<Record<string, string>>;
+  /** The form contains input that was not saved. */
+  isUnsaved?: boolean;
 };
 
 /** PUT is not shown: a PATCH form has all fields, too. */
@@ -103,11 +105,12 @@ function fields(action: Action, index: number, state: FormState): Markup {
  */
 export function formAround(
   action: Action,
-  { naming, session, version, values = {} }: FormFrame,
+  { naming, session, version, values = {}, isUnsaved = false }: FormFrame,
   content: Markup,
 ): Markup {
-  const { method, href } = action;
-  return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
+  const { method } = action;
+  const href = hrefOf(action.href, naming) ?? '';
+  return html`<form method="post" action="${href}" autocomplete="off" ${isUnsaved && html`data-unsaved`}>
     ${hidden('nonce', session.nonceOf(action))}
     ${method === 'POST' ? hidden('_key', session.onceKey) : hidden('_method', method)}
     ${action.name !== 'create' && version !== undefined && hidden('_version', version)}
@@ -172,7 +175,7 @@ function form(
   const submit = html`<button type="submit" ${isDelete && html`class="danger"`}>${label}</button>`;
   return formAround(
     action,
-    { naming, session, version },
+    { naming, session, version, isUnsaved: refused !== undefined },
     html`${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
       ${isDelete && html`<p>This cannot be undone.</p>`} ${refused && conflictTable(refused)}
       ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {}, timeZone })}

@@ -1,5 +1,5 @@
 /**
- * Adds to pages what needs a script: relative times, copy buttons, live lists and keyboard shortcuts. Pages are complete without it. Served as it
+ * Adds to pages what needs a script: relative times, copy buttons, live lists, keyboard shortcuts, and a warning before input is lost. Pages are complete without it. Served as it
  * is (`../shell.ts`), as a module, so it runs after the page was parsed.
  */
 
@@ -270,11 +270,33 @@ function keepLive(last) {
   last.before(element('p', { class: 'live soft' }, state, button));
 }
 
+/** @param {HTMLFormElement} form */
+const inputOf = (form) => JSON.stringify([...new FormData(form)]);
+
+/**
+ * Warns before input is lost that was not sent: of a form that differs from its beginning, or that the server shows again with its input.
+ * `isSent` says whether a form leaves the page with its input. A page without input has no listener, with which some browsers do not cache
+ * it for the back button.
+ * @param {(form: HTMLFormElement) => boolean} isSent
+ */
+function keepInput(isSent) {
+  const posted = [...document.forms].filter((form) => form.method === 'post');
+  const begun = posted.map((form) => ({ form, input: form.hasAttribute('data-unsaved') ? undefined : inputOf(form) }));
+  /** @param {BeforeUnloadEvent} event */
+  const warn = (event) => {
+    if (begun.some(({ form, input }) => !isSent(form) && form.isConnected && inputOf(form) !== input))
+      event.preventDefault();
+  };
+  const guard = () => addEventListener('beforeunload', warn);
+  if (begun.some(({ input }) => input === undefined)) guard();
+  addEventListener('input', guard, { once: true });
+}
+
 const RESENT_MS = 5000;
 
 /**
  * Sends a form once, also on a double click: the second request for a deletion would find nothing, and its page replace that of the first. After a
- * while the form can be sent again, because the first response may never come, or be a download.
+ * while the form can be sent again, because the first response may never come, or be a download. Returns whether a form is being sent.
  */
 function sendOnce() {
   /** @type {Set<EventTarget>} */
@@ -288,6 +310,7 @@ function sendOnce() {
   });
   // The back button may show the page as it was left.
   addEventListener('pageshow', () => sent.clear());
+  return /** @param {HTMLFormElement} form */ (form) => sent.has(form);
 }
 
 /** @param {ParentNode} root */
@@ -301,7 +324,7 @@ function enhance(root) {
 }
 
 enhance(document);
-sendOnce();
+keepInput(sendOnce());
 const live = livePartsOf(document).at(-1);
 if (live !== undefined) keepLive(live);
 const dialog = createDialog();
