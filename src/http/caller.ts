@@ -18,6 +18,7 @@ import {
 } from '#core/principal.ts';
 import { bearerChallenge, INVALID_TOKEN } from './challenge.ts';
 import { withoutCors } from './cors.ts';
+import { KEPT_BODY_BYTES_MAX, type KeptForm } from './pages/kept-form.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
@@ -50,6 +51,8 @@ export type Visitor = {
    * they need none.
    */
   enrolAt: (storeId: number | undefined) => string | undefined;
+  /** Returns the form that was kept for the page at `path` before the person signed in, and the `Set-Cookie` that removes it. */
+  takeKept: (path: string) => { form: KeptForm; cookie: string } | undefined;
 };
 
 /** Sessions as the pages of resources need them. */
@@ -61,6 +64,8 @@ export type Pages = {
   anonymousNav: () => Markup;
   /** Returns the address of the sign-in page, which returns to `path`. */
   signInAt: (path: string) => string;
+  /** Returns the `Set-Cookie` that keeps a form until the person has signed in; undefined if the form is too long. */
+  keep: (form: KeptForm, now: Date) => string | undefined;
 };
 
 export type Caller = {
@@ -179,7 +184,9 @@ async function authenticateVisitor(
     params: request.params as Params,
     now: services.clock.now(),
   });
-  if (visitor === null && access !== 'anyone') {
+  // The handler reads a form, to keep it through the sign-in.
+  const isForm = request.method === 'POST' && Number(request.headers['content-length']) <= KEPT_BODY_BYTES_MAX;
+  if (visitor === null && access !== 'anyone' && !isForm) {
     const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
     reply.redirect(services.pages.signInAt(returnPath), 303);

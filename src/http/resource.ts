@@ -13,7 +13,8 @@ import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, with
 import { negotiate } from './negotiate.ts';
 import { mayBeMinimal, type ApiRequest, type Operation, type OperationResult } from './operation.ts';
 import { DONE, doneSentence } from './pages/done.ts';
-import { answerForm } from './pages/form-answer.ts';
+import { answerForm, answerSignedOut } from './pages/form-answer.ts';
+import { shownAgain } from './pages/kept-form.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import { type Services } from './services.ts';
 import {
@@ -196,7 +197,15 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const { refresh, header } = refreshing ?? {};
   if (header !== undefined) reply.header('Refresh', header);
   const messages = { ...(done !== undefined && { done }), ...(advice && { advice }), ...(summary && { summary }) };
-  const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
+  const kept = request.method === 'GET' ? caller.visitor?.takeKept(pathOf(request)) : undefined;
+  if (kept !== undefined) reply.header('Set-Cookie', kept.cookie);
+  const refused = kept && shownAgain(kept.form, document);
+  const viewParts = {
+    ...(refused && { refused }),
+    ...messages,
+    ...(charts && { charts }),
+    ...(refresh && { refresh }),
+  };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));
   const mayCompress = !caller.visitor;
@@ -243,6 +252,7 @@ export function mountResource(
         if (method === 'POST' && visitor !== null) {
           return answerForm(services, { request, reply, caller, visitor, route, runs, allow, target });
         }
+        if (method === 'POST' && caller.isBrowser) return answerSignedOut(services, { request, reply, route, target });
         if (run === undefined) throw methodNotAllowed(request, allow);
         const searched = caller.isBrowser ? searchedQuery(queryOf(request)) : undefined;
         if (searched !== undefined) {

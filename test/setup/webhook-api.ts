@@ -176,6 +176,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
         visitorOf: async () => null,
         anonymousNav: () => html``,
         signInAt: (path) => `/sign-in?return_to=${path}`,
+        keep: () => undefined,
       },
       beforeReply: async () => {},
       isStopping: () => false,

@@ -10,6 +10,7 @@ import type { Caller, Visitor } from '../caller.ts';
 import { formValue } from '#hypermedia/html/form.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
+import { keptForm } from './kept-form.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';
 import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import type { Advice, Refused } from '#hypermedia/view.ts';
@@ -148,13 +149,31 @@ async function renderAgain(
   return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
 }
 
+const bytesOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : Buffer.alloc(0));
+
+/** Redirects a person whose session has ended to sign-in, from which they return to the page of the form. */
+export function answerSignedOut(
+  { pages, clock }: Services,
+  { request, reply, route, target }: Pick<PostedForm, 'request' | 'reply' | 'route' | 'target'>,
+) {
+  const [path, page] = [pathOf(request), targetPath(target, request)];
+  const post = readFormPost(bytesOf(request), path, null);
+  const kept = keptForm(post, { page, path, fields: fieldsOf(route.operations[post.method]?.input) });
+  const cookie = kept && pages.keep(kept, clock.now());
+  if (cookie !== undefined) reply.header('Set-Cookie', cookie);
+  return reply
+    .headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' })
+    .redirect(pages.signInAt(page), 303);
+}
+
+const STALE: Fault = {
+  code: 'stale_form',
+  message: 'You have signed in again since you opened this form; nothing was changed. Check it, and send it again',
+};
+
 export async function answerForm(services: Services, form: PostedForm) {
   const { request, reply, caller, visitor, route, runs, allow } = form;
-  const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
-  const post = readFormPost(bytes, pathOf(request), visitor);
-  const run = runs[post.method];
-  const input = route.operations[post.method]?.input;
-  if (run === undefined) throw methodNotAllowed(request, allow);
+  const post = readFormPost(bytesOf(request), pathOf(request), visitor);
   // The second click on Delete: a DELETE is idempotent (RFC 9110 §9.2.2), and the resource is deleted already.
   const isGone = (thrown: unknown): boolean =>
     post.method === 'DELETE' && thrown instanceof Problem && thrown.status === 404;
@@ -166,6 +185,13 @@ export async function answerForm(services: Services, form: PostedForm) {
     if (isGone(thrown)) return leadHome();
     throw thrown;
   }
+  if (post.isStale) {
+    if (page === undefined) throw new Problem(403, STALE);
+    return renderAgain(services, form, page, { post, status: 403, faults: [STALE] });
+  }
+  const run = runs[post.method];
+  const input = route.operations[post.method]?.input;
+  if (run === undefined) throw methodNotAllowed(request, allow);
   const fields = actionOf(services, form, page?.document, post)?.fields ?? fieldsOf(input);
   const body = bodyOf(post, { fields });
   if (post.method === 'PATCH' && Object.keys(body).length === 0) {

@@ -29,6 +29,7 @@ const visitor = {
   confirm: async () => undefined,
   confirmAt: () => undefined,
   enrolAt: () => undefined,
+  takeKept: () => undefined,
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;
 
@@ -93,12 +94,14 @@ test('a creation sends only the fields that were filled in', () => {
   assert.deepEqual(bodyOf(posted(sent, 'POST'), { fields }), { name: 'Shop', key: 'made up' });
 });
 
-test('a form of another session, address or action is refused', () => {
+test('a form of another session, address or action is stale', () => {
   const form = (nonce: string) => Buffer.from(new URLSearchParams({ _method: 'DELETE', nonce }).toString());
   for (const nonce of ['', 'PATCH /x', 'DELETE /y']) {
-    assert.throws(() => readFormPost(form(nonce), '/x', visitor), { status: 403 });
+    assert.equal(readFormPost(form(nonce), '/x', visitor).isStale, true);
   }
-  assert.equal(readFormPost(form('DELETE /x'), '/x', visitor).method, 'DELETE');
+  const { method, isStale } = readFormPost(form('DELETE /x'), '/x', visitor);
+  assert.deepEqual([method, isStale], ['DELETE', false]);
+  assert.equal(readFormPost(form('DELETE /x'), '/x', null).isStale, true);
 });
 
 test('a method that forms do not have is refused', () => {

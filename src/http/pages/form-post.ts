@@ -31,6 +31,8 @@ export type FormPost = {
   key: string | undefined;
   /** The form asks what it would do. */
   isPreview: boolean;
+  /** The form is not of this session, or not of this action. */
+  isStale: boolean;
   /** The input by name; `name[]`, `name.other` and `name` are one field. */
   values: Readonly<Record<string, readonly string[]>>;
 };
@@ -41,11 +43,10 @@ export type FormPost = {
  */
 const withPlainEnds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
-/**
- * Parses the form. Throws a 403 if the nonce is not valid for this session and action, and a 400 for an unknown method.
- */
-export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor): FormPost {
-  const form = visitor.restored(parseForm(bytes), path);
+/** Parses the form of a visitor, or of a person whose session has ended. Throws a 400 for an unknown method. */
+export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor | null): FormPost {
+  const posted = parseForm(bytes);
+  const form = visitor?.restored(posted, path) ?? posted;
   const method = form.get(FORM_FIELDS.method) ?? 'POST';
   if (method === 'GET' || !(METHODS as readonly string[]).includes(method)) {
     throw new Problem(400, {
@@ -54,11 +55,7 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor):
       field: FORM_FIELDS.method,
     });
   }
-  if (!visitor.isNonce(form.get(FORM_FIELDS.nonce), [method, path])) {
-    const message =
-      'You have signed in again since you opened this form; nothing was changed. Reload the page and send the form again';
-    throw new Problem(403, { code: 'stale_form', message });
-  }
+  const isStale = visitor?.isNonce(form.get(FORM_FIELDS.nonce), [method, path]) !== true;
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
     const name = withoutIndex(rawName.endsWith(OTHER) ? rawName.slice(0, -OTHER.length) : rawName);
@@ -66,7 +63,7 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor):
   }
   const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];
   const isPreview = form.has(FORM_FIELDS.preview);
-  return { method: method as FormPost['method'], version, key, isPreview, values };
+  return { method: method as FormPost['method'], version, key, isPreview, isStale, values };
 }
 
 const asList = (value: string | readonly string[]): readonly string[] =>

@@ -58,7 +58,7 @@ const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
 function valuesOf(field: Field, isNew: boolean, state: FormState): readonly string[] {
   const { refused } = state;
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
-  if (field.kind === 'secret' && refused !== undefined)
+  if (field.kind === 'secret' && refused !== undefined && Object.hasOwn(refused.values, field.name))
     return listOf(refused.values[field.name]).filter((one) => OFFERED.test(one));
   if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);

@@ -1,5 +1,7 @@
 /** Authenticates browsers that open the resources of the API as pages, by their session. */
+import type { KeptForm } from '#http/pages/kept-form.ts';
 import { rootOf } from '#http/root.ts';
+import type { RawRequest } from '#http/route.ts';
 import type { Pages } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import { inPersonOf } from '#core/principal.ts';
@@ -9,6 +11,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { confirmationAt, isFresh } from './factors/step-up.ts';
 import { accountNav } from './page-kit.ts';
 import type { People } from './people.ts';
+import { cookiesOf } from './sessions.ts';
 import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
 /** Returns the stores of which a user is a member, those that the user owns, those that require a second factor, and their names. */
@@ -25,19 +28,56 @@ type NamedStore = { name: string; isSandbox: boolean };
 /** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
 export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
 
+const KEPT_SECONDS = 600;
+
+/** Browsers discard cookies above 4,096 bytes. */
+const COOKIE_BYTES_MAX = 4_000;
+
+const BOUND_TO = 'kept-form';
+
+type Sealed = { until: number; form: KeptForm };
+
+/** Keeps forms through the sign-in (http/pages/kept-form.ts): a cookie carries one, sealed, for ten minutes and for its page. */
+function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>) {
+  const { prefix, set } = cookiesOf(config.authUrl);
+  const name = `${prefix}-form`;
+  return {
+    /** Returns the `Set-Cookie` that keeps the form; undefined if the form is too long. */
+    keep: (form: KeptForm, now: Date): string | undefined => {
+      const sealed: Sealed = { until: now.getTime() + KEPT_SECONDS * 1_000, form };
+      const value = sealer.seal(JSON.stringify(sealed), BOUND_TO).toString('base64url');
+      return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, KEPT_SECONDS);
+    },
+    /** Returns the form that was kept for the page, and the `Set-Cookie` that removes it. */
+    take: ({ cookies, now }: Pick<RawRequest, 'cookies' | 'now'>, page: string) => {
+      const value = cookies[name];
+      if (value === undefined || value === '') return undefined;
+      try {
+        const { until, form } = JSON.parse(sealer.open(Buffer.from(value, 'base64url'), BOUND_TO)) as Sealed;
+        return now.getTime() < until && form.page === page ? { form, cookie: set(name, '', 0) } : undefined;
+      } catch {
+        return undefined;
+      }
+    },
+  };
+}
+
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
  * store owners may see. What a store requires closes that store alone.
  */
 export function createPages(
-  { config: { baseUrl, authUrl } }: Pick<Runtime, 'config'>,
+  runtime: Pick<Runtime, 'config' | 'sealer'>,
   { sessions, signedIn, factors: { stepUp } }: People,
   { membershipsOf, tabsOf }: { membershipsOf: MembershipsOf; tabsOf: TabsOf },
 ): Pages {
+  const { baseUrl, authUrl } = runtime.config;
   const root = rootOf(authUrl);
+  const keptForms = createKeptForms(runtime);
   const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
   return {
     signInAt,
+    keep: keptForms.keep,
     anonymousNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
     visitorOf: async (request) => {
       const session = await sessions.find(request);
@@ -69,6 +109,7 @@ export function createPages(
         restored: (form, path) => stepUp.restored({ form, path, now: request.now }, session),
         confirm: (posted) => stepUp.confirm({ ...posted, form: stepUp.restored(posted, session) }, session),
         confirmAt: (path) => (isFresh(session, request.now) ? undefined : confirmationAt(root, path)),
+        takeKept: (path) => keptForms.take(request, path),
         enrolAt: (storeId) => {
           if (session.mustEnrol) return enrolmentPath(root);
           return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
