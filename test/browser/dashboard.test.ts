@@ -66,7 +66,7 @@ test('a search shows its result, keeps its filters, and removes one filter at a 
     [...asked],
     [
       ['resource_type', 'transaction'],
-      ['date_created:greaterthan', '2026-07-01T11:59:00+0200'],
+      ['date_created:greaterthan', '2026-07-01T11:59'],
     ],
   );
   assert.equal(await page.getByRole('row').count(), 2, 'one event, and the column headings');
