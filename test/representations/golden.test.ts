@@ -23,6 +23,8 @@ const formats = {
   html: 'text/html',
 } as const;
 
+const COUNTED_FROM = 100_000_000_000_000;
+
 const fixture = await inhabit();
 const { alpha, beta, adaId, webhooks, events, tokens } = fixture;
 const [grants] = await fixture.sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${adaId}`;
@@ -56,6 +58,10 @@ await until(
   ([row]) => row?.isWhole === true,
 );
 await fixture.sql`update webhook_hour set durations = array[0, attempts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]`;
+
+// A block of ids that has become too old leaves the rest of its numbers out: golden files count the events of each store instead.
+const written = await fixture.sql<{ id: number }[]>`select id from event order by shard, id`;
+const countedAs = new Map(written.map(({ id }, index) => [String(id), String(COUNTED_FROM + index)]));
 
 type Asked = { path: string; method?: string; token?: string | null; body?: unknown };
 
@@ -142,6 +148,7 @@ const settled = (text: string): string =>
     .replaceAll(fixture.client.client_id, 'CLIENT_MAILER')
     .replaceAll(fixture.other.client_id, 'CLIENT_OTHER')
     .replaceAll(fixture.platform.client_id, 'CLIENT_PLATFORM')
+    .replaceAll(/\b\d{15}\b/g, (id) => countedAs.get(id) ?? id)
     .replaceAll(/id-[\w-]{12}/g, 'id-LOGREF')
     .replaceAll(/("duration":|<duration>|<dt>Duration<\/dt>\s*<dd[^>]*>)\d+/g, '$10')
     .replaceAll(/>\d+ ms</g, '>0 ms<')
