@@ -39,6 +39,8 @@ const MEASURES: ReadonlySet<string> = new Set([
   'test/faults/servers.test.ts',
 ]);
 const WORKER_TIMEOUT_MS = 60 * 60_000;
+/** node:test follows every promise of a file. With the default of 16 MiB their collection takes 5 % more of the processor time of a file. */
+const NEW_SPACE = '--max-semi-space-size=64';
 
 const { values: options, positionals: globs } = parseArgs({
   options: {
@@ -100,6 +102,7 @@ try {
     : [
         {
           files: Array.from({ length: Math.ceil(files.length / FILES_PER_PROCESS) }, () => WORKER),
+          execArgv: [NEW_SPACE],
           timeout: WORKER_TIMEOUT_MS,
           env: { ...process.env, ...writeQueue({ files, claims, limit: FILES_PER_PROCESS, patienceMs: PATIENCE_MS }) },
         },
