@@ -107,6 +107,8 @@ test('a row is found by its whole key, also without statistics of its table', as
     from pg_index i join pg_class c on c.oid = i.indrelid join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
     where i.indisprimary group by 1`;
   const keyOf = new Map(keys.map(({ name, columns }) => [name, columns]));
+  // As after an ANALYZE before the first worker: no lease has an owner.
+  await sql`analyze shard_lease`;
   // A scan of the whole table is an error of the same kind that a little growth ends.
   await sql`set enable_seqscan = off`;
   const faults = new Set<string>();
@@ -119,6 +121,8 @@ test('a row is found by its whole key, also without statistics of its table', as
       for (const node of nodesOf(row?.['QUERY PLAN'][0]?.Plan ?? {})) {
         const table = (node['Relation Name'] ?? '').replace(/_d\d+$/, '');
         const key = keyOf.get(table);
+        const isLease = table === 'shard_lease' && /owned as materialized[^]+ for share/.test(text);
+        if (isLease && !equalIn(node['Index Cond']).includes('shard')) faults.add(`${name} reads all leases`);
         if (!LARGE.has(table) || key === undefined) continue;
         const [byIndex, all] = [equalIn(node['Index Cond']), equalIn(`${node['Index Cond']} ${node.Filter}`)];
         if (!key.every((column) => all.includes(column))) continue;

@@ -4,6 +4,7 @@ import { nextDeliveryId } from '#db/numbers.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';
+import { ownedUnder, type Fences } from './leases/leases-sql.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 
@@ -191,20 +192,13 @@ export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
 export async function insertMarkers(
   sql: Queryable,
   worker: number,
-  fences: { shard: number[]; fence: number[] },
+  fences: Fences,
   markers: readonly Marker[],
 ): Promise<number[]> {
   const shards = markers.map(({ shard }) => shard);
   const ids = markers.map(({ deliveryId }) => deliveryId);
   const owned = await sql<{ shard: number }[]>`
-    with owned as materialized (
-      select l.shard, l.fence
-      from shard_lease l
-      join unnest(${fences.shard}::smallint[], ${fences.fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
-      where l.owner = ${worker} and l.fence = f.fence
-      order by l.shard
-      for share of l
-    ), marked as (
+    with ${ownedUnder(sql, worker, fences)}, marked as (
       insert into delivery_suspect (shard, delivery_id, fence)
       select n.shard, n.delivery_id, owned.fence
       from unnest(${shards}::smallint[], ${ids}::bigint[]) as n (shard, delivery_id)

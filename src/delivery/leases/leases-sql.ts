@@ -51,15 +51,19 @@ export async function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> 
 /** Shards with the fencing tokens under which they are owned, as columns. */
 export type Fences = { shard: number[]; fence: number[] };
 
-/** The CTE `owned`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. */
+/**
+ * The CTE `owned (shard, fence)`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. With a
+ * join PostgreSQL read all leases after an ANALYZE at a time without owners: 22.8 µs a row of a batch instead of 1.2.
+ */
 export function ownedUnder(sql: Queryable, worker: number, { shard, fence }: Fences): Fragment {
   return sql`owned as materialized (
-    select l.shard
-    from shard_lease l
-    join unnest(${shard}::smallint[], ${fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
-    where l.owner = ${worker} and l.fence = f.fence
-    order by l.shard
-    for share of l
+    select o.shard, o.fence
+    from (select * from unnest(${shard}::smallint[], ${fence}::bigint[]) as u (shard, fence) order by u.shard) as f
+    cross join lateral (
+      select l.shard, l.fence from shard_lease l
+      where l.shard = f.shard and l.owner = ${worker} and l.fence = f.fence
+      limit 1 for share
+    ) as o
   )`;
 }
 
