@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { createBatcher } from './batch.ts';
 
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
+const URGENT = 13;
+
 /** A batcher whose runs end when the test ends them. An input has as many bytes as its number. */
-function start({ maxRows = 100, maxBytes = 1_000 } = {}) {
+function start({ maxRows = 100, maxBytes = 1_000, gatherMs = 0 } = {}) {
   const runs: Run[] = [];
   let atOnce = 0;
   const batcher = createBatcher<number, string>({
     maxRows,
     bytes: { max: maxBytes, of: (n) => n },
+    ...(gatherMs > 0 && { gather: { maxMs: gatherMs, isUrgent: (n) => n === URGENT } }),
     run: (inputs) => {
       atOnce += 1;
       assert.equal(atOnce, 1, 'one run at a time');
@@ -137,4 +140,41 @@ test('when the database becomes unavailable during the retries, the rest fails w
     ['fulfilled', 'fulfilled', 'rejected', 'rejected'],
   );
   assert.equal(runs.length, 4);
+});
+
+test('a batch gathers inputs until its time is over, it is full, or one of them is urgent', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const { batcher, runs } = start({ maxRows: 3, gatherMs: 10 });
+    const begun = () => runs.map(({ inputs }) => inputs);
+    for (const n of [1, 2]) batcher.add(n);
+    await turn();
+    mock.timers.tick(9);
+    await turn();
+    assert.deepEqual(begun(), []);
+    mock.timers.tick(1);
+    await turn();
+    assert.deepEqual(begun(), [[1, 2]]);
+    for (const n of [3, 4, 5, 6]) batcher.add(n);
+    runs[0]?.finish();
+    await turn();
+    assert.deepEqual(begun().slice(1), [[3, 4, 5]]);
+    runs[1]?.finish();
+    await turn();
+    assert.equal(runs.length, 2, 'the time of the next batch has begun');
+    batcher.add(URGENT);
+    await turn();
+    assert.deepEqual(begun().slice(2), [[6, URGENT]]);
+    batcher.add(7);
+    runs[2]?.finish();
+    await turn();
+    assert.equal(runs.length, 3, 'an urgent input hurries its own batch only');
+    mock.timers.tick(10);
+    await turn();
+    assert.deepEqual(begun().slice(3), [[7]]);
+    runs[3]?.finish();
+    await turn();
+  } finally {
+    mock.timers.reset();
+  }
 });

@@ -31,10 +31,13 @@ for (const table of ['attempt', 'delivery_done'])
     create trigger fail_attempts before insert on ${table} for each row when (new.duration_ms = 777) execute function fail();
     create trigger refuse_attempts before insert on ${table} for each row when (new.duration_ms = 666) execute function refuse()`);
 
+/** Many times what a batch takes, in reads of the same database. */
+const READS_MAX = 5_000;
+
 /** Owns the shard for this many checks of its fencing token: a batch that cannot be written is retried meanwhile. */
 const LOOKS = 24;
 
-function recorderWith(fence: number | undefined, onLost: (shard: number) => void = () => {}) {
+function recorderWith(fence: number | undefined, onLost: (shard: number) => void = () => {}, isOrdered = false) {
   let [current, looks] = [fence, 0];
   const look = () => ((looks += 1) > LOOKS ? undefined : current);
   const lost = (shard: number): void => {
@@ -46,7 +49,7 @@ function recorderWith(fence: number | undefined, onLost: (shard: number) => void
     {
       ownership: { workerId: WORKER, fenceOf: look, lastFenceOf: look, lost },
       quarantine: { isMarked: () => false },
-      lanes: { isOrdered: () => false },
+      lanes: { isOrdered: () => isOrdered },
     },
   );
   return { record: (entry: Entry) => new Promise<boolean>((resolve) => recorder.record(entry, resolve)) };
@@ -214,6 +217,21 @@ test('a cancelled statement is retried, and no part of the history is lost', asy
   blocker.release();
   assert.equal(await recorded, true);
   assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'refused', code: reply.code, body: reply.body }]);
+});
+
+test('a result is recorded at once if a disable or the next delivery of its resource waits for it', async (t) => {
+  // The time in which a batch gathers results does not pass.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const ordered = entryOf(await pendingRow());
+  const disabling = entryOf(await pendingRow(), { webhook: { ...failing, isPendingDisable: true } });
+  for (const [entry, isOrdered] of [[ordered, true] as const, [disabling, false] as const]) {
+    let isRecorded = false;
+    void recorderWith(3, undefined, isOrdered)
+      .record(entry)
+      .then((is) => (isRecorded = is));
+    for (let reads = 0; !isRecorded && reads < READS_MAX; reads += 1) await sql`select`;
+    assert.ok(isRecorded);
+  }
 });
 
 test('a retry counts the attempt and moves the due time', async () => {

@@ -152,6 +152,8 @@ export type Recorder = {
 const REFUSED_RETRY_MAX_MS = 30_000;
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
+/** A statement costs PostgreSQL 333 µs and 31 µs for each row, so results wait for others. */
+const GATHER_MS = 10;
 
 /**
  * Writes an entry that was rejected, with less content in each try, so that it blocks neither its lane nor a stop.
@@ -199,6 +201,10 @@ type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boole
 export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): Recorder {
   const { log } = runtime;
   const writer = new Writer(runtime, parts);
+  const { lanes } = parts;
+  /** Returns whether another delivery waits for the record, or the end of the webhook's deliveries. */
+  const isAwaited = ({ shard, delivery, webhook }: Entry): boolean =>
+    webhook?.isPendingDisable === true || lanes.isOrdered(shard, delivery.webhookId);
   let unrecorded = 0;
   const byShard = new Uint32Array(SHARDS);
 
@@ -243,6 +249,7 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
   const batches = createBatcher<PendingEntry, void>({
     maxRows: BATCH_ROWS,
     bytes: { max: BATCH_BYTES, of: ({ entry }) => bytesOf(entry) },
+    gather: { maxMs: GATHER_MS, isUrgent: ({ entry }) => isAwaited(entry) },
     run: async (batch) => {
       await write(batch);
       return batch.map(() => {});

@@ -9,11 +9,7 @@ import { createBatchWriter, type BatchDeps } from './publish-batch.ts';
 import type { Key } from './key.ts';
 import type { NewEvent } from './publish-request.ts';
 
-/** Batches at once: while PostgreSQL commits one, the next one is prepared. */
-const CONCURRENT = 2;
-/** Waiting rows are shared between the two batches, so that both have work; fewer rows than this stay together. */
-const SHARED_ROWS = 32;
-/** A batch that takes longer probably waits for a lock, and no longer counts towards `CONCURRENT`. */
+/** A batch that takes longer probably waits for a lock, and the next one does not wait for its end. */
 const LATE_MS = 100;
 
 type Waiting<In, Out> = {
@@ -40,8 +36,8 @@ type Options<In, Out> = {
 };
 
 /**
- * Group commit: a few batches run at once, and a store is in one of them at most. The events of a store keep their order, and
- * two batches never wait for each other's row locks.
+ * Group commit: one batch runs at a time, beside late ones and those of isolated stores, which probably wait for a lock. A store is in one
+ * of them at most: the events of a store keep their order, and two batches never wait for each other's row locks.
  *
  * ```
  *   queue of each store ──► batch of many stores ──► committed
@@ -57,9 +53,9 @@ export class Committers<In, Out> {
   /** Stores that may have a locked row: each is committed in a batch of its own. */
   readonly #isolated = new Set<number>();
   #running = 0;
-  #onTime = 0;
+  /** Whether a batch runs that is neither late nor of an isolated store. */
+  #isWriting = false;
   #waitingBytes = 0;
-  #waitingRows = 0;
   #isScheduled = false;
 
   constructor(options: Options<In, Out>) {
@@ -94,7 +90,6 @@ export class Committers<In, Out> {
     if (queue === undefined) this.#queues.set(one.store, [one]);
     else queue.push(one);
     this.#waitingBytes += one.bytes;
-    this.#waitingRows += one.rows;
   }
 
   /** Puts a batch back in front of what its stores have queued since. */
@@ -102,18 +97,13 @@ export class Committers<In, Out> {
     for (const [store, inputs] of Map.groupBy(batch, (one) => one.store)) {
       const queued = this.#queues.get(store) ?? [];
       this.#queues.delete(store);
-      for (const one of queued) this.#forget(one);
+      for (const one of queued) this.#waitingBytes -= one.bytes;
       for (const one of [...inputs, ...queued]) this.#enqueue(one);
     }
   }
 
-  #forget({ bytes, rows }: Waiting<In, Out>): void {
-    this.#waitingBytes -= bytes;
-    this.#waitingRows -= rows;
-  }
-
   #begin(): void {
-    while (this.#onTime < CONCURRENT && this.#running < this.#options.concurrencyMax) {
+    while (this.#running < this.#options.concurrencyMax) {
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
       void this.#write(batch);
@@ -122,22 +112,19 @@ export class Committers<In, Out> {
 
   /** Takes inputs of stores that are in no batch; an isolated store gets a batch of its own. */
   #nextBatch(): Waiting<In, Out>[] {
-    const { maxBytes } = this.#options;
-    const batches = Math.min(this.#queues.size, CONCURRENT);
-    const share = Math.max(SHARED_ROWS, Math.ceil(this.#waitingRows / batches));
-    const maxRows = Math.min(this.#options.maxRows, share);
+    const { maxBytes, maxRows } = this.#options;
     const batch: Waiting<In, Out>[] = [];
     let [rows, bytes] = [0, 0];
     for (const [store, queue] of this.#queues) {
       const isIsolated = this.#isolated.has(store);
-      if (this.#busy.has(store) || (isIsolated && batch.length > 0)) continue;
+      if (this.#busy.has(store) || (isIsolated ? batch.length > 0 : this.#isWriting)) continue;
       let count = 0;
       for (const one of queue) {
         rows += one.rows;
         bytes += one.bytes;
         if (batch.length > 0 && (rows > maxRows || bytes > maxBytes)) break;
         batch.push(one);
-        this.#forget(one);
+        this.#waitingBytes -= one.bytes;
         count += 1;
       }
       if (count > 0) this.#busy.add(store);
@@ -150,17 +137,20 @@ export class Committers<In, Out> {
 
   async #write(batch: readonly Waiting<In, Out>[]): Promise<void> {
     this.#running += 1;
-    this.#onTime += 1;
-    let isLate = false;
+    let isAwaited = batch.every(({ store }) => !this.#isolated.has(store));
+    if (isAwaited) this.#isWriting = true;
+    const goOn = (): void => {
+      if (isAwaited) this.#isWriting = false;
+      isAwaited = false;
+    };
     const late = setTimeout(() => {
-      isLate = true;
-      this.#onTime -= 1;
+      goOn();
       this.#begin();
     }, LATE_MS);
     await this.#commit(batch, true);
     clearTimeout(late);
+    goOn();
     this.#running -= 1;
-    if (!isLate) this.#onTime -= 1;
     for (const { store } of batch) {
       this.#busy.delete(store);
       // Moves the store behind those that waited during the batch.
