@@ -13,7 +13,8 @@ import { databaseEnvOf, urlOf } from '../../test/setup/database.ts';
 import { startDatabase, type Database } from './database.ts';
 import type { Defer } from './run.ts';
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
+/** `BENCH_PROGRAM=dist/server/main.js` measures the built program. */
+const MAIN = join(import.meta.dirname, '../..', process.env['BENCH_PROGRAM'] ?? 'src/main.ts');
 
 type Program = {
   pid: number;

@@ -14,3 +14,6 @@ export const COMPILED: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/compiled'),
   ...MUTATED,
 };
+
+/** The program of this tree; with `HALCYON_TEST_PROGRAM=dist/server/main.js` tests start the one that `npm run build` makes. */
+export const PROGRAM = process.env['HALCYON_TEST_PROGRAM'] ?? 'src/main.ts';

@@ -6,10 +6,10 @@ import { Readable } from 'node:stream';
 import { hasScreen } from '../../src/cli/person.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { linesTo, type Terminal } from '../../src/cli/terminal.ts';
-import { COMPILED } from './child-environment.ts';
+import { COMPILED, PROGRAM } from './child-environment.ts';
 import { PATIENCE_MS, until } from './until.ts';
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
+const MAIN = join(import.meta.dirname, '../..', PROGRAM);
 /** Above the ids of all processes (`PID_MAX_LIMIT` of Linux). */
 const FIRST_ID = 2 ** 22 + 1;
 

@@ -2,7 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { COMPILED } from '../child-environment.ts';
+import { COMPILED, PROGRAM } from '../child-environment.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
 
 export type Program = {
   pid: number;
@@ -17,15 +19,16 @@ export type Program = {
 
 export type Ready = 'is ready.' | 'is delivering.' | 'Relaying';
 
-/** Starts `src/main.ts` of the tree at `root`, and waits until it logs that it is ready. */
+/** Starts the program of the tree at `root` (`src/main.ts`, if no other is given), and waits until it logs that it is ready. */
 export async function startProgram(given: {
   root: string;
   args: readonly string[];
   env: Readonly<Record<string, string>>;
   ready: Ready;
+  program?: string | undefined;
 }): Promise<Program> {
-  const { root, args, env, ready } = given;
-  const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
+  const { root, args, env, ready, program: file = root === ROOT ? PROGRAM : 'src/main.ts' } = given;
+  const child = spawn(process.execPath, [join(root, file), ...args], {
     env: { PATH: process.env['PATH'] ?? '', ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
