@@ -38,8 +38,15 @@ test('a store links to all its collections', async () => {
   const below = Object.entries(body._links).flatMap(([rel, { href }]) =>
     rel.startsWith('svc:') ? [[rel.slice(4), href]] : [],
   );
-  const names = ['overview', 'statuses', 'webhooks', 'events', 'members', 'transactions', 'subscriptions', 'customers'];
-  const more = ['transaction_logs', 'changelogs', 'apps', 'subscription_events', 'subscription_mrr_snapshots'];
+  const names = ['overview', 'statuses', 'webhooks', 'events', 'members', 'grants', 'transactions', 'subscriptions'];
+  const more = [
+    'customers',
+    'transaction_logs',
+    'changelogs',
+    'apps',
+    'subscription_events',
+    'subscription_mrr_snapshots',
+  ];
   assert.deepEqual(
     below,
     [...names, ...more].map((name) => [name, `${ISSUER}/stores/${alpha}/${name}`]),
@@ -51,7 +58,7 @@ test('a store links to all its collections', async () => {
 test('all collections of a store link back to it', async () => {
   const { _links: links } = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const lists = Object.entries(links).filter(([rel]) => rel.startsWith('svc:'));
-  assert.equal(lists.length, 13);
+  assert.equal(lists.length, 14);
   for (const [rel, { href }] of lists) {
     const { body } = await call('GET', href, { token: store });
     assert.equal(body._links['svc:store']?.href, links['self']?.href, rel);
