@@ -127,7 +127,7 @@ test('a retry that waited while an access token came into use does not end that 
     await refresh(first);
   }
   const retry = await transaction(sql, async (tx) => {
-    await tx`select from refresh_token where hash = ${hashOf(first)} for update`;
+    await tx`select from access_token where hash = ${hashOf(accessOf(oldest))} for update`;
     const waiting = refresh(first);
     await until(
       () => waitingForLocks(sql),

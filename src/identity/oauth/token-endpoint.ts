@@ -34,6 +34,7 @@ import type { Keys } from '#core/keys.ts';
 import { HALCYON } from '#changelog/changelog.ts';
 import { endGrant } from './revoke.ts';
 import {
+  endFormerTokens,
   findClientWithCode,
   insertPlatformToken,
   redeemCode,
@@ -191,7 +192,9 @@ const refreshAccess: GrantHandler = async (exchange) => {
   };
   const refreshed = await authenticate((claim) => refreshGrant(sql, claim, parameters));
   if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
-  const stored = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
+  const { grantId, retries, successor: current } = refreshed;
+  if (retries) await endFormerTokens(sql, { grantId, hash: parameters.hash, successor: current }, parameters);
+  const stored = [successor, ...others].find(({ hash }) => hash.equals(current)) ?? successor;
   const refresh = refreshed.rotates ? stored.value : presented;
   const limited = narrowed !== null && ({ scope: 'store_limited', permissions: narrowed } as const);
   return tokenAnswer({ access: access.value, refresh }, { ...refreshed, ...limited }, lifetimes);
