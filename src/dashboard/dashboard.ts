@@ -6,9 +6,12 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { hrefOf, linkTo } from '#hypermedia/html/links.ts';
-import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';
+import { addressWith } from '#hypermedia/html/links.ts';
+import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
 import type { Document } from '#hypermedia/document.ts';
+import { overviewView } from '#webhooks/health/health-document.ts';
+import { webhookView } from '#webhooks/webhook-document.ts';
 import { appsPage } from './apps-page.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
@@ -20,10 +23,10 @@ import { invitationPage, membersOf, membersPage } from './members-page.ts';
 import { overviewPage } from './overview-page.ts';
 import { webhookPage } from './webhook-page.ts';
 
-/** Returns the store whose items the document lists; undefined if it is another list. */
+/** Returns the store of an overview, of a webhook or of listed items; undefined for another document. */
 function storeOf(document: Document): { shard: number; storeId: number } | undefined {
-  const list = listView.of(document);
-  return list && { shard: shardOf(list.storeId), storeId: list.storeId };
+  const shown = listView.of(document) ?? overviewView.of(document) ?? webhookView.of(document);
+  return shown && { shard: shardOf(shown.storeId), storeId: shown.storeId };
 }
 
 /**
@@ -71,7 +74,13 @@ function createLiveLists(sqlOf: SqlOf, root: string) {
     if (store === undefined || parameters.some(([name]) => name === 'offset' || name === 'order')) return undefined;
     return renderHtml(document, naming, { ...view, liveAddress: await liveAddressOf(store, now) });
   };
-  return { liveAddressOf, liveList };
+  /** Returns the document to show as a page that changes with what happens in its store. */
+  const live = async (shown: ShownDocument): Promise<ShownDocument> => {
+    const store = storeOf(shown.document);
+    if (store === undefined) return shown;
+    return { ...shown, view: { ...shown.view, liveAddress: await liveAddressOf(store, shown.now) } };
+  };
+  return { liveAddressOf, liveList, live };
 }
 
 /** `accounts`: the home database. `root`: the path prefix of pages. `retentionDays`: how long events are kept. */
@@ -86,7 +95,7 @@ export function createDashboard({
   root: string;
   retentionDays: number;
 }): DesignedPages {
-  const { liveAddressOf, liveList } = createLiveLists(sqlOf, root);
+  const { liveAddressOf, liveList, live } = createLiveLists(sqlOf, root);
   const pages: [name: string, page: DesignedPage][] = [
     ['events', liveList],
     ['logs', liveList],
@@ -105,7 +114,7 @@ export function createDashboard({
       },
     ],
     ...resourceTypes().map((type): [string, DesignedPage] => [type, async (shown) => resourcePage(shown, type)]),
-    ['overview', async (shown) => overviewPage(shown)],
+    ['overview', async (shown) => overviewPage(await live(shown))],
     [
       'statuses',
       async (shown) => {
@@ -132,7 +141,7 @@ export function createDashboard({
     ],
     ['invitation', async (shown) => invitationPage(shown)],
     ['status', async (shown) => deliveryPage(shown)],
-    ['webhook', async (shown) => webhookPage(shown)],
+    ['webhook', async (shown) => webhookPage(await live(shown))],
   ];
   return new Map(
     pages.map(([name, page]) => [

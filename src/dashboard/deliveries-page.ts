@@ -8,10 +8,12 @@ import { parseDate, formatDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith, parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
+import { addressWith } from '#hypermedia/html/links.ts';
+import { parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { liveAttribute } from '#hypermedia/shell.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { listView } from '#http/list-operation.ts';
@@ -289,7 +291,7 @@ export function deliveriesPage(
         )}
         ${pager(document, collection, naming)}`;
   // Later pages of a list would move under the reader's eyes.
-  const live = !parameters.some(([name]) => name === 'offset') && html`data-live="${liveAddress}"`;
+  const live = !parameters.some(([name]) => name === 'offset') && liveAttribute({ liveAddress });
   const main = html`<div class="card">
     ${crumbs(document, naming)}
     <h1>Deliveries</h1>

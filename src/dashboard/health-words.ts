@@ -4,7 +4,7 @@ import { parseDate } from '#hypermedia/date.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
-import { addressWith } from '#hypermedia/html/search-form.ts';
+import { addressWith } from '#hypermedia/html/links.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';

@@ -17,8 +17,8 @@ const ATTEMPTS_READ = 20;
 const PENDING_READ_MAX = 1_000;
 
 /**
- * Returns a text that changes with events of the store, with attempts of its webhooks that are among the latest to start, and with the
- * number of pending deliveries; of deliveries that are at most three days old on the day `today`. Concurrent attempts are recorded in
+ * Returns a text that changes with events of the store, with changes of its webhooks, with attempts that are among the latest to start of a
+ * webhook, and with the number of pending deliveries; of deliveries that are at most three days old on the day `today`. Concurrent attempts are recorded in
  * another order than they started in, so the latest time alone would miss a timeout beside fast successes.
  */
 export async function readActivity(
@@ -31,7 +31,7 @@ export async function readActivity(
     select concat_ws('-',
       (select e.id from event e where e.shard = ${shard} and e.store_id = ${storeId} and e.id >= ${from} order by e.id desc limit 1),
       (
-        select sum(latest.seen + waiting.seen) from webhook w
+        select sum(latest.seen + waiting.seen + hashint8(extract(epoch from w.date_modified)::bigint)) from webhook w
         cross join lateral (
           select coalesce(sum(hashint8(a.id) + a.n::bigint), 0) as seen from (
             (

@@ -4,9 +4,11 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/charts.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith, parseAddress } from '#hypermedia/html/search-form.ts';
+import { addressWith } from '#hypermedia/html/links.ts';
+import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { badge, cellValue } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { liveAttribute } from '#hypermedia/shell.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import {
   countWords,
@@ -180,7 +182,8 @@ export function overviewPage(shown: ShownDocument): string | undefined {
   const others = [...working, ...disabled];
   const total = concerns.reduce((sum, { notArrived }) => sum + notArrived, 0);
   const period = PERIODS[overview.period].words;
-  const main = html`<div class="card">
+  const live = liveAttribute(view);
+  const main = html`<div class="card" ${live}>
       <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">
         ${total > 0 ? `${notArrivedWords(total)}.` : stateSentence(healths)}
       </h1>
@@ -192,10 +195,12 @@ export function overviewPage(shown: ShownDocument): string | undefined {
         </ul>`
       }
     </div>
-    ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks', naming)}
-    <div class="card">
-      <h2>All webhooks</h2>
-      ${periods(document, naming, overview.period)} ${chartsOf(view.charts)}
+    <div ${live}>
+      ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks', naming)}
+      <div class="card">
+        <h2>All webhooks</h2>
+        ${periods(document, naming, overview.period)} ${chartsOf(view.charts)}
+      </div>
     </div>`;
   return renderDesigned({ document, naming, view, main });
 }

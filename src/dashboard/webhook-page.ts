@@ -5,10 +5,11 @@ import { chartsOf } from '#hypermedia/html/charts.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith } from '#hypermedia/html/search-form.ts';
+import { addressWith } from '#hypermedia/html/links.ts';
 import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/property-values.ts';
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { liveAttribute } from '#hypermedia/shell.ts';
 import { momentOf } from '#hypermedia/shown-date.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
@@ -288,11 +289,12 @@ export function webhookPage(shown: ShownDocument): string | undefined {
   const { buttons, panels } = actions(shown, forms, { isActive, health });
   const removal = forms.find(({ action }) => action.name === DELETE);
   const others = forms.filter(({ action: { name } }) => !Object.hasOwn(BUTTONS, name) && name !== DELETE);
+  const live = liveAttribute(view);
   const main = html`${refusedAlert(shown)}
     <div class="card">
       ${crumbs(document, naming)}
       <div class="head">
-        <div class="title">
+        <div class="title" ${live}>
           <h1>${document.title ?? ''}</h1>
           ${health === undefined ? stateBadge(state) : badge(...stateWords(health))}
         </div>
@@ -302,8 +304,10 @@ export function webhookPage(shown: ShownDocument): string | undefined {
         ${eventResource !== null && html`${phraseOf(eventResource)} events`}
         ${url !== null && html`to <code>${url}</code>`}
       </p>
-      ${panels} ${adviceOf(view)} ${health && notArrived(health, shown)} ${health && summary(health, now)}
-      ${tabs(document, naming)} ${chartsOf(view.charts)} ${health && failures(health, naming)}
+      ${panels} ${adviceOf(view)}
+      <div ${live}>${health && notArrived(health, shown)} ${health && summary(health, now)}</div>
+      ${tabs(document, naming)}
+      <div ${live}>${chartsOf(view.charts)} ${health && failures(health, naming)}</div>
     </div>
     <div class="card" id="settings">
       <div class="head">

@@ -19,7 +19,7 @@ import {
 import { bearerChallenge, INVALID_TOKEN } from './challenge.ts';
 import { withoutCors } from './cors.ts';
 import { KEPT_BODY_BYTES_MAX, type KeptForm } from './pages/kept-form.ts';
-import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
+import { redirectToPageHost, requireSameOrigin } from './requests.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
 import type { Params, RawRequest, RawResponse } from './route.ts';

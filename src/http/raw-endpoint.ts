@@ -9,7 +9,7 @@ import { parseForm, refuseEncoding } from './bodies/body.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
 import { sendDocument, viewOf } from './reply.ts';
 import { negotiate } from './negotiate.ts';
-import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
+import { redirectToPageHost, requireSameOrigin } from './requests.ts';
 import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
 import { type Services } from './services.ts';
 import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Addresses } from './requests.ts';

@@ -12,7 +12,7 @@ import { optionsDocument, preflightHeaders } from './cors.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import { mayBeMinimal, type ApiRequest, type Operation, type OperationResult } from './operation.ts';
-import { DONE, doneSentence } from './pages/done.ts';
+import { DONE, doneSentence } from './operation.ts';
 import { answerForm, answerSignedOut } from './pages/form-answer.ts';
 import { shownAgain } from './pages/kept-form.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';

@@ -1,6 +1,7 @@
 /** The frame of every page: head, header, main, and its scripts. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
 import { constant, html, render, type Markup } from './markup.ts';
+import type { View } from './view.ts';
 import { style } from './style.ts';
 import { readFileSync } from 'node:fs';
 
@@ -134,4 +135,9 @@ function elementsOf(chosen: readonly Script[], pathOf: PathOf): Markup {
   return html`${chosen.map(
     ({ file }) => html`<script type="module" blocking="render" src="${pathOf(`/assets/${file}`)}"></script>`,
   )}`;
+}
+
+/** Returns the attribute of the parts of a page that its script reads again when the stream says so. */
+export function liveAttribute({ liveAddress }: Pick<View, 'liveAddress'>): Markup | false {
+  return liveAddress !== undefined && html`data-live="${liveAddress}"`;
 }

@@ -50,7 +50,7 @@ export type View = {
   done?: string;
   /** Automatic reload; `href` stops or resumes it. */
   refresh?: { seconds: number; isStopped: boolean; href: string };
-  /** The address of a stream that says when the list has changed (dashboard/live.ts). */
+  /** The address of a stream that says when the content has changed (dashboard/live.ts). */
   liveAddress?: string;
 };
 

@@ -132,6 +132,7 @@ export function versionOf({ revision, nextEncryptionKey }: Pick<WebhookRow, 'rev
 
 export type WebhookView = Pick<
   WebhookRow,
+  | 'storeId'
   | 'url'
   | 'eventResource'
   | 'events'
@@ -177,6 +178,7 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     embedded: [],
     properties: shown.isWithheld ? properties.map(withWithheldHeaders) : properties,
     ...webhookView.attach({
+      storeId: webhook.storeId,
       url: webhook.url,
       eventResource: webhook.eventResource,
       events: webhook.events,

@@ -49,3 +49,23 @@ for (const [look, rules, options] of looks) {
     }
   });
 }
+
+test('an open overview and an open webhook show what happens without being loaded again', needsChromium, async (t) => {
+  assert.ok(browser !== undefined);
+  const context = await browser.newContext();
+  t.after(() => context.close());
+  await context.addCookies([...fixture.browser.jar].map(([name, value]) => ({ name, value, url: fixture.origin })));
+  const [overview, webhook] = [await context.newPage(), await context.newPage()];
+  await overview.goto(`${fixture.origin}/stores/${fixture.alpha}/overview`);
+  await webhook.goto(`${fixture.origin}/webhooks/${fixture.webhooks[0]}`);
+  const rows = overview.getByRole('row').filter({ hasText: 'Orders' });
+  assert.equal(await rows.filter({ hasText: 'Disabled' }).count(), 0);
+  for (const page of [overview, webhook]) await page.getByText('Live: changes appear here.').waitFor();
+  // Pages that are not in front have no stream.
+  const changed = await fixture.call('PATCH', `/webhooks/${fixture.webhooks[0]}`, { body: { is_active: false } });
+  assert.equal(changed.status, 200);
+  await overview.bringToFront();
+  await rows.filter({ hasText: 'Disabled' }).waitFor();
+  await webhook.bringToFront();
+  await webhook.locator('.title').getByText('Disabled').waitFor();
+});

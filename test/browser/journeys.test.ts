@@ -184,7 +184,7 @@ task(
       ['Events', '3002'],
     ] as const) {
       await person.click(link(person, tab).first());
-      await page.getByText('Live: new entries appear here.').waitFor();
+      await page.getByText('Live: changes appear here.').waitFor();
       await publishOrder(order);
       await page
         .getByRole('link', { name: `Transaction ${order} captured` })

@@ -26,6 +26,7 @@ export function webhook(n: number): Document {
   const self = `${baseUrl}/webhooks/${2281 + 256 * n}`;
   const name = n % 4 === 0 ? 'Orders to the warehouse' : `Newsletter, list ${n}`;
   const shown: WebhookView = {
+    storeId: 1303,
     url: n === 3 ? null : `https://warehouse-${n}.example.com/hooks/orders?source=halcyon&region=north`,
     eventResource: n % 2 === 0 ? 'transaction' : 'customer',
     events: EVENTS.slice(0, 2 + (n % 3)).toReversed(),

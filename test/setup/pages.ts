@@ -131,7 +131,10 @@ const exampleOf = (rel: string): Document => {
   return example;
 };
 const [overview, health] = [exampleOf('overview'), exampleOf('health')];
-const overviewOfNone = { ...overview, ...overviewView.attach({ period: '24h', healths: [], webhooks: '/webhooks' }) };
+const overviewOfNone = {
+  ...overview,
+  ...overviewView.attach({ storeId: 1303, period: '24h', healths: [], webhooks: '/webhooks' }),
+};
 const refusedChange: View = { ...owner, refused: { ...refused.refused, action: 'change' } };
 
 /** All variants of pages, by name. */

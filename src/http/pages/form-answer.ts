@@ -8,7 +8,7 @@ import { Problem, type Fault } from '#core/problem.ts';
 import { documentAddress, fieldsOf, targetPath, type Target } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { formValue } from '#hypermedia/html/form.ts';
-import { DONE, type Done } from './done.ts';
+import { DONE, type Done } from '../operation.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
 import { keptForm } from './kept-form.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';

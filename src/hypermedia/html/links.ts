@@ -119,3 +119,10 @@ export function programList(document: Document, naming: Naming): Markup | false 
       )}
     </dl>`;
 }
+
+/** Returns the address of a path with these parameters. */
+export function addressWith(path: string, parameters: readonly (readonly [name: string, value: string])[]): string {
+  return parameters.length === 0
+    ? path
+    : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
+}

@@ -9,7 +9,7 @@ import { html, type Markup } from '../markup.ts';
 import { dateInput, shownDateOf } from '../shown-date.ts';
 import { shortened } from '#core/text.ts';
 import { isPointer } from '#core/listing.ts';
-import { hrefOf, linkTo } from './links.ts';
+import { addressWith, hrefOf, linkTo } from './links.ts';
 import { isTrue } from './property-values.ts';
 import { labelOf, phraseOf } from './words.ts';
 
@@ -89,13 +89,6 @@ function filterText([name, value]: Parameter, fields: Fields): Markup {
   const text = value === '' ? 'not set' : (flag ?? shortened(phraseOf(value), VALUE_CHARACTERS));
   const label = shortened(labelOfParameter(name, isDate), VALUE_CHARACTERS);
   return html`${label}${isDate ? ' ' : ': '}${(isDate ? shownDateOf(value) : undefined) ?? text}`;
-}
-
-/** Returns the address of a path with these parameters. */
-export function addressWith(path: string, parameters: readonly Parameter[]): string {
-  return parameters.length === 0
-    ? path
-    : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
 }
 
 /** Returns the address without one filter, on the first page. */

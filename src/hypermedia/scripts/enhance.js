@@ -221,11 +221,7 @@ function keepLive(last) {
       });
   };
   const show = () => {
-    state.textContent = isPaused
-      ? 'Paused.'
-      : source === undefined
-        ? 'Not connected.'
-        : 'Live: new entries appear here.';
+    state.textContent = isPaused ? 'Paused.' : source === undefined ? 'Not connected.' : 'Live: changes appear here.';
     button.textContent = isPaused ? 'Resume' : 'Pause';
   };
   const close = () => {

@@ -4,7 +4,7 @@
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { doneSentence } from '#http/pages/done.ts';
+import { doneSentence } from '#http/operation.ts';
 import { idIn, type RawHandler, type RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';

@@ -255,6 +255,7 @@ const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
   );
 
 type OverviewView = {
+  storeId: number;
   period: Period;
   /** The worst first. */
   healths: readonly HealthView[];
@@ -306,6 +307,7 @@ export function overviewDocument(
       ),
     ],
     ...overviewView.attach({
+      storeId,
       period: total.period,
       healths: ordered.map(({ view }) => view),
       webhooks: addressOfWebhooks(storeId, baseUrl),

@@ -14,7 +14,7 @@ import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/th
 import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
-import { isSameOrigin } from '#http/pages/own-pages.ts';
+import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary } from '#core/problem.ts';
 import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
