@@ -57,6 +57,7 @@ create table app_webhook (
   date_modified timestamp with time zone not null,
   next_key bytea,
   rotation_ends_at timestamp with time zone,
+  rotated_at timestamp with time zone,
   constraint app_webhook_pkey PRIMARY KEY (client),
   constraint app_webhook_rotation_check CHECK (((next_key IS NULL) = (rotation_ends_at IS NULL))),
   constraint app_webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
@@ -75,6 +76,7 @@ create table attempt (
   response_code smallint,
   response_headers text,
   response_body text,
+  webhook_revision integer,
   constraint attempt_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint attempt_n_check CHECK ((n > 0)),
   constraint attempt_pkey PRIMARY KEY (shard, delivery_id, n)
@@ -284,6 +286,7 @@ create table delivery_done (
   response_headers text,
   response_body text,
   resent_as bigint,
+  webhook_revision integer,
   constraint delivery_done_pkey PRIMARY KEY (shard, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
@@ -923,6 +926,8 @@ create table webhook (
   ordering text,
   is_for_app boolean default false not null,
   app_scope text,
+  request_since integer default 0 not null,
+  rotated_at timestamp with time zone,
   constraint webhook_app_check CHECK (
 CASE
     WHEN is_for_app THEN ((client IS NOT NULL) AND (NOT is_held))
@@ -982,6 +987,26 @@ create table webhook_state (
 ) with (fillfactor=50);
 CREATE INDEX webhook_state_condemned ON webhook_state USING btree (shard) WHERE is_condemned;
 
+create table webhook_version (
+  shard smallint not null,
+  webhook_id bigint not null,
+  since integer not null,
+  revision integer not null,
+  format text not null,
+  url text,
+  query text,
+  event_resource text,
+  headers jsonb not null,
+  request_secrets bytea,
+  has_key boolean not null,
+  is_rekeyed boolean not null,
+  date_replaced timestamp with time zone not null,
+  constraint webhook_version_check CHECK ((since <= revision)),
+  constraint webhook_version_pkey PRIMARY KEY (shard, webhook_id, revision),
+  constraint webhook_version_shard_webhook_id_fkey FOREIGN KEY (shard, webhook_id) REFERENCES webhook(shard, id) ON DELETE CASCADE
+);
+CREATE INDEX webhook_version_replaced ON webhook_version USING btree (date_replaced);
+
 create table worker (
   id bigint not null,
   beat bigint not null,
@@ -1003,7 +1028,8 @@ create view attempt_log as
     attempt.outcome,
     attempt.response_code,
     attempt.response_headers,
-    attempt.response_body
+    attempt.response_body,
+    attempt.webhook_revision
    FROM attempt
 UNION ALL
  SELECT delivery_done.shard,
@@ -1017,7 +1043,8 @@ UNION ALL
     delivery_done.outcome,
     delivery_done.response_code,
     delivery_done.response_headers,
-    delivery_done.response_body
+    delivery_done.response_body,
+    delivery_done.webhook_revision
    FROM delivery_done;
 
 CREATE OR REPLACE FUNCTION enqueue_app_webhook()
@@ -1046,6 +1073,26 @@ begin
   select database, shard, 'store', json_build_object('store_id', coalesce(new.id, old.id))
   from shard_owner where shard = coalesce(new.shard, old.shard) and database <> 0;
   return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION keep_webhook_version()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from webhook_version v
+  where v.shard = old.shard and v.webhook_id = old.id and v.revision <= (
+    select n.revision from webhook_version n where n.shard = old.shard and n.webhook_id = old.id
+    order by n.revision desc offset 99 limit 1
+  );
+  insert into webhook_version (shard, webhook_id, since, revision, format, url, query, event_resource, headers, request_secrets, has_key,
+    is_rekeyed, date_replaced)
+  values (old.shard, old.id, old.request_since, old.revision, old.format, old.url, old.query, old.event_resource, old.headers,
+    old.request_secrets, old.is_for_app or old.encryption_key is not null,
+    (old.encryption_key, old.next_encryption_key) is distinct from (new.encryption_key, new.next_encryption_key), new.date_modified);
+  new.request_since := new.revision;
+  return new;
 end $function$
 ;
 
@@ -1154,3 +1201,5 @@ $function$
 CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
 
 CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON store FOR EACH ROW EXECUTE FUNCTION enqueue_store();
+
+CREATE TRIGGER keep_version BEFORE UPDATE ON webhook FOR EACH ROW WHEN (((old.revision <> new.revision) AND ((((((((old.format IS DISTINCT FROM new.format) OR (old.url IS DISTINCT FROM new.url)) OR (old.query IS DISTINCT FROM new.query)) OR (old.event_resource IS DISTINCT FROM new.event_resource)) OR (old.headers IS DISTINCT FROM new.headers)) OR (old.request_secrets IS DISTINCT FROM new.request_secrets)) OR (old.encryption_key IS DISTINCT FROM new.encryption_key)) OR (old.next_encryption_key IS DISTINCT FROM new.next_encryption_key)))) EXECUTE FUNCTION keep_webhook_version();

@@ -15,7 +15,7 @@ import { createSealer, keyIdOf, adoptSealingKey } from '#db/seal.ts';
 import { createAnswerVault } from '#http/idempotency-vault.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
-import { createKeyVault } from '#webhooks/webhook-vault.ts';
+import { createKeyVault, createVersionVault } from '#webhooks/webhook-vault.ts';
 import { createAddressVault } from '#shards/addresses.ts';
 
 // Reseals all secrets of an installation with one key.
@@ -53,7 +53,12 @@ export async function resealAll(
   const [key] = keys;
   const databases = [sql, ...others];
   const vaults = [
-    ...databases.flatMap((one) => [createKeyVault(one), createAppKeyVault(one), createAnswerVault(one)]),
+    ...databases.flatMap((one) => [
+      createKeyVault(one),
+      createVersionVault(one),
+      createAppKeyVault(one),
+      createAnswerVault(one),
+    ]),
     createAppVault(sql),
     createAddressVault(sql),
   ];

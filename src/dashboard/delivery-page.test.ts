@@ -60,6 +60,7 @@ test('an ended delivery says after how many attempts', () => {
 
 const refused = (n: number): AttemptView => ({
   n,
+  request: `/statuses/1?attempt=${n}`,
   outcome: 'refused',
   reason: null,
   date: '2026-07-01T10:00:00+0000',
@@ -79,6 +80,7 @@ const shown: DetailedView = {
   dateCreated: '2026-07-01T10:00:00+0000',
   tried: [refused(1), refused(2)],
   request: {
+    attempt: 2,
     note: '',
     isAsSent: true,
     method: 'POST',
@@ -102,6 +104,12 @@ const pageOf = (changes: Partial<DetailedView>): string => {
 
 test('the newest attempt is first', () => {
   assert.match(pageOf({}), /Attempt 2[^]*Attempt 1/);
+});
+
+test('each attempt links to its request, and the shown request names its attempt', () => {
+  const page = pageOf({});
+  for (const n of [1, 2]) assert.ok(page.includes(`href="/statuses/1?attempt=${n}#request"`), page);
+  assert.match(page, /<h2>Request of attempt 2<\/h2>/);
 });
 
 test('what it waits for is shown, unless it is only the time of the next attempt', () => {

@@ -144,27 +144,32 @@ function response({ responseCode, responseBody, responseHeaders, n }: AttemptVie
 }
 
 /** Renders an attempt; the response of the newest one is open if it failed. */
-function attemptEntry(attempt: AttemptView, at: number, shownReason: string | undefined): Markup {
-  const { n, outcome, reason, date, durationMs } = attempt;
+function attemptEntry(
+  attempt: AttemptView,
+  at: number,
+  { shownReason, naming }: { shownReason: string | undefined; naming: Naming },
+): Markup {
+  const { n, request, outcome, reason, date, durationMs } = attempt;
   return html`<li>
     <p class="moment">
       <strong>Attempt ${n}</strong> ${stateBadge(outcome)}
       <span class="soft">${exactDateOf(date)}</span>
       <span class="soft">${durationMs} ms</span>
+      <a href="${hrefOf(request, naming) ?? ''}#request">Request<span class="unseen"> of attempt ${n}</span></a>
     </p>
     ${reason !== null && reason.text !== shownReason && html`<p>${reason.text}</p>`}
     ${response(attempt, at === 0 && outcome !== 'delivered')}
   </li>`;
 }
 
-const attemptsCard = ({ tried, reason }: DetailedView): Markup =>
+const attemptsCard = ({ tried, reason }: DetailedView, naming: Naming): Markup =>
   html`<div class="card">
     <h2>Attempts</h2>
     ${
       tried.length === 0
         ? html`<p class="soft">None yet.</p>`
         : html`<ol class="timeline">
-            ${tried.toReversed().map((attempt, at) => attemptEntry(attempt, at, reason?.text))}
+            ${tried.toReversed().map((attempt, at) => attemptEntry(attempt, at, { shownReason: reason?.text, naming }))}
           </ol>`
     }
   </div>`;
@@ -190,11 +195,11 @@ function command({ method, url, headers }: RequestView, body: string, isCut: boo
 }
 
 function requestCard(request: RequestView, naming: Naming): Markup {
-  const { note, method, url, headers, body, bodyBytes } = request;
+  const { attempt, note, method, url, headers, body, bodyBytes } = request;
   const payload = hrefOf(request.payload ?? '', naming);
   const isCut = body !== null && bodyBytes !== null && Buffer.byteLength(body) < bodyBytes;
-  return html`<div class="card">
-    <h2>Request</h2>
+  return html`<div class="card" id="request">
+    <h2>Request${attempt !== null && ` of attempt ${attempt}`}</h2>
     <p class="soft">${note}</p>
     ${url !== null && html`<p><code>${method} ${url}</code></p>`}
     ${
@@ -236,7 +241,7 @@ export function deliveryPage({ document, naming, view, now }: ShownDocument): st
       ${waiting(delivery)} ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${refreshNote(view)}
       ${facts(delivery)} ${linkRow(document, naming, 'Related pages')}
     </div>
-    ${attemptsCard(delivery)} ${requestCard(delivery.request, naming)}`;
+    ${attemptsCard(delivery, naming)} ${requestCard(delivery.request, naming)}`;
   return renderDesigned({ document, naming, view, main });
 }
 

@@ -36,9 +36,9 @@ export async function loadEvents(
 
 export async function loadTargets(sql: Queryable, shards: number[], webhookIds: number[]) {
   return sql<TargetRow[]>`
-  select w.id, w.store_id as "storeId", coalesce(s.domain, '') as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
+  select w.id, w.store_id as "storeId", coalesce(s.domain, '') as "storeDomain", w.epoch, w.revision, w.request_since as "requestSince", w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
     w.query, coalesce(w.encryption_key, a.key) as "encryptionKey", a.client as "appOfKey", coalesce(w.next_encryption_key, a.next_key) as "nextEncryptionKey",
-    coalesce(w.rotation_ends_at, a.rotation_ends_at) as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
+    coalesce(w.rotation_ends_at, a.rotation_ends_at) as "rotationEndsAt", coalesce(w.rotated_at, a.rotated_at) as "rotatedAt", w.event_resource as "eventResource", w.headers,
     w.request_secrets as "requestSecrets",
     w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", w.ordering is not null as "isOrdered",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
@@ -54,6 +54,32 @@ export async function loadTargets(sql: Queryable, shards: number[], webhookIds: 
   left join lateral (
     select * from webhook_state t where t.shard = lane.shard and t.webhook_id = w.id and t.epoch = w.epoch limit 1
   ) as t on true`;
+}
+
+/** The settings of a webhook that make its requests. */
+type RequestSettings = Pick<TargetRow, 'format' | 'url' | 'query' | 'eventResource' | 'headers' | 'requestSecrets'>;
+
+/** `hasKey`: requests were made with a key. `isRekeyed`: the key has been replaced since. */
+export type PastSettings = RequestSettings & { hasKey: boolean; isRekeyed: boolean };
+
+/**
+ * Returns the settings of the webhook at a revision before that of its present ones; undefined if they are not kept. If they are, so are
+ * those of all later revisions.
+ */
+export async function findPastSettings(
+  sql: Queryable,
+  { shard, webhookId, revision }: { shard: number; webhookId: number; revision: number },
+): Promise<PastSettings | undefined> {
+  const [row] = await sql<PastSettings[]>`
+    select v.format, v.url, v.query, v.event_resource as "eventResource", v.headers, v.request_secrets as "requestSecrets",
+      v.has_key as "hasKey", exists (
+        select from webhook_version n
+        where n.shard = ${shard} and n.webhook_id = ${webhookId} and n.revision >= ${revision} and n.is_rekeyed
+      ) as "isRekeyed"
+    from webhook_version v
+    where v.shard = ${shard} and v.webhook_id = ${webhookId} and v.revision >= ${revision} and v.since <= ${revision}
+    order by v.revision limit 1`;
+  return row;
 }
 
 // Statements of test deliveries, which bypass the lanes.
@@ -83,9 +109,9 @@ export async function insertTestDelivery(sql: Queryable, row: TestAttemptRow): P
       select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
     )
     insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
-      duration_ms, outcome, response_code, response_headers, response_body)
+      duration_ms, outcome, response_code, response_headers, response_body, webhook_revision)
     select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now}, ${row.startedAt},
-      ${row.durationMs}, ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
+      ${row.durationMs}, ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}, ${row.revision}
     from allocated
     returning id`;
   if (written === undefined) throw new Error('Inserting a delivery returned no row');

@@ -179,6 +179,7 @@ const MODIFIERS: Readonly<Record<string, string>> = {
   fields: 'The properties to return, separated by commas.',
   links: 'The links to return, by their relations without prefix, separated by commas: self is the shortest.',
   dry_run: '1: returns the results, and writes nothing.',
+  attempt: 'The number of the attempt whose request is shown (default: the last one).',
   period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',
   zoom: 'The relations to embed, separated by commas; a colon separates levels.',
 };

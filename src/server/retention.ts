@@ -40,7 +40,7 @@ export function purgesOfStores({ config, sql, log, caches, changelog }: PurgesDe
     ...createErasurePurges({ sql, log, caches, blankAnswers }),
     ...createEventPurges({ sql, retentionDays: database.retentionDays }),
     ...createErasedStorePurges({ sql }),
-    ...createWebhookPurges({ sql }),
+    ...createWebhookPurges({ sql, retentionDays: database.retentionDays }),
     createUnattendedPurge({ sql, changelog, announce: announceChanges, ...pull }),
     ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
     // After the rows of erased stores.

@@ -1,15 +1,23 @@
-/** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
+/** The keys of webhooks after their rotation, their past versions, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 import { inEach, type EachDatabase } from '#shards/map.ts';
 import { deleteDeclarations, listWithoutApp, moveAppKeys } from './app-access/declarations-sql.ts';
 
 /** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */
-export function createWebhookPurges({ sql }: { sql: Sql }): readonly Purge[] {
+export function createWebhookPurges({ sql, retentionDays }: { sql: Sql; retentionDays: number }): readonly Purge[] {
   return purgesOf(sql, [
     { name: 'rotated_keys', by: moveKeys },
     { name: 'webhooks_of_apps', by: deleteUninstalled, keptMs: UNINSTALLED_KEPT_DAYS * DAY_MS },
     { name: 'webhooks_of_erased_stores', by: (_, _before, limit) => deleteOfErasedStores(sql, limit) },
+    {
+      name: 'webhook_versions',
+      deletes: 'webhook_version',
+      key: 'ctid',
+      expires: 'date_replaced',
+      // The attempts of a day are dropped within the day after their retention.
+      keptMs: (retentionDays + 1) * DAY_MS,
+    },
   ]);
 }
 
@@ -89,7 +97,8 @@ async function deleteOfErasedStores(sql: Queryable, limit: number): Promise<numb
  */
 async function moveKeys(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
-    update webhook set encryption_key = next_encryption_key, next_encryption_key = null, rotation_ends_at = null
+    update webhook set encryption_key = next_encryption_key, next_encryption_key = null,
+      rotated_at = rotation_ends_at, rotation_ends_at = null
     where ctid = any(array(
       select ctid from webhook where rotation_ends_at <= ${before}
       order by rotation_ends_at limit ${limit} for update skip locked

@@ -77,6 +77,7 @@ const attempt: AttemptRow = {
   responseCode: 200,
   responseHeaders: 'content-type: text/plain',
   responseBody: 'thank you',
+  revision: 1,
 };
 
 const shown = {

@@ -1,4 +1,4 @@
-/** The statements that reseal the secrets of webhooks. */
+/** The statements that reseal the secrets of webhooks, and those of their past versions. */
 import type { Queryable } from '#db/pool.ts';
 
 /** The sealed columns of a webhook; each is bound to its id. */
@@ -55,4 +55,52 @@ export async function replaceSealed(sql: Queryable, rows: readonly Renewed[]): P
     from free where w.shard = free.shard and w.id = free.id
     returning w.id`;
   return written.map(({ id }) => id);
+}
+
+/** The sealed column of a past version of a webhook, bound to the id of the webhook. */
+export type SealedVersion = { shard: number; webhookId: number; revision: number; request: Buffer | null };
+
+const isVersionOfOtherKey = (sql: Queryable, keyId: Buffer) =>
+  sql`substring(v.request_secrets from 2 for 4) <> ${keyId}`;
+
+export async function countVersionsOfOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
+  const [row] = await sql<
+    { n: number }[]
+  >`select count(*) as n from webhook_version v where ${isVersionOfOtherKey(sql, keyId)}`;
+  return row?.n ?? 0;
+}
+
+export async function listVersionsOfOtherKey(
+  sql: Queryable,
+  page: { keyId: Buffer; after: Omit<SealedVersion, 'request'>; limitRows: number },
+): Promise<SealedVersion[]> {
+  const { shard, webhookId, revision } = page.after;
+  return sql<SealedVersion[]>`
+  select v.shard, v.webhook_id as "webhookId", v.revision, v.request_secrets as request
+  from webhook_version v
+  where (v.shard, v.webhook_id, v.revision) > (${shard}::smallint, ${webhookId}::bigint, ${revision}::int)
+    and ${isVersionOfOtherKey(sql, page.keyId)}
+  order by v.shard, v.webhook_id, v.revision limit ${page.limitRows}`;
+}
+
+/** Replaces the envelopes where they are still the ones that were read, and returns the keys of the rows; locked rows are skipped. */
+export async function replaceVersions(
+  sql: Queryable,
+  rows: readonly (SealedVersion & { after: Buffer | null })[],
+): Promise<Pick<SealedVersion, 'webhookId' | 'revision'>[]> {
+  return sql<Pick<SealedVersion, 'webhookId' | 'revision'>[]>`
+    with free as (
+      select v.shard, v.webhook_id, v.revision, r.after
+      from unnest(
+        ${rows.map(({ shard }) => shard)}::smallint[], ${rows.map(({ webhookId }) => webhookId)}::bigint[],
+        ${rows.map(({ revision }) => revision)}::int[], ${rows.map(({ request }) => request)}::bytea[],
+        ${rows.map(({ after }) => after)}::bytea[]
+      ) as r (shard, webhook_id, revision, before, after)
+      join webhook_version v on v.shard = r.shard and v.webhook_id = r.webhook_id and v.revision = r.revision
+      where v.request_secrets = r.before
+      for no key update of v skip locked
+    )
+    update webhook_version v set request_secrets = free.after
+    from free where v.shard = free.shard and v.webhook_id = free.webhook_id and v.revision = free.revision
+    returning v.webhook_id as "webhookId", v.revision`;
 }

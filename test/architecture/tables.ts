@@ -39,6 +39,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   access_token: 'identity/oauth',
   refresh_token: 'identity/oauth',
   webhook: 'webhooks',
+  webhook_version: 'webhooks',
   app_webhook: 'webhooks',
   resource: 'events',
   event: 'events',

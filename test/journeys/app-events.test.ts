@@ -290,7 +290,7 @@ test('the webhook of an app is deleted 30 days after its last event, and the dec
   await letIn(other, app);
   await call('DELETE', `/grants/${await grantOf(owner)}`, { token: platform });
   const purges = [
-    ...createWebhookPurges({ sql: storesOf(sql) }),
+    ...createWebhookPurges({ sql: storesOf(sql), retentionDays: 30 }),
     ...createDeclarationPurges({ sql: homeOf(sql), each: () => [storesOf(sql)] }),
   ];
   const purge = async (days: number): Promise<void> => {

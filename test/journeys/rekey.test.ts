@@ -126,6 +126,20 @@ test('the secrets of the request of a webhook without a key are sealed again', a
   assert.equal(createSealer(fresh).open(row?.request ?? Buffer.alloc(0), `webhook:${id}`), requestOf(id));
 });
 
+test('the secrets of earlier settings are sealed again', async (t) => {
+  const { sql, old, fresh, ids } = await openSealed(t, 3);
+  for (const url of ['https://a.example.com/', 'https://b.example.com/'])
+    await sql`update webhook set url = ${url}, revision = revision + 1`;
+  const done = await renew(sql, [fresh, old]);
+  assert.deepEqual([done.end, done.counts.get('versions of webhooks')], ['done', 6]);
+  const rows = await sql<{ id: number; request: Buffer }[]>`
+    select webhook_id as id, request_secrets as request from webhook_version order by shard, webhook_id, revision`;
+  assert.deepEqual(
+    rows.map(({ id, request }) => createSealer(fresh).open(request, `webhook:${id}`)),
+    ids.flatMap((id) => [requestOf(id), requestOf(id)]),
+  );
+});
+
 test('a row that changes meanwhile stays as it was changed', async (t) => {
   const { sql, old, fresh, ids, rows } = await openSealed(t, 3);
   const vault = createKeyVault(sql);

@@ -36,7 +36,7 @@ test('a rotation shows two keys for 24 hours, and then the new one alone, whethe
   assert.deepEqual(keysIn(ended), ALONE(next));
   assert.notEqual(ended.headers.get('etag'), begun.headers.get('etag'));
   assert.equal((await call('GET', ending)).body['total_items'], '0');
-  const [purge] = createWebhookPurges({ sql });
+  const [purge] = createWebhookPurges({ sql, retentionDays: 30 });
   assert.deepEqual([await purge?.purge(10, clock.time), await purge?.purge(10, clock.time)], [1, 0]);
   assert.deepEqual((await call('GET', at)).body, ended.body);
   const [row] =
@@ -48,7 +48,7 @@ test('retention removes no key before its time', async () => {
   const at = await create();
   await rotate(at);
   pass(23.99);
-  const [purge] = createWebhookPurges({ sql });
+  const [purge] = createWebhookPurges({ sql, retentionDays: 30 });
   assert.equal(await purge?.purge(10, clock.time), 0);
   assert.equal((await call('GET', at)).body['encryption_key'], 'old');
 });
@@ -158,7 +158,7 @@ test('a representation read in a rotation is stale after its end, so that puttin
   ] as const) {
     assert.equal((await call(method, to, { headers, ...(method === 'POST' && { body: {} }) })).status, 412, method);
   }
-  const [purge] = createWebhookPurges({ sql });
+  const [purge] = createWebhookPurges({ sql, retentionDays: 30 });
   assert.ok(((await purge?.purge(100, clock.time)) ?? 0) > 0);
   assert.equal((await call('PATCH', at, { body: read.body, headers })).status, 412, 'nor when retention has run');
   const again = await call('GET', at);

@@ -114,6 +114,7 @@ function record(rows: readonly number[], state: string | null) {
     responseCode: of(200),
     responseHeaders: of(null),
     responseBody: of(null),
+    revision: of(1),
     state: of(state),
     before: of(0),
     attempts: of(1),

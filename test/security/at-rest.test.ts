@@ -174,7 +174,7 @@ async function rotation(hook: object, access: string): Promise<void> {
     isStopped: () => false,
     onProgress: () => {},
   });
-  assert.deepEqual(Object.fromEntries(rekeyed.counts), { webhooks: 2, answers: 4 });
+  assert.deepEqual(Object.fromEntries(rekeyed.counts), { webhooks: 2, 'versions of webhooks': 3, answers: 4 });
 }
 
 async function delivery(access: string): Promise<void> {

@@ -117,7 +117,7 @@ test('every batch uses an index, and deletes rows of the erased store only', asy
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
   const [keys] = createEventPurges({ sql, retentionDays: 30 });
   const purges = [
-    ...createWebhookPurges({ sql }).filter(({ name }) => name === 'webhooks_of_erased_stores'),
+    ...createWebhookPurges({ sql, retentionDays: 30 }).filter(({ name }) => name === 'webhooks_of_erased_stores'),
     ...createErasedStorePurges({ sql }),
     ...createStorePurges({ sql, tables: [...TABLES_OF_STORES, WEBHOOKS_OF_STORES] }),
   ];

@@ -4,6 +4,7 @@
  */
 const IN_TURN = [
   'any-json',
+  'attempt-requests',
   'body-cost',
   'commands',
   'delivery-order',

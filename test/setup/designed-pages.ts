@@ -28,6 +28,7 @@ function tried(n: number): AttemptView {
   const isFine = n % 4 === 0;
   return {
     n: 1 + n,
+    request: `${self}?attempt=${1 + n}`,
     outcome: isFine ? 'delivered' : 'refused',
     reason: isFine ? null : { what: REASON, text: `${REASON}: an error occurred in it. Check its log.` },
     date: `2026-11-20T16:${10 + n}:10+0000`,
@@ -57,6 +58,7 @@ function delivery(status: 'pending' | 'failed', attempts: number): Document {
     resent: null,
     tried: Array.from({ length: attempts }, (_, n) => tried(n)),
     request: {
+      attempt: attempts === 0 ? null : attempts,
       note: 'This is the request of the last attempt.',
       isAsSent: true,
       method: 'POST',

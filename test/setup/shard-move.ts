@@ -241,6 +241,7 @@ export async function addStore(home: Sql, shard: number): Promise<number> {
   await home`
     insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
     values (${shard}, ${webhook}, now(), 'delivered', 1, array[5])`;
+  await home`update webhook set url = 'http://127.0.0.1:10/', revision = 2 where shard = ${shard} and id = ${webhook}`;
   await home`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures) values (${shard}, ${webhook}, 0, 0)`;
   return store;

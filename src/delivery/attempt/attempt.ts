@@ -59,8 +59,11 @@ export function deliveryDoc(headerPrefix: string, { isOriginSent = false } = {})
   };
 }
 
-/** An attempt that has ended. `wire` is absent if no request was started. */
-export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
+/**
+ * An attempt that has ended. `revision`: that of the webhook with whose settings its request was made. It and `wire` are absent if no
+ * request was started.
+ */
+export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; revision?: number; wire?: Wire };
 
 export type RunningAttempt = {
   /** Null after `abort()`: the result is unknown and not recorded. Never rejects. */
@@ -82,13 +85,13 @@ export function attempt(
 ): RunningAttempt {
   const startedAt = clock.now();
   const startedMs = clock.monotonicMs();
-  const { url, origin, mask } = context.target;
+  const { url, origin, mask, revision } = context.target;
   const message = composer.compose({ ...context, now: startedAt }, body);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
   const exchange = startExchange(origin, request, { connections, clock, limits: settings, mask });
   return {
     ended: exchange.outcome.then(
-      (outcome) => ({ startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, wire: exchange.wire }),
+      (outcome) => ({ startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, revision, wire: exchange.wire }),
       // Only an aborted exchange is rejected.
       () => null,
     ),
@@ -110,9 +113,11 @@ export type AttemptRow = {
   responseCode: number | null;
   responseHeaders: string | null;
   responseBody: string | null;
+  /** The revision of the webhook; null if no request was made. */
+  revision: number | null;
 };
 
-export function rowOf({ startedAt, durationMs, outcome }: Attempt): AttemptRow {
+export function rowOf({ startedAt, durationMs, outcome, revision }: Attempt): AttemptRow {
   const { kind, reply } = outcome;
   return {
     state: kind === 'delivered' ? 'successful' : 'failed',
@@ -122,5 +127,6 @@ export function rowOf({ startedAt, durationMs, outcome }: Attempt): AttemptRow {
     responseCode: reply?.code ?? null,
     responseHeaders: reply?.headers ?? null,
     responseBody: reply?.body ?? null,
+    revision: revision ?? null,
   };
 }

@@ -23,6 +23,10 @@ export type TargetRow = Rotating<Buffer> & {
   storeDomain: string;
   epoch: number;
   revision: number;
+  /** The first revision with these settings of the request and these keys. */
+  requestSince: number;
+  /** When the last rotation ended by time, after which only its key was valid. */
+  rotatedAt: Date | null;
   isActive: boolean;
   format: FormatName;
   url: string | null;

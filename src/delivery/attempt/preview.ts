@@ -4,17 +4,21 @@
  */
 import type { Runtime } from '#runtime/runtime.ts';
 import { keysAt } from '#core/keys.ts';
-import { loadTargets, loadEvents } from '../delivery-sql.ts';
-import { activeTarget, type ActiveTarget } from './delivery-target.ts';
+import { findPastSettings, loadTargets, loadEvents, type PastSettings } from '../delivery-sql.ts';
+import { activeTarget, type ActiveTarget, type TargetRow } from './delivery-target.ts';
 import { bodyOf, Composer, type Body, type ComposerSettings } from './attempt-request.ts';
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
 
-/** `now`: when it went out, or would. `seesKey`: the reader may see the secrets of the request and what is made with the key. */
+/**
+ * `revision`: that of the webhook with whose settings it was sent. `now`: when it went out, or would. `seesKey`: the reader may see the
+ * secrets of the request and what is made with the key.
+ */
 type PreviewRequest = {
   shard: number;
   webhookId: number;
   eventId: number;
+  revision: number;
   attempt: number;
   now: Date;
   seesKey: boolean;
@@ -22,8 +26,6 @@ type PreviewRequest = {
 
 type MadeRequest = {
   kind: 'made';
-  /** The revision of the webhook whose settings were used. */
-  revision: number;
   /** Names and values alternate. */
   headers: readonly string[];
   body: Uint8Array;
@@ -31,18 +33,23 @@ type MadeRequest = {
   isEncrypted: boolean;
   /** Nothing of the key was left out or masked. */
   isWhole: boolean;
+  /** The key may have been replaced since, so its signatures are not known. */
+  isRekeyed: boolean;
   /** Values of headers or of the query of the url are hidden. */
   isHidden: boolean;
 };
 
+/** The sealed columns with the url. `isOther`: those at the revision are not kept, so the present settings were used. */
+type Used = { columns: Pick<TargetRow, 'url' | 'headers' | 'requestSecrets'>; isOther: boolean };
+
 type Previewed =
-  | MadeRequest
+  | (Used & MadeRequest)
   /** The event was erased, or dropped by retention. */
-  | { kind: 'gone' }
-  /** The webhook has no URL and is not a pull webhook. */
-  | { kind: 'nowhere' }
+  | (Used & { kind: 'gone' })
   /** The request cannot be composed, for example because the key cannot be decrypted. */
-  | { kind: 'unusable' };
+  | (Used & { kind: 'unusable' })
+  /** The webhook has no URL and is not a pull webhook. */
+  | { kind: 'nowhere' };
 
 /** Replaces a token for every user, because it gives access to another platform. */
 const MASKED = 'Bearer ••••••••';
@@ -68,18 +75,31 @@ const withContentType = (headers: readonly string[], contentType: string): strin
 /** Throws if the request cannot be composed. */
 function makeRequest(
   { webhookId, attempt, now, seesKey }: PreviewRequest,
-  target: ActiveTarget,
-  event: Body,
+  { target, event, hadKey }: { target: ActiveTarget; event: Body; hadKey: boolean | undefined },
   composer: Composer,
-): Omit<MadeRequest, 'kind' | 'revision' | 'isHidden'> {
-  const hasKey = keysAt(target, now).current !== null;
+): Omit<MadeRequest, 'kind' | 'isHidden'> {
+  const hasKey = hadKey ?? keysAt(target, now).current !== null;
+  const isRekeyed = hadKey !== undefined;
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
-  const isWhole = !hasKey || (seesKey && !isToken && !isEncrypted);
-  const context = { webhookId, target: isWhole ? target : withoutKeys(target), attempt, now };
+  const isWhole = !hasKey || (seesKey && !isToken && !isEncrypted && !isRekeyed);
+  const context = { webhookId, target: isWhole && !isRekeyed ? target : withoutKeys(target), attempt, now };
   const { headers, body } = composer.compose(context, event);
   if (isToken) headers.push('authorization', MASKED);
-  return { headers: isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers, body, isEncrypted, isWhole };
+  const sentHeaders = isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers;
+  return { headers: sentHeaders, body, isEncrypted, isWhole, isRekeyed };
+}
+
+/** Returns whether requests of the revision were made with a key, if that may have been replaced since; otherwise undefined. */
+function replacedKey(
+  present: TargetRow,
+  past: PastSettings | undefined,
+  { revision, now }: PreviewRequest,
+): boolean | undefined {
+  if (past?.isRekeyed === true) return past.hasKey;
+  if (present.rotatedAt !== null && now < present.rotatedAt) return true;
+  // The key of an app is not in the webhook, whose revision rises with each change of it.
+  return present.appOfKey !== null && present.revision !== revision ? true : undefined;
 }
 
 export type Preview = (request: PreviewRequest) => Promise<Previewed>;
@@ -91,25 +111,28 @@ export function createPreview(
 ): Preview {
   const composer = new Composer(settings);
   return async (request) => {
-    const { shard, webhookId, eventId } = request;
-    const [row] = await loadTargets(sql, [shard], [webhookId]);
-    if (row === undefined || (row.url === null && !row.isHeld)) return { kind: 'nowhere' };
+    const { shard, webhookId, eventId, revision } = request;
+    const [present] = await loadTargets(sql, [shard], [webhookId]);
+    if (present === undefined) return { kind: 'nowhere' };
+    const isPast = revision < present.requestSince;
+    const past = isPast ? await findPastSettings(sql, { shard, webhookId, revision }) : undefined;
+    const row = { ...present, ...past };
+    if (row.url === null && !row.isHeld) return { kind: 'nowhere' };
+    const { url, headers, requestSecrets } = row;
+    const used = { columns: { url, headers, requestSecrets }, isOther: isPast && past === undefined };
     const [event] = await loadEvents(sql, [shard], [eventId]);
-    if (event === undefined) return { kind: 'gone' };
+    if (event === undefined) return { kind: 'gone', ...used };
     try {
       // A disabled webhook has requests that were sent; those of a pull webhook are fetched from `baseUrl`.
       const target = activeTarget(row, sealer, settings.baseUrl);
       const isHidden = !request.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
       const shown = isHidden ? withoutValues(target) : target;
-      return {
-        kind: 'made',
-        revision: row.revision,
-        isHidden,
-        ...makeRequest(request, shown, bodyOf(event), composer),
-      };
+      const hadKey = used.isOther ? undefined : replacedKey(present, past, request);
+      const made = makeRequest(request, { target: shown, event: bodyOf(event), hadKey }, composer);
+      return { kind: 'made', ...used, isHidden, ...made };
     } catch (error) {
       log.warn({ err: error, webhook: webhookId, event: eventId }, 'composing a request preview failed');
-      return { kind: 'unusable' };
+      return { kind: 'unusable', ...used };
     }
   };
 }

@@ -79,7 +79,7 @@ export async function findAnswer(
   const [row] = await sql<(AnsweredRow | { n: null })[]>`
     select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
       a.outcome, a.response_code as "responseCode", a.response_headers as "responseHeaders",
-      a.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action
+      a.response_body as "responseBody", a.webhook_revision as revision, e.resource_type as type, e.resource_id as "resourceId", e.action
     from delivery_done d
     left join attempt_log a on a.shard = d.shard and a.webhook_id = d.webhook_id and a.delivery_id = d.id and a.n = 1
       and a.outcome is not null

@@ -207,6 +207,7 @@ function answerRowOf(answer: ListenerAnswer, keptBytes: number, mask: Mask | und
     responseCode: answer.code,
     responseHeaders: answer.headers === null ? null : textOf(answer.headers, keptBytes, mask),
     responseBody: answer.body === null ? null : textOf(answer.body, keptBytes, mask),
+    revision: null,
   };
 }
 

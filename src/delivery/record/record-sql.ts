@@ -30,6 +30,7 @@ export function toColumns(entries: readonly Entry[], keepResponses: boolean): Re
     responseCode: replies.map((reply) => reply?.code ?? null),
     responseHeaders: replies.map((reply) => (keepResponses ? (reply?.headers ?? null) : null)),
     responseBody: replies.map((reply) => (keepResponses ? (reply?.body ?? null) : null)),
+    revision: stored.map((attempt) => attempt?.revision ?? null),
     state: entries.map(({ next }) => ('state' in next ? next.state : null)),
     before: entries.map(({ delivery }) => delivery.attempts),
     attempts: entries.map(({ attempts }) => attempts),
@@ -75,6 +76,8 @@ export type RecordColumns = {
   responseCode: (number | null)[];
   responseHeaders: (string | null)[];
   responseBody: (string | null)[];
+  /** The revision of the webhook with whose settings the request was made; null if none was. */
+  revision: (number | null)[];
   /** `successful` or `failed` if the delivery ends; null if it is retried at `dueAt`. */
   state: (string | null)[];
   /** Attempts in the row before this one. A row with another number has been recorded already or is outdated. */
@@ -155,9 +158,9 @@ export async function recordBatch(
         ${rows.eventId}::bigint[], ${rows.startedAt}::timestamptz[], ${rows.durationMs}::int[], ${rows.outcome}::text[],
         ${rows.responseCode}::smallint[], ${rows.responseHeaders}::text[], ${rows.responseBody}::text[],
         ${rows.state}::text[], ${rows.before}::smallint[], ${rows.attempts}::smallint[], ${rows.faults}::smallint[],
-        ${rows.dueAt}::timestamptz[]
+        ${rows.dueAt}::timestamptz[], ${rows.revision}::int[]
       ) as i (shard, delivery_id, store_id, webhook_id, event_id, started_at, duration_ms, outcome, response_code,
-        response_headers, response_body, state, before, attempts, faults, due_at)
+        response_headers, response_body, state, before, attempts, faults, due_at, webhook_revision)
       join owned on owned.shard = i.shard
     ), found as materialized (
       select i.*, p.place from input i cross join lateral (
@@ -175,15 +178,15 @@ export async function recordBatch(
       returning f.*
     ), attempted as (
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
-        response_code, response_headers, response_body)
+        response_code, response_headers, response_body, webhook_revision)
       select shard, delivery_id, attempts, store_id, webhook_id, event_id, started_at, duration_ms, outcome, response_code,
-        response_headers, response_body
+        response_headers, response_body, webhook_revision
       from rescheduled where started_at is not null
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
-        duration_ms, outcome, response_code, response_headers, response_body)
+        duration_ms, outcome, response_code, response_headers, response_body, webhook_revision)
       select shard, delivery_id, store_id, webhook_id, event_id, state, attempts, ${now}, started_at, duration_ms, outcome,
-        response_code, response_headers, response_body
+        response_code, response_headers, response_body, webhook_revision
       from ended
     ), saved_states as (${upsertStates(sql, states)}
     ), unmarked as (

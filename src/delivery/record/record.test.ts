@@ -107,6 +107,28 @@ test('an ended delivery moves from pending to done, with its attempt', async () 
   assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
 });
 
+test('an attempt has the revision of its webhook, for at most eight bytes', async () => {
+  const { attempt } = entryOf(await pendingRow());
+  assert.ok(attempt !== null);
+  for (const table of ['attempt', 'delivery_done'] as const) {
+    const others = await sql<{ name: string }[]>`
+      select attname as name from pg_attribute
+      where attrelid = ${table}::regclass and attnum > 0 and attname <> 'webhook_revision' order by attnum`;
+    for (const revision of [2_000_000_000, undefined]) {
+      const delivery = await pendingRow();
+      const sent = { ...attempt, ...(revision !== undefined && { revision }) };
+      const end: Entry['next'] = table === 'attempt' ? { dueAt: now } : { state: 'failed' };
+      await recorderWith(3).record(entryOf(delivery, { attempt: sent, next: end }));
+      const [row] = await sql<{ revision: number | null; added: number }[]>`
+        select webhook_revision as revision,
+          pg_column_size(r.*) - pg_column_size(row(${sql(others.map(({ name }) => name))})) as added
+        from ${sql(table)} r where event_id = ${delivery.eventId}`;
+      assert.equal(row?.revision, revision ?? null);
+      assert.ok((row?.added ?? 100) <= 8, `${table}: ${row?.added} bytes`);
+    }
+  }
+});
+
 test('the last attempt of a delivery is stored with the ended delivery, earlier ones by themselves', async () => {
   const delivery = await pendingRow();
   const recorder = recorderWith(3);

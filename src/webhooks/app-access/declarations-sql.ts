@@ -31,7 +31,7 @@ export async function updateKeys(sql: Queryable, client: number, keys: SealedKey
 /** Moves next keys into the place of the current ones after their rotation, and returns the number of declarations. */
 export async function moveAppKeys(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
-    update app_webhook set key = next_key, next_key = null, rotation_ends_at = null
+    update app_webhook set key = next_key, next_key = null, rotated_at = rotation_ends_at, rotation_ends_at = null
     where client = any(array(
       select client from app_webhook where rotation_ends_at <= ${before} limit ${limit} for update skip locked
     ))`;
@@ -121,7 +121,7 @@ export async function upsertDeclarationCopy(tx: Queryable, row: Readonly<Record<
   const [copy] = await tx<{ url: string }[]>`
     insert into app_webhook select * from jsonb_populate_record(null::app_webhook, ${JSON.stringify(row)}::jsonb)
     on conflict (client) do update set url = excluded.url, key = excluded.key, next_key = excluded.next_key,
-      rotation_ends_at = excluded.rotation_ends_at, date_modified = excluded.date_modified
+      rotation_ends_at = excluded.rotation_ends_at, rotated_at = excluded.rotated_at, date_modified = excluded.date_modified
     returning url`;
   if (copy === undefined) throw new Error('The copy of a declaration was not written');
   return copy.url;

@@ -15,7 +15,7 @@ import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { number, text, viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
-import { notFound } from '#core/problem.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
 import {
   maySendTo,
   READ_SCOPES,
@@ -36,8 +36,9 @@ import {
   viewOfDelivery,
 } from './history-documents.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import { onlyValue } from '#hypermedia/paging.ts';
 import {
-  differenceOf,
+  compare,
   previewTime,
   requestDocument,
   viewOfRequest,
@@ -193,6 +194,8 @@ export type DeliveryDetails = {
 
 export type AttemptView = {
   n: number;
+  /** The address of the delivery with the request of this attempt. */
+  request: string;
   outcome: AttemptRow['outcome'];
   reason: Reason | null;
   date: string;
@@ -202,10 +205,24 @@ export type AttemptView = {
   responseHeaders: string | null;
 };
 
-function viewOfAttempt(row: AttemptRow, { timeZone }: Pick<WebhookRow, 'timeZone'>): AttemptView {
+function viewOfAttempt(row: AttemptRow, webhook: WebhookRow, baseUrl: string): AttemptView {
   const { n, outcome, durationMs, responseCode, responseBody, responseHeaders } = row;
-  const started = formatDate(row.dateStarted, timeZone);
-  return { n, outcome, reason: reasonOf(row), date: started, durationMs, responseCode, responseBody, responseHeaders };
+  const date = formatDate(row.dateStarted, webhook.timeZone);
+  const request = addressOfRequest(row, webhook, baseUrl);
+  return { n, request, outcome, reason: reasonOf(row), date, durationMs, responseCode, responseBody, responseHeaders };
+}
+
+/** The parameter that names the attempt whose request is shown. */
+const ATTEMPT = 'attempt';
+
+const addressOfRequest = ({ deliveryId, n }: AttemptRow, webhook: WebhookRow, baseUrl: string): string =>
+  `${addressOfDelivery(deliveryId, webhook, baseUrl)}?${ATTEMPT}=${n}`;
+
+/** Returns the Document of an attempt with the link to its request. */
+function withRequestLink(row: AttemptRow, webhook: WebhookRow, baseUrl: string): Document {
+  const document = attemptDocument(row, webhook, baseUrl);
+  const href = addressOfRequest(row, webhook, baseUrl);
+  return { ...document, links: [...document.links, { rel: 'request', href, title: 'The request of this attempt' }] };
 }
 
 export type DetailedView = DeliveryView & {
@@ -242,7 +259,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     attemptsMax: attemptsMax(row, webhook, attemptsMaxOf),
     waitsFor: waitsFor(row, webhook, { lastFailure, preceding, now }),
     resent: resent === undefined ? null : viewOfDelivery(resent, webhook),
-    tried: attempts.map((attempt) => viewOfAttempt(attempt, webhook)),
+    tried: attempts.map((attempt) => viewOfAttempt(attempt, webhook, baseUrl)),
     request,
   };
   const added: Readonly<Record<string, Property[]>> = {
@@ -257,7 +274,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     embedded: [
       {
         rel: 'logs',
-        documents: attempts.map((attempt) => attemptDocument(attempt, webhook, baseUrl)),
+        documents: attempts.map((attempt) => withRequestLink(attempt, webhook, baseUrl)),
         isTimeline: true,
         title: 'Attempts',
       },
@@ -291,6 +308,17 @@ async function deliveryWithAttempts(
   return isOutdated && reads < READS_MAX ? deliveryWithAttempts(sql, webhook, request, reads + 1) : { row, attempts };
 }
 
+/** Returns the attempt that the query names, by default the last one; null if there was none. Throws a 404 if there is no such attempt. */
+function requestedAttempt(query: URLSearchParams, attempts: readonly AttemptRow[]): AttemptRow | null {
+  const faults: Fault[] = [];
+  const value = onlyValue(query, ATTEMPT, faults);
+  if (faults.length > 0) throw invalid(...faults);
+  if (value === undefined) return attempts.at(-1) ?? null;
+  const attempt = attempts.find(({ n }) => String(n) === value);
+  if (attempt === undefined) throw notFound('attempt');
+  return attempt;
+}
+
 /** Reads the details of a delivery and returns its Document. */
 async function showDelivery(
   {
@@ -300,7 +328,7 @@ async function showDelivery(
     attemptsMaxOf,
     config: { baseUrl },
   }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'attemptsMaxOf' | 'config'>,
-  request: AddressedRequest & Pick<ApiRequest, 'now'>,
+  request: AddressedRequest & Pick<ApiRequest, 'now' | 'query'>,
   webhook: WebhookRow,
 ): Promise<Document> {
   const { principal, now } = request;
@@ -313,18 +341,22 @@ async function showDelivery(
     isPending && webhook.ordering !== null ? precedingOf(sql, owner, row.id) : null,
     row.resentAs === null ? undefined : findDelivery(sql, owner, row.resentAs),
   ]);
-  const last = attempts.at(-1) ?? null;
-  const difference = differenceOf(last, row, { webhook, storeChangedAt: changedAt });
+  const shownAttempt = requestedAttempt(request.query, attempts);
+  const comparison = compare(shownAttempt, row, { webhook, storeChangedAt: changedAt });
   const previewed = await preview({
     shard: owner.shard,
     webhookId: webhook.id,
     eventId: row.eventId,
-    attempt: Math.max(1, last?.n ?? 0),
-    now: difference === null && last !== null ? last.dateStarted : previewTime(row, webhook, now),
+    revision: (comparison.sentAt && shownAttempt?.revision) ?? webhook.revision,
+    attempt: Math.max(1, shownAttempt?.n ?? 0),
+    now: comparison.sentAt ?? previewTime(row, webhook, now),
     seesKey: showsRequestSecrets(principal, webhook),
   });
-  const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
-  const sent = viewOfRequest({ delivery: row, webhook: shown, previewed, difference, baseUrl });
+  const used = previewed.kind === 'nowhere' ? webhook : { ...webhook, ...previewed.columns };
+  const { url } = visibleRequest({ sealer }, used, principal);
+  const shown = { storeId: webhook.storeId, url };
+  const attempt = shownAttempt?.n ?? null;
+  const sent = viewOfRequest({ delivery: row, webhook: shown, previewed, comparison, attempt, baseUrl });
   return detailedDelivery({
     row,
     webhook,
@@ -346,6 +378,7 @@ export function createReadDelivery(deps: WebhookDeps): Operation {
     title: 'This delivery',
     summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
     scopes: READ_SCOPES,
+    modifiers: [ATTEMPT],
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       return { status: 200, document: await showDelivery(deps, request, webhook) };

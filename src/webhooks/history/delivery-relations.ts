@@ -5,13 +5,14 @@ import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { detailedDelivery } from './delivery-details.ts';
 import { deliveryDocument } from './history-documents.ts';
-import { viewOfRequest, type Previewed } from './delivery-request.ts';
+import { compare, viewOfRequest, type Previewed } from './delivery-request.ts';
 
 type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
 
-const previewExample = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Previewed => ({
+const previewExample = ({ url, headers, requestSecrets }: WebhookRow, { eventId }: DeliveryRow): Previewed => ({
   kind: 'made',
-  revision,
+  columns: { url, headers, requestSecrets },
+  isOther: false,
   headers: Object.entries({
     'content-type': 'application/json',
     'webhook-id': `msg_${eventId.toString(36)}_2n9c_1rd`,
@@ -21,6 +22,7 @@ const previewExample = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Pre
   body: Buffer.from('{"id":70012,"total_order":58.9}'),
   isEncrypted: false,
   isWhole: true,
+  isRekeyed: false,
   isHidden: false,
 });
 
@@ -29,7 +31,15 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
     (row: DeliveryRow) =>
     ({ baseUrl }: Naming): Document => {
       const preview = previewExample(webhook, row);
-      const request = viewOfRequest({ delivery: row, webhook, previewed: preview, difference: null, baseUrl });
+      const comparison = compare(attempt, row, { webhook, storeChangedAt: null });
+      const request = viewOfRequest({
+        delivery: row,
+        webhook,
+        previewed: preview,
+        comparison,
+        attempt: attempt.n,
+        baseUrl,
+      });
       return detailedDelivery({
         row,
         webhook,
@@ -60,7 +70,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       rel: 'request',
       title: 'The request of a delivery',
       about:
-        'The request, made by the code that sends it. as_sent is true if it is byte for byte the request of the last attempt; otherwise note explains the difference, such as a webhook that was changed since, and the request is dated when the delivery is due or ended. Signatures are shown to readers who see the key.',
+        'The request of an attempt: of the last one, or of the one that the parameter attempt names. It is made by the code that sends it, from the event and the settings that the webhook had at the attempt. as_sent is true if it is byte for byte the request that was sent; otherwise note explains the difference, such as settings that are no longer kept. Signatures are shown to readers who see the key, until it is replaced.',
     },
     {
       rel: 'preceding',

@@ -1,27 +1,33 @@
-/** The request of a delivery as the API shows it: as sent in the last attempt, or as it would be sent now. */
+/** The request of a delivery as the API shows it: as sent in an attempt, or as it would be sent now. */
 import { addressOfEvent } from '#events/event-document.ts';
 import { boolean, code, number, text, url, type Document } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { wasSent } from './history-documents.ts';
 
+/** The sealed columns with the url. `isOther`: those at the requested revision are not kept, so the present settings were used. */
+type Used = { columns: Pick<WebhookRow, 'url' | 'headers' | 'requestSecrets'>; isOther: boolean };
+
 /** A request made by the code that sends deliveries. `headers`: each name is followed by its value. */
 export type Previewed =
-  | {
+  | (Used & {
       kind: 'made';
-      revision: number;
       headers: readonly string[];
       body: Uint8Array;
       isEncrypted: boolean;
       isWhole: boolean;
+      isRekeyed: boolean;
       isHidden: boolean;
-    }
-  | { kind: 'gone' | 'nowhere' | 'unusable' };
+    })
+  | (Used & { kind: 'gone' | 'unusable' })
+  | { kind: 'nowhere' };
 
 export type Preview = (request: {
   shard: number;
   webhookId: number;
   eventId: number;
+  /** That of the webhook with whose settings it was sent. */
+  revision: number;
   attempt: number;
   now: Date;
   seesKey: boolean;
@@ -32,8 +38,11 @@ const SHOWN_BODY_BYTES = 16 * 1024;
 /** A worker may use the old settings this long after a change, because it compares them every 30 s. */
 const SETTINGS_DELAY_MS = 60_000;
 
-/** The last attempt; null if there was none. */
-export type LastAttempt = Pick<AttemptRow, 'outcome' | 'n' | 'dateStarted' | 'responseCode' | 'responseHeaders'> | null;
+/** The attempt whose request is shown; null if there was none. */
+type ShownAttempt = Pick<
+  AttemptRow,
+  'outcome' | 'n' | 'dateStarted' | 'responseCode' | 'responseHeaders' | 'revision'
+> | null;
 
 export type Changes = {
   webhook: Pick<WebhookRow, 'isHeld' | 'dateCreated' | 'dateModified'>;
@@ -44,29 +53,40 @@ const hasTakenEffect = (changedAt: Date | null, at: Date): boolean =>
   changedAt === null || changedAt.getTime() + SETTINGS_DELAY_MS < at.getTime();
 
 /** Returns whether data of the event was erased: an erasure removes the headers of stored responses. */
-const isErased = ({ responseCode, responseHeaders }: NonNullable<LastAttempt>): boolean =>
+const isErased = ({ responseCode, responseHeaders }: NonNullable<ShownAttempt>): boolean =>
   responseCode !== null && responseHeaders === null;
 
 const WOULD_BE = 'the request as it would be sent now, with another timestamp';
-const CHANGED = `The webhook or its store was changed since the last attempt or shortly before: this is ${WOULD_BE}.`;
+const CHANGED = `The webhook or its store was changed since the attempt or shortly before: this is ${WOULD_BE}.`;
 
-/** Returns why the shown request differs from the last attempt; null if it is the same. */
-export function differenceOf(
-  last: LastAttempt,
-  delivery: Pick<DeliveryRow, 'status'>,
-  changes: Changes,
-): string | null {
-  const isPending = delivery.status === 'pending';
+/** How the shown request differs from that of an attempt. `sentAt`: when it was sent, if it is made with the settings of the attempt. */
+type Comparison = { note: string; isSame: boolean; sentAt: Date | null };
+
+const another = (note: string): Comparison => ({ note, isSame: false, sentAt: null });
+
+/** Compares the request with that of the attempt. Without the revision of an attempt, its settings are known only if nothing has changed. */
+export function compare(attempt: ShownAttempt, { status }: Pick<DeliveryRow, 'status'>, changes: Changes): Comparison {
   // The stored attempt has the time of the listener's answer, not that of the request.
-  if (changes.webhook.isHeld) return 'This is the request as a listener would receive it now, with another timestamp.';
-  if (last === null) return isPending ? 'This is the request that will be sent.' : `This is ${WOULD_BE}.`;
-  if (!wasSent(last)) return `The last attempt failed before the request was sent: this is ${WOULD_BE}.`;
+  if (changes.webhook.isHeld)
+    return another('This is the request as a listener would receive it now, with another timestamp.');
+  if (attempt === null)
+    return another(status === 'pending' ? 'This is the request that will be sent.' : `This is ${WOULD_BE}.`);
+  const { n, revision, dateStarted: sentAt } = attempt;
+  const isKnown = revision !== null;
+  if (!wasSent(attempt))
+    return isKnown
+      ? { note: `Attempt ${n} failed before this request was sent.`, isSame: false, sentAt }
+      : another(`Attempt ${n} failed before the request was sent: this is ${WOULD_BE}.`);
   const { dateCreated, dateModified } = changes.webhook;
   const changedAt = dateModified > dateCreated ? dateModified : null;
-  if (!hasTakenEffect(changedAt, last.dateStarted) || !hasTakenEffect(changes.storeChangedAt, last.dateStarted)) {
-    return CHANGED;
-  }
-  return isErased(last) ? 'Data of the event was erased since: this is what remains.' : null;
+  if (!isKnown && !hasTakenEffect(changedAt, sentAt)) return another(CHANGED);
+  if (!hasTakenEffect(changes.storeChangedAt, sentAt))
+    return isKnown
+      ? { note: `This is the request of attempt ${n}, with the present domain of the store.`, isSame: false, sentAt }
+      : another(CHANGED);
+  if (isErased(attempt))
+    return { note: 'Data of the event was erased since: this is what remains.', isSame: false, sentAt };
+  return { note: `This is the request of attempt ${n}.`, isSame: true, sentAt };
 }
 
 /**
@@ -81,8 +101,6 @@ export function previewTime(
   const at = dateNext ?? dateEnded ?? dateCreated ?? now;
   return rotationEndsAt !== null && rotationEndsAt > at && rotationEndsAt <= now ? rotationEndsAt : at;
 }
-
-const SAME = 'This is the request of the last attempt.';
 
 const headerLines = (headers: readonly string[]): string =>
   Array.from({ length: headers.length / 2 }, (_, at) => `${headers[at * 2]}: ${headers[at * 2 + 1]}`).join('\n');
@@ -104,12 +122,18 @@ function missingNote(kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<Deliv
   }
 }
 
-function omissionNote({ isEncrypted, isWhole, headers }: Extract<Previewed, { kind: 'made' }>): string | null {
+function omissionNote({
+  isEncrypted,
+  isWhole,
+  isRekeyed,
+  headers,
+}: Extract<Previewed, { kind: 'made' }>): string | null {
   if (isWhole) return null;
   if (isEncrypted) {
     return 'The request is sent encrypted, with different bytes and signatures each time: this is its content.';
   }
   if (headers.includes('authorization')) return 'The token of the platform is masked.';
+  if (isRekeyed) return 'Signatures are left out, because the key may have been replaced since.';
   return 'Signatures are hidden: only the app that created the webhook and the owner of the store in person see them.';
 }
 
@@ -119,14 +143,18 @@ const HIDDEN =
 /** `webhook.url`: as the reader may see it. */
 type Shown = {
   delivery: Pick<DeliveryRow, 'eventId' | 'type'>;
-  webhook: Pick<WebhookRow, 'storeId' | 'url' | 'revision'>;
+  webhook: Pick<WebhookRow, 'storeId' | 'url'>;
   previewed: Previewed;
-  difference: string | null;
+  comparison: Comparison;
+  /** The number of the shown attempt; null if there was none. */
+  attempt: number | null;
   baseUrl: string;
 };
 
 export type RequestView = {
-  /** In which respect this is the request of the last attempt. */
+  /** The number of the attempt whose request is shown; null if there was none. */
+  attempt: number | null;
+  /** In which respect this is the request of the attempt. */
   note: string;
   isAsSent: boolean;
   method: string;
@@ -140,15 +168,14 @@ export type RequestView = {
   payload: string | null;
 };
 
-export function viewOfRequest({ delivery, webhook, previewed, difference: noted, baseUrl }: Shown): RequestView {
+export function viewOfRequest({ delivery, webhook, previewed, comparison, attempt, baseUrl }: Shown): RequestView {
   const isMade = previewed.kind === 'made';
-  // The webhook was changed between the two reads, thus since the last attempt.
-  const difference = noted ?? (isMade && previewed.revision !== webhook.revision ? CHANGED : null);
+  const { note, isSame } = isMade && previewed.isOther ? another(CHANGED) : comparison;
   const length = isMade ? previewed.body.length : null;
   const isTruncated = length !== null && length > SHOWN_BODY_BYTES;
   const notes = isMade
     ? [
-        difference ?? SAME,
+        note,
         omissionNote(previewed),
         previewed.isHidden ? HIDDEN : null,
         isTruncated ? `Only the first ${SHOWN_BODY_BYTES} bytes of the body are shown.` : null,
@@ -156,8 +183,9 @@ export function viewOfRequest({ delivery, webhook, previewed, difference: noted,
     : [missingNote(previewed.kind, delivery)];
   const event = addressOfEvent({ id: delivery.eventId }, baseUrl, webhook.storeId);
   return {
+    attempt,
     note: notes.filter((sentence) => sentence !== null).join(' '),
-    isAsSent: isMade && difference === null && previewed.isWhole && !previewed.isHidden,
+    isAsSent: isMade && isSame && previewed.isWhole && !previewed.isHidden,
     method: 'POST',
     url: webhook.url,
     headers: isMade ? headerLines(previewed.headers) : null,
@@ -167,13 +195,14 @@ export function viewOfRequest({ delivery, webhook, previewed, difference: noted,
   };
 }
 
-export function requestDocument({ note, isAsSent, method, payload, ...sent }: RequestView): Document {
+export function requestDocument({ attempt, note, isAsSent, method, payload, ...sent }: RequestView): Document {
   const title = 'The complete payload of the event';
   return {
     name: 'request',
     links: payload === null ? [] : [{ rel: 'payload', href: payload, title }],
     embedded: [],
     properties: [
+      number.orNull('attempt', attempt),
       text('note', note),
       boolean('as_sent', isAsSent),
       text('method', method),
