@@ -887,6 +887,7 @@ create table users (
   has_password boolean default true not null,
   is_email_of_platform boolean default false not null,
   revision integer default 0 not null,
+  is_operator boolean default false not null,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

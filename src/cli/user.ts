@@ -1,11 +1,17 @@
-/** `halcyon user create|disable|enable|set-password|reset-link|remove-second-factors`. */
+/** `halcyon user create|disable|enable|set-password|reset-link|remove-second-factors|operator`. */
 import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
 import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { deleteSessionsOf, findUserByEmail, lockUser, updateDisabled } from '#identity/accounts/accounts-sql.ts';
+import {
+  deleteSessionsOf,
+  findUserByEmail,
+  lockUser,
+  updateDisabled,
+  updateOperator,
+} from '#identity/accounts/accounts-sql.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
@@ -35,7 +41,7 @@ type Change<Options> = (
   context: CommandContext,
   user: { id: number; email: string },
   options: Options,
-) => Promise<{ url?: string } | { password: string } | { disabled: boolean }>;
+) => Promise<{ url?: string } | { password: string } | { disabled: boolean } | { operator: boolean }>;
 
 const setDisabled =
   (isDisabled: boolean): Change<object> =>
@@ -76,6 +82,19 @@ const removeFactors: Change<object> = async ({ sql, now }, { id }) => {
     await recordAuditEntry(tx, { action: 'second_factors_removed', userId: id, origin, now });
   });
   return {};
+};
+
+const setOperator: Change<{ remove?: true }> = async ({ sql, now }, { id, email }, { remove }) => {
+  const isOperator = remove !== true;
+  await transaction(sql, async (tx) => {
+    const user = await lockUser(tx, id);
+    // Such an account is replaced by a new one when a person verifies the address.
+    if (isOperator && user?.isEmailVerified !== true) throw new UserError(`Nobody has verified the address ${email} yet`);
+    if (!(await updateOperator(tx, id, isOperator))) return;
+    const action = isOperator ? 'operator_added' : 'operator_removed';
+    await recordAuditEntry(tx, { action, userId: id, origin, now });
+  });
+  return { operator: isOperator };
 };
 
 const resetLink: Change<object> = async ({ sql, now, config }, { id, email }) => {
@@ -120,5 +139,11 @@ export function createUserCommand(terminal: Terminal): Command {
     'remove-second-factors',
     'remove the passkeys, authenticator app and recovery codes of a user who has lost them, and end all sessions: the password alone signs in again',
   ).action(changing(removeFactors));
+  add(
+    'operator',
+    'let a user see all stores and apps on the pages below /operator, for which they need a second factor',
+  )
+    .option('--remove', 'take the role from the user')
+    .action(changing(setOperator));
   return command;
 }

@@ -63,6 +63,8 @@ import type { Operation } from '#http/operation.ts';
 import { temporary } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
+import { createConsole } from '#operator/console.ts';
+import { byMissing, createFailing, type ReadFailing } from '#webhooks/health/failing.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { createStoreCharts } from '#webhooks/health/health-operations.ts';
 import { createEventStatuses, createStoreStatuses } from '#webhooks/history/history-operations.ts';
@@ -160,6 +162,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     resourceMetadata: createMetadata(resourceMetadata(config)),
     fixedAddresses: createFixedAddresses(config, config.securityContact),
     assets: createAssets(logo),
+    console: createConsole(runtime, people, ofStores),
     health: createHealthEndpoints(parts.health),
     reference: openReference(config, {
       testableOf: (ids, limit) => listTestableIn(databases, ids, limit),
@@ -215,6 +218,7 @@ function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDataba
     }),
     commerce: createCommerceOperations(searching),
     chartsOf: createStoreCharts(runtime),
+    failing: createFailing(search),
   };
 }
 
@@ -288,5 +292,17 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     commerce: operations((of) => of.commerce),
   };
   const chartsOf: OfDatabase['chartsOf'] = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
-  return { handlers, chartsOf };
+  const failingOf: ReadFailing = async (now, store) => {
+    if (store !== undefined) return run({ store_id: String(store.storeId) }, (of) => of.failing(now, store));
+    const found = databases.all().map(async (database) => {
+      try {
+        return await handlersOf(database).failing(now);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        return [];
+      }
+    });
+    return (await Promise.all(found)).flat().toSorted(byMissing);
+  };
+  return { handlers, chartsOf, failingOf };
 }

@@ -8,6 +8,7 @@ import { type Operation } from '#http/operation.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import type { createWebhookOperations } from '#webhooks/webhook-operations.ts';
+import type { createConsole } from '#operator/console.ts';
 import type { Reference } from '#reference/reference.ts';
 import type { openAccounts, openOAuth } from './compose-identity.ts';
 
@@ -43,6 +44,7 @@ export type Handlers = ReturnType<typeof openAccounts> &
     resourceMetadata: RawHandler;
     fixedAddresses: Record<'changePassword' | 'robots' | 'securityText', RawHandler>;
     assets: RawHandler;
+    console: ReturnType<typeof createConsole>;
     health: HealthEndpoints;
     reference: Reference;
   };
@@ -170,6 +172,14 @@ const accountRoutes = (of: Handlers, auth: string): Route[] => [
   page(`${auth}/reset-password`, { GET: of.password.reset.show, POST: of.password.reset.submit }),
 ];
 
+const consoleRoutes = ({ console }: Handlers, auth: string): Route[] => [
+  page(`${auth}/operator`, { GET: console.overview }),
+  page(`${auth}/operator/stores`, { GET: console.stores }),
+  page(`${auth}/operator/stores/:store_id`, { GET: console.store }),
+  page(`${auth}/operator/apps`, { GET: console.apps }),
+  page(`${auth}/operator/apps/:client_id`, { GET: console.app }),
+];
+
 const receivedRoutes = ({ receivedInvitations: received }: Handlers, api: string): Route[] => [
   resource(`${api}/users/:user_id/invitations`, { GET: received.list }),
   resource(`${api}/users/:user_id/invitations/:invitation_id`, { GET: received.read, DELETE: received.decline }),
@@ -258,5 +268,6 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     page(`${auth}/device`, { GET: handlers.device.show, POST: handlers.device.decide }),
     ...clientRoutes(handlers, api, auth),
     ...accountRoutes(handlers, auth),
+    ...consoleRoutes(handlers, auth),
   ];
 }

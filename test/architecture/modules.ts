@@ -23,6 +23,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   events: [...BASE, 'catalog'],
   // An entry is an event whose body is a representation.
   changelog: ['core', 'db', 'hypermedia', 'events'],
+  operator: [...BASE, 'identity/accounts', 'identity/oauth', 'stores', 'webhooks'],
   dashboard: [...BASE, 'catalog', 'events', 'stores', 'identity/oauth', 'webhooks'],
   stores: [...BASE, 'changelog'],
   'identity/accounts': [...BASE, 'changelog', 'mail'],

@@ -102,6 +102,14 @@ export async function updateDisabled(sql: Queryable, userId: number, since: Date
   return rows.length > 0;
 }
 
+/** Gives the role of operator to a user, or takes it. Returns false if nothing changed. */
+export async function updateOperator(sql: Queryable, userId: number, isOperator: boolean): Promise<boolean> {
+  const rows = await sql`
+    update users set is_operator = ${isOperator} where id = ${userId} and is_operator <> ${isOperator} returning id
+  `;
+  return rows.length > 0;
+}
+
 export async function findCredentials(sql: Queryable, id: number): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
     select id, ${credentials(sql)} from users where id = ${id}
@@ -131,7 +139,9 @@ type SessionRow = {
   dateCreated: Date;
   dateSeen: Date | null;
   verifiedAt: Date | null;
-  hasFactor: boolean;
+  /** The date of the oldest second factor; null without one. */
+  factorSince: Date | null;
+  isOperator: boolean;
 };
 
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
@@ -139,8 +149,10 @@ export async function findSession(sql: Queryable, hash: Buffer, now: Date): Prom
   const [row] = await sql<SessionRow[]>`
     select s.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", s.date_created as "dateCreated",
       s.date_seen as "dateSeen", s.date_verified as "verifiedAt",
-      exists (select from authenticator_app where user_id = s.user_id)
-        or exists (select from passkey where user_id = s.user_id) as "hasFactor"
+      least(
+        (select date_created from authenticator_app where user_id = s.user_id),
+        (select min(date_created) from passkey where user_id = s.user_id)
+      ) as "factorSince", u.is_operator as "isOperator"
     from (select * from session where hash = ${hash} offset 0) as s
       cross join lateral (select * from users where id = s.user_id offset 0) as u
     where s.date_expires > ${now} and u.date_disabled is null

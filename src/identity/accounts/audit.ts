@@ -37,6 +37,8 @@ const DESCRIPTIONS = {
   user_disabled: 'Account disabled by the operator',
   user_enabled: 'Account enabled by the operator',
   user_erased: 'Account erased',
+  operator_added: 'Role of operator given',
+  operator_removed: 'Role of operator taken',
   invitation_accepted: 'Joined a store by an invitation',
   grant_given: 'App connected',
   grant_denied: 'App denied access',

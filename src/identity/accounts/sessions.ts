@@ -15,8 +15,8 @@ const SEEN_EVERY_MS = 300_000;
 
 /**
  * `id` is the hash in hex, to which form nonces are bound. It grants no access. `verifiedAt` is when the person last proved who they
- * are. With `mustEnrol` they have to set up a second factor before they see anything else. Without `isEmailVerified`
- * they may work in the store of the invitation that made the account, and do nothing else.
+ * are, `provedFactor` whether they did so with a second factor. With `mustEnrol` they have to set up one before they see anything else.
+ * Without `isEmailVerified` they may work in the store of the invitation that made the account, and do nothing else.
  */
 export type Session = {
   userId: number;
@@ -25,7 +25,9 @@ export type Session = {
   id: string;
   verifiedAt: Date | null;
   hasFactor: boolean;
+  provedFactor: boolean;
   mustEnrol: boolean;
+  isOperator: boolean;
 };
 
 type SessionRequest = Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>;
@@ -69,7 +71,7 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
       const hash = presented(request);
       const found = hash === undefined ? undefined : await findSession(pool.reads, hash, now);
       if (hash === undefined || found === undefined) return null;
-      const { userId, email, isEmailVerified, verifiedAt, dateCreated, dateSeen, hasFactor } = found;
+      const { userId, email, isEmailVerified, verifiedAt, dateCreated, dateSeen, factorSince, isOperator } = found;
       const isSeenLately = (dateSeen ?? dateCreated).getTime() > now.getTime() - SEEN_EVERY_MS;
       if (address !== undefined && headers !== undefined && !isSeenLately)
         await updateSeen(pool, hash, {
@@ -77,8 +79,12 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
           now,
           expires: expiry(dateCreated, now),
         });
+      const hasFactor = factorSince !== null;
+      // A verification of before the factor was set up needed none.
+      const provedFactor = hasFactor && verifiedAt !== null && verifiedAt >= factorSince;
       const mustEnrol = !hasFactor && accounts.requiresSecondFactor;
-      return { userId, email, isEmailVerified, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
+      const of = { userId, email, isEmailVerified, isOperator };
+      return { ...of, id: hash.toString('hex'), verifiedAt, hasFactor, provedFactor, mustEnrol };
     },
     /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
     start: async (

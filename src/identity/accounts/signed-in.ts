@@ -42,6 +42,11 @@ export function enrolmentForStore(root: string): string {
   return `${enrolmentPath(root)}?required_by=store`;
 }
 
+/** Returns the same path for an operator, whose role requires it. */
+export function enrolmentForRole(root: string): string {
+  return `${enrolmentPath(root)}?required_by=role`;
+}
+
 const stalePage = (root: string): string =>
   cardPage(
     'Form expired',

@@ -19,6 +19,8 @@ const DONE: Readonly<Record<string, string>> = {
   unlinked: 'Provider unlinked.',
 };
 
+const REQUIRING = { service: 'This service', store: 'The store', role: 'The role of operator' } as const;
+
 export type SecurityView = {
   root: string;
   factors: Factors;
@@ -26,7 +28,7 @@ export type SecurityView = {
   /** Returns the name of the provider with this issuer. */
   providerOf: (issuer: string) => string;
   /** What requires a second factor of a person who has none. */
-  requiredBy: 'service' | 'store' | undefined;
+  requiredBy: keyof typeof REQUIRING | undefined;
   done: string | null;
   alert: string | undefined;
   creationOptions: string;
@@ -169,7 +171,7 @@ export function securityPage(view: SecurityView): string {
       ${
         requiredBy !== undefined &&
         html`<p class="alert" role="alert">
-          ${requiredBy === 'service' ? 'This service' : 'The store'} requires a second factor. Add a passkey or set up
+          ${REQUIRING[requiredBy]} requires a second factor. Add a passkey or set up
           an authenticator app to continue.
         </p>`
       }

@@ -6,7 +6,7 @@ import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { notFound } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
-import { deleteIdentity, hasPassword, listIdentities, lockUser } from '../accounts-sql.ts';
+import { deleteIdentity, hasPassword, listIdentities, lockUser, verifySession } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from '../audit.ts';
 import type { Session } from '../sessions.ts';
 import type { OpenIdProvider } from '../external/providers.ts';
@@ -35,6 +35,9 @@ const MAILED: Readonly<Partial<Record<Action, string>>> = {
   external_identity_unlinked: 'sign-in with another account was unlinked.',
 };
 
+/** The person has used the new factor with these, so the session is verified with it. */
+const PROVING: ReadonlySet<Action> = new Set<Action>(['passkey_added', 'authenticator_app_set']);
+
 /** Runs a change of factors under the lock of the user, with its audit entry and mail. `change` returns undefined if it did nothing. */
 function createChanges({ sql, mailer, config: { authUrl } }: Runtime) {
   return async <T>(
@@ -47,6 +50,8 @@ function createChanges({ sql, mailer, config: { authUrl } }: Runtime) {
     const done = await transaction(sql, async (tx) => {
       if ((await lockUser(tx, userId)) === undefined) return undefined;
       const result = await change(tx);
+      if (result !== undefined && PROVING.has(action))
+        await verifySession(tx, Buffer.from(session.id, 'hex'), request.now);
       if (result !== undefined)
         await recordAuditEntry(tx, { action, userId, origin: originOf(request), now: request.now });
       return result;
@@ -96,14 +101,14 @@ function createShow({ sql, config }: Runtime, { verified, factors: { passkeys, p
     const creationOptions = await passkeys.creationOptions({ id, email }, found.passkeys, request.now);
     const nonce = (bound: readonly (string | number)[]) => verified.nonce(session, bound);
     const done = alert === undefined ? request.query.get('done') : null;
-    const isOfStore = request.query.get('required_by') === 'store' && !hasSecondFactor(found);
+    const requiring = (['store', 'role'] as const).find((one) => one === request.query.get('required_by'));
     const identities = await listIdentities(sql, id);
     const view: SecurityView = {
       root,
       factors: found,
       identities,
       providerOf,
-      requiredBy: mustEnrol ? 'service' : isOfStore ? 'store' : undefined,
+      requiredBy: mustEnrol ? 'service' : hasSecondFactor(found) ? undefined : requiring,
       done,
       alert,
       creationOptions,

@@ -36,9 +36,10 @@ export type StepUp = {
 
 const verificationFields: ReadonlySet<string> = new Set(Object.values(VERIFICATION_FIELDS));
 
-/** Returns whether the person of the session was verified within ten minutes. */
-export function isFresh({ verifiedAt }: Session, now: Date): boolean {
-  return verifiedAt !== null && now.getTime() - verifiedAt.getTime() < FRESH_MS;
+/** Returns whether the person of the session was verified within ten minutes, with a second factor if they have one. */
+export function isFresh({ verifiedAt, hasFactor, provedFactor }: Session, now: Date): boolean {
+  const isRecent = verifiedAt !== null && now.getTime() - verifiedAt.getTime() < FRESH_MS;
+  return isRecent && (provedFactor || !hasFactor);
 }
 
 /** `until`: in milliseconds. */
