@@ -88,8 +88,11 @@ const setOperator: Change<{ remove?: true }> = async ({ sql, now }, { id, email 
   const isOperator = remove !== true;
   await transaction(sql, async (tx) => {
     const user = await lockUser(tx, id);
-    // Such an account is replaced by a new one when a person verifies the address.
-    if (isOperator && user?.isEmailVerified !== true) throw new UserError(`Nobody has verified the address ${email} yet`);
+    // When a person verifies the address, a new account replaces this one.
+    if (isOperator && user?.isEmailVerified !== true)
+      throw new UserError(
+        `The address ${email} is not verified: halcyon user reset-link ${email} prints a link that verifies it`,
+      );
     if (!(await updateOperator(tx, id, isOperator))) return;
     const action = isOperator ? 'operator_added' : 'operator_removed';
     await recordAuditEntry(tx, { action, userId: id, origin, now });

@@ -104,8 +104,11 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
         : undeclared,
     };
     const handle = async (body: unknown): Promise<OperationResult> => {
-      if (form?.isPreview === true && operation.preview !== undefined)
+      if (form?.isPreview === true) {
+        if (operation.preview === undefined)
+          throw invalid({ code: 'malformed_request', message: 'This form has no preview: reload the page' });
         return { status: 204, preview: await operation.preview.handle({ ...base, principal, body }) };
+      }
       const execution = services.idempotency({
         key: storedKey(key),
         principal,

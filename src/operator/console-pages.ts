@@ -1,7 +1,8 @@
 /** Renders the pages of operators. `root` is the path prefix of the pages, without a trailing slash. */
+import { addressWith } from '#hypermedia/html/links.ts';
 import type { Client } from '#identity/oauth/clients/clients-sql.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
-import { addressWith, select } from '#hypermedia/html/search-form.ts';
+import { select } from '#hypermedia/html/search-form.ts';
 import { inSentence, labelOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { neighbours, type Page } from '#hypermedia/paging.ts';
@@ -11,7 +12,7 @@ import type { StoreRow } from '#stores/stores-sql.ts';
 import type { Failing } from '#webhooks/health/failing.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 
-export function consolePath(root: string): string {
+function consolePath(root: string): string {
   return `${root}/operator`;
 }
 
@@ -32,7 +33,7 @@ export function consolePage(root: string, title: string, content: Markup): strin
 }
 
 /** `cells` of a row: the first is its heading. */
-export function tableOf(label: string, headings: readonly string[], rows: readonly (readonly Markup[])[]): Markup {
+function tableOf(label: string, headings: readonly string[], rows: readonly (readonly Markup[])[]): Markup {
   return html`<section class="table" tabindex="0" aria-label="${label}">
     <table>
       <thead>
@@ -76,7 +77,12 @@ export function listPage(
       <form method="get" action="${at}" role="search" class="filter">
         <div class="field">
           <label for="by">Search by</label>
-          ${select('by', 'by', search.by, by.map((name) => [name, labelOf(name)]))}
+          ${select(
+            'by',
+            'by',
+            search.by,
+            by.map((name) => [name, labelOf(name)]),
+          )}
         </div>
         <div class="field">
           <label for="q">Text</label>

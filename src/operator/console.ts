@@ -57,7 +57,8 @@ function factorStep(root: string, { hasFactor, provedFactor }: Session, path: st
 const EXACT: ReadonlySet<string> = new Set(['id', 'client_id']);
 
 function conditionOf({ by, text }: Search): Condition {
-  if (!EXACT.has(by)) return { property: by, operator: 'like', value: `*${text.replaceAll(/[*\\]/g, String.raw`\$&`)}*` };
+  if (!EXACT.has(by))
+    return { property: by, operator: 'like', value: `*${text.replaceAll(/[*\\]/g, String.raw`\$&`)}*` };
   const value = by === 'id' ? parseId(text) : text;
   if (value === undefined) throw invalid({ code: 'invalid_value', message: 'An id is a positive number', field: 'q' });
   return { property: by, operator: 'is', value };
@@ -154,9 +155,7 @@ export function createConsole(
     }
   };
   return {
-    overview: page(async ({ now }) =>
-      htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now))),
-    ),
+    overview: page(async ({ now }) => htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now)))),
     stores: list(storesOf(root)),
     store: page(async (request) => {
       const storeId = idIn(request, 'store_id', 'store');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { urlOf } from '../setup/database.ts';
 import { runCommand } from '../setup/command.ts';
+import { respond } from '../setup/send.ts';
 import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER, type Page } from './oauth-server.ts';
 import { enrol, makeOperator, openConsole } from './operators.ts';
@@ -41,7 +42,8 @@ for (const { method, path: template } of routes) {
     const unproved = await ask(earlier, method, path);
     assert.deepEqual([unproved.status, unproved.location?.split('?')[0]], [303, '/account/confirm']);
     for (const token of [store, account, platformToken]) {
-      const { status } = await call(method, path, { token, accept: 'text/html' });
+      const headers = { Authorization: `Bearer ${token}`, Accept: 'text/html' };
+      const { status } = await respond(server.origin + path, { method, headers });
       assert.ok(status === 303 || status === 403, `a token: ${status}`);
     }
     const allowed = method === 'GET' ? await openConsole(operator, factor, path) : await ask(operator, method, path);

@@ -103,6 +103,8 @@ export class Committers<In, Out> {
   }
 
   #begin(): void {
+    // Each input that waits for the running batch comes here.
+    if (this.#isWriting && this.#isolated.size === 0) return;
     while (this.#running < this.#options.concurrencyMax) {
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
@@ -137,19 +139,19 @@ export class Committers<In, Out> {
 
   async #write(batch: readonly Waiting<In, Out>[]): Promise<void> {
     this.#running += 1;
-    let isAwaited = batch.every(({ store }) => !this.#isolated.has(store));
-    if (isAwaited) this.#isWriting = true;
-    const goOn = (): void => {
-      if (isAwaited) this.#isWriting = false;
-      isAwaited = false;
+    let isCounted = batch.every(({ store }) => !this.#isolated.has(store));
+    if (isCounted) this.#isWriting = true;
+    const letNextRun = (): void => {
+      if (isCounted) this.#isWriting = false;
+      isCounted = false;
     };
     const late = setTimeout(() => {
-      goOn();
+      letNextRun();
       this.#begin();
     }, LATE_MS);
     await this.#commit(batch, true);
     clearTimeout(late);
-    goOn();
+    letNextRun();
     this.#running -= 1;
     for (const { store } of batch) {
       this.#busy.delete(store);

@@ -138,7 +138,7 @@ async function renderAgain(
   const action = actionOf(services, form, whole, post)?.name ?? post.method;
   const document = withheldSecrets(whole, form.visitor.confirmAt(pathOf(request)));
   const { values } = post;
-  // Who has seen both versions may replace the stored one, and no later one.
+  // A person who has seen both versions may replace the stored one, but no later one.
   const version = rest.conflict === undefined ? post.version : String(document.version);
   const advice = await readAdvice?.();
   const refused = { action, values, version, faults, ...rest };

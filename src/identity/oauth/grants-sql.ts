@@ -218,9 +218,11 @@ export async function endFormerTokens(
       where grant_id = ${grantId} and predecessor = ${hash} and hash <> ${successor} and rotated_at is null
     )
     delete from access_token where hash = any(array(
-      select hash from access_token
-      where grant_id = ${grantId} and predecessor = ${hash}
-      order by date_expires desc offset ${UNUSED_ACCESS_TOKENS_MAX}
+      select hash from access_token where hash = any(array(
+        select hash from access_token
+        where grant_id = ${grantId} and predecessor = ${hash}
+        order by date_expires desc offset ${UNUSED_ACCESS_TOKENS_MAX}
+      )) and predecessor = ${hash}
       for update
     ))`;
 }

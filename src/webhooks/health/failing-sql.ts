@@ -20,8 +20,9 @@ export type FailingRow = {
 type Most = { fromId: number; limit: number };
 
 const mostFailing = (sql: Queryable, { fromId, limit }: Most) => sql`
-  (select shard, webhook_id from webhook_state
-    where consecutive_failures > 0 order by consecutive_failures desc limit ${limit})
+  (select t.shard, t.webhook_id from webhook_state t
+    join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.is_active and w.epoch = t.epoch
+    where t.consecutive_failures > 0 order by t.consecutive_failures desc limit ${limit})
   union
   (select shard, webhook_id from delivery_done
     where state = 'failed' and resent_as is null and id >= ${fromId}

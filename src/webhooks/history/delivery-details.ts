@@ -28,6 +28,8 @@ import {
 import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import {
   addressOfDelivery,
+  addressOfRequest,
+  ATTEMPT,
   attemptDocument,
   deliveryDocument,
   reasonOf,
@@ -212,19 +214,6 @@ function viewOfAttempt(row: AttemptRow, webhook: WebhookRow, baseUrl: string): A
   return { n, request, outcome, reason: reasonOf(row), date, durationMs, responseCode, responseBody, responseHeaders };
 }
 
-/** The parameter that names the attempt whose request is shown. */
-const ATTEMPT = 'attempt';
-
-const addressOfRequest = ({ deliveryId, n }: AttemptRow, webhook: WebhookRow, baseUrl: string): string =>
-  `${addressOfDelivery(deliveryId, webhook, baseUrl)}?${ATTEMPT}=${n}`;
-
-/** Returns the Document of an attempt with the link to its request. */
-function withRequestLink(row: AttemptRow, webhook: WebhookRow, baseUrl: string): Document {
-  const document = attemptDocument(row, webhook, baseUrl);
-  const href = addressOfRequest(row, webhook, baseUrl);
-  return { ...document, links: [...document.links, { rel: 'request', href, title: 'The request of this attempt' }] };
-}
-
 export type DetailedView = DeliveryView & {
   /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */
   attemptsMax: number | null;
@@ -274,7 +263,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     embedded: [
       {
         rel: 'logs',
-        documents: attempts.map((attempt) => withRequestLink(attempt, webhook, baseUrl)),
+        documents: attempts.map((attempt) => attemptDocument(attempt, webhook, baseUrl)),
         isTimeline: true,
         title: 'Attempts',
       },

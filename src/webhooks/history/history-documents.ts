@@ -167,11 +167,26 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
   };
 }
 
+/** The parameter of a delivery's address that names the attempt whose request is shown. */
+export const ATTEMPT = 'attempt';
+
+/** Returns the address of the delivery with the request of this attempt. */
+export function addressOfRequest(
+  { deliveryId, n }: Pick<AttemptRow, 'deliveryId' | 'n'>,
+  webhook: Pick<HistoryWebhook, 'id'>,
+  baseUrl: string,
+): string {
+  return `${addressOfDelivery(deliveryId, webhook, baseUrl)}?${ATTEMPT}=${n}`;
+}
+
 export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document {
   return {
     name: 'log',
     links: [
       ...deliveryLink('status', 'The delivery of this attempt', row.deliveryId, webhook, baseUrl),
+      ...(webhook.isGone === true
+        ? []
+        : [{ rel: 'request', href: addressOfRequest(row, webhook, baseUrl), title: 'The request of this attempt' }]),
       ...linksOf(row, webhook, baseUrl),
     ],
     embedded: [],

@@ -171,8 +171,7 @@ export function securityPage(view: SecurityView): string {
       ${
         requiredBy !== undefined &&
         html`<p class="alert" role="alert">
-          ${REQUIRING[requiredBy]} requires a second factor. Add a passkey or set up
-          an authenticator app to continue.
+          ${REQUIRING[requiredBy]} requires a second factor. Add a passkey or set up an authenticator app to continue.
         </p>`
       }
       ${passkeyCard(view)} ${appCard(view)} ${hasSecondFactor(factors) && codesCard(view)}
