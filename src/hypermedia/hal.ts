@@ -119,13 +119,13 @@ function embeddedSchema(document: Document | undefined, isSelection: boolean, co
 /** Links that each document of a type has; others depend on what the caller may do. */
 const ALWAYS_LINKED: ReadonlySet<string> = new Set(['self', 'first', 'prev', 'next', 'last']);
 
-/** `isSelection`: `fields` selects the properties, so none is required. A relation that has several targets is an array. */
+/** `isSelection`: `fields` selects the properties, so none is required. A relation that may have several targets is an array of these, or the only one. */
 function halSchema(document: Document, isSelection: boolean, context: SchemaContext): JsonSchema {
   const { properties, links, embedded } = document;
   const isCollection = isPaged(document);
   const linked = [...Map.groupBy(links, ({ rel }) => rel)].map(([rel, { length }]): [string, JsonSchema] => [
     nameOf(rel, context.naming),
-    length === 1 ? referTo('link') : { type: 'array', items: referTo('link') },
+    length === 1 ? referTo('link') : { anyOf: [referTo('link'), { type: 'array', items: referTo('link') }] },
   ]);
   const within = embedded.map(({ rel, documents: [first], single }): [string, JsonSchema] => {
     const one = embeddedSchema(first, isCollection, context);

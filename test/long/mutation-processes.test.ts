@@ -16,7 +16,7 @@ const replacing = (line: string, instead: string, testName = TEST_NAME): Task =>
   change: { target: TARGET, find: [line], replacement: [instead] },
 });
 
-const COMMENT_LINE = '/** Returns the current key at `now`, and the next one during a rotation. */';
+const COMMENT_LINE = '/** Returns the key of a webhook that is valid at `now`, and the next one during a rotation. */';
 const KEYS_LINE = '? { current: nextEncryptionKey, next: null }';
 const noticed = () => replacing(KEYS_LINE, '? { current: null, next: null }');
 const unnoticed = () => replacing(COMMENT_LINE, '/** Changed. */');

@@ -51,6 +51,8 @@ export function fill({ fields = [] }: SirenAction, all: boolean): Values {
   if (all && fields.some(({ name }) => name === 'finish')) return { finish: '1' };
   const wanted = fields.filter((field) => {
     const isRequired = field.class.includes('required');
+    // A recovery of what was loaded has no other selection.
+    if (field.name === 'loaded') return false;
     // A resend to one webhook needs no event.
     const isNarrowing = field.name === 'event' && !isRequired;
     return (all || isRequired) && field.name !== 'events' && !isNarrowing && byName[field.name] !== '';
