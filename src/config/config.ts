@@ -35,7 +35,6 @@ const AUTO_PROCESSES_MAX = 8;
 /** Retention of expired rows, and the pace of their deletion. */
 const housekeeping = Object.freeze({
   everyMs: 60_000,
-  idleEveryMs: 600_000,
   batchRows: 100,
   pauseMs: 25,
   /** Keeps used codes after their expiry, so that reuse is detected. */

@@ -74,7 +74,7 @@ type Deps = {
   log: Log;
   registry: Registry;
   purges: readonly Purge[];
-  settings: { everyMs: number; idleEveryMs: number; batchRows: number; pauseMs: number };
+  settings: { everyMs: number; batchRows: number; pauseMs: number };
 };
 
 function createMetrics(registry: Registry, purges: readonly Purge[]) {
@@ -98,28 +98,17 @@ function createMetrics(registry: Registry, purges: readonly Purge[]) {
 /** Resolves early if the signal is aborted. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
 
-/** Returns the time to the next round: `everyMs` after one that has deleted rows; after each other one twice the time, up to `idleEveryMs`. */
-export function nextRoundMs(
-  lastMs: number,
-  rows: number,
-  { everyMs, idleEveryMs }: Pick<Deps['settings'], 'everyMs' | 'idleEveryMs'>,
-): number {
-  return rows > 0 ? everyMs : Math.min(2 * lastMs, Math.max(everyMs, idleEveryMs));
-}
-
-/** Runs rounds (`nextRoundMs`), the first after `everyMs`. `stop` waits only for the batch that is running. */
+/** Runs a round every `everyMs`, the first after that time. `stop` waits only for the batch that is running. */
 export function startRetention(deps: Deps): Running {
   const { direct, clock, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
   const stopping = new AbortController();
   const { signal } = stopping;
 
-  let rowsOfRound = 0;
   const deleteExpired = async ({ name, purge }: Purge): Promise<void> => {
     while (!signal.aborted) {
       const rows = await purge(settings.batchRows, clock.now());
       purged.inc({ what: name }, rows);
-      rowsOfRound += rows;
       if (rows < settings.batchRows) return;
       await pause(settings.pauseMs, signal);
     }
@@ -135,10 +124,9 @@ export function startRetention(deps: Deps): Running {
     seconds.observe((clock.monotonicMs() - startedMs) / 1_000);
   };
   const run = async (): Promise<void> => {
-    for (let waitMs = settings.everyMs; ; waitMs = nextRoundMs(waitMs, rowsOfRound, settings)) {
-      await pause(waitMs, signal);
+    for (;;) {
+      await pause(settings.everyMs, signal);
       if (signal.aborted) return;
-      rowsOfRound = 0;
       await tryUnderLock(direct, LOCKS.retention, round).catch((error: unknown) =>
         log.error({ err: error }, 'retention round failed to start; retrying'),
       );

@@ -6,8 +6,7 @@ import { openPool, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
-import { readConfig } from '#config/config.ts';
-import { nextRoundMs, startRetention } from '../../src/server/retention.ts';
+import { startRetention } from '../../src/server/retention.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';
@@ -28,7 +27,7 @@ function scripted(name: string, rows: readonly number[] = []) {
 function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: number; on?: Sql } = {}) {
   const { everyMs = 1, pauseMs = 1, on = sql } = options;
   const registry = new Registry();
-  const settings = { everyMs, idleEveryMs: everyMs, batchRows: BATCH, pauseMs };
+  const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
   const fixture = startRetention({ direct: on, clock: systemClock, log, registry, purges, settings });
   return { stop: fixture.stop, metrics: () => registry.metrics() };
@@ -101,17 +100,6 @@ test('stop ends a pause and waits only for the batch in progress', { timeout: 10
   await fixture.stop();
   assert.equal(endless.limits.length, 1);
   await start([], { everyMs: HOUR_MS }).stop();
-});
-
-test('rounds that delete nothing become rarer, up to ten minutes, and one that deletes is followed by one after a minute', () => {
-  const { everyMs, idleEveryMs } = readConfig({}, '/').housekeeping;
-  const waits: number[] = [everyMs];
-  for (const rows of [0, 0, 0, 0, 0, 1, 0])
-    waits.push(nextRoundMs(waits.at(-1) ?? NaN, rows, { everyMs, idleEveryMs }));
-  assert.deepEqual(
-    waits.map((ms) => ms / 60_000),
-    [1, 2, 4, 8, 10, 10, 1, 2],
-  );
 });
 
 test('/metrics has its own port, which serves nothing else', async () => {
