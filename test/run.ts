@@ -30,15 +30,13 @@ const FILES_PER_PROCESS = 45;
 const PATIENCE_MS = 15_000;
 const DAY_MS = 86_400_000;
 /**
- * What they measure, other files on the same cores and disk change: latencies, the seconds that a receiver has for its response, and the
- * minute in which an example has to install itself and start (24 s alone, 73 beside two compilers).
+ * What they measure, other files on the same cores and disk change: latencies, and the seconds that a receiver has for its response.
  * With `--isolated` each runs alone, after all others, and with `--minutes` not at all.
  */
 const MEASURES: ReadonlySet<string> = new Set([
   'test/faults/hostile-receivers.test.ts',
   'test/faults/locked-row.test.ts',
   'test/faults/servers.test.ts',
-  'test/long/partner-app.test.ts',
 ]);
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 /** node:test follows every promise of a file. With the default of 16 MiB their collection takes 5 % more of the processor time of a file. */

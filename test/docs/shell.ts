@@ -97,7 +97,8 @@ export async function startShell(cwd: string, folder: string, env: Record<string
         if (await isGone(pid)) throw new Error(`It ended before it said "${sign}"`);
         return false;
       };
-      await until(isBegun, (begun) => begun, BLOCK_MS).catch(async (cause: unknown) => {
+      // An installation takes as long as other files leave it the cores: its end, or the limit of the file, decides.
+      await until(isBegun, (begun) => begun, Infinity).catch(async (cause: unknown) => {
         await end();
         throw new Error(`${String(cause)}:\n${commands}\n${await output()}`, { cause });
       });
