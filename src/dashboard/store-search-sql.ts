@@ -16,7 +16,7 @@ export async function findTypesOfResource(
   return rows.map(({ type }) => type);
 }
 
-export type EventHit = { id: number; type: ResourceType; resourceId: string; action: string };
+type EventHit = { id: number; type: ResourceType; resourceId: string; action: string };
 
 export async function findEventHit(
   sql: Queryable,
@@ -29,7 +29,7 @@ export async function findEventHit(
   return row;
 }
 
-export type DeliveryHit = { id: number; webhookId: number };
+type DeliveryHit = { id: number; webhookId: number };
 
 /** Returns the delivery with this id, of a webhook that exists. */
 export async function findDeliveryHit(
@@ -48,7 +48,7 @@ export async function findDeliveryHit(
   return row;
 }
 
-export type WebhookHit = { id: number; name: string };
+type WebhookHit = { id: number; name: string };
 
 /** Returns the webhooks with this id or url, whose query is stored apart and not compared; a store has at most 100. */
 export function findWebhookHits(

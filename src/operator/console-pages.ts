@@ -140,7 +140,7 @@ export function failingTable(
   );
 }
 
-export type Fact = readonly [name: string, value: Markup];
+type Fact = readonly [name: string, value: Markup];
 
 export function factsCard(facts: readonly Fact[], ...more: readonly (Markup | false)[]): Markup {
   return html`<div class="card">

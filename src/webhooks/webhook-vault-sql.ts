@@ -58,7 +58,7 @@ export async function replaceSealed(sql: Queryable, rows: readonly Renewed[]): P
 }
 
 /** The sealed column of a past version of a webhook, bound to the id of the webhook. */
-export type SealedVersion = { shard: number; webhookId: number; revision: number; request: Buffer | null };
+type SealedVersion = { shard: number; webhookId: number; revision: number; request: Buffer | null };
 
 const isVersionOfOtherKey = (sql: Queryable, keyId: Buffer) =>
   sql`substring(v.request_secrets from 2 for 4) <> ${keyId}`;

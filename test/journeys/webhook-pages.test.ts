@@ -113,6 +113,13 @@ const settingsOf = async (path: string): Promise<Record<string, unknown>> => {
   return settings;
 };
 
+test('a form that asks what it would do is refused where nothing can say so, and does nothing', async () => {
+  const form = await owner.formFor(orders ?? '', 'DELETE');
+  form.set('_preview', '1');
+  assert.equal((await owner.send(orders ?? '', form)).status, 400);
+  assert.equal((await call('GET', orders ?? '')).status, 200);
+});
+
 test('one button disables and enables the webhook, and changes nothing else', async () => {
   const path = orders ?? '';
   const before = await settingsOf(path);

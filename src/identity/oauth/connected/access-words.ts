@@ -20,7 +20,7 @@ export function permissionWords({ storeId, permissions }: Access, ofAccount = MA
  * `active`: the active webhooks that the app created under the access; `stopping`: those of them that its end disables. `declares`: the app
  * declares a webhook. `isLast`: the app has no other access to the store; undefined if that is not known.
  */
-export type AccessEnd = { active: number; stopping: number; declares: boolean; isLast?: boolean };
+type AccessEnd = { active: number; stopping: number; declares: boolean; isLast?: boolean };
 
 const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
