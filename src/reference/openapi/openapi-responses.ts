@@ -103,7 +103,8 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   ...(access === 'anyone' ? [] : ['403']),
   ...(path.includes(':') ? ['404'] : []),
   '406',
-  ...(method === 'POST' || operation.isStream ? ['409'] : []),
+  // Of a change, too: what it asks for may depend on another resource, such as a client that only the operator changes.
+  ...(method !== 'GET' || operation.isStream ? ['409'] : []),
   ...(path.includes(':collection/:id') && method !== 'DELETE' ? ['410'] : []),
   ...(operation.isConditional ? ['412'] : []),
   ...(operation.input !== undefined || fields.length > 0 ? ['413', '415'] : []),
