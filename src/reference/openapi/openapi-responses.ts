@@ -103,7 +103,7 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   ...(access === 'anyone' ? [] : ['403']),
   ...(path.includes(':') ? ['404'] : []),
   '406',
-  // Of a change, too: what it asks for may depend on another resource, such as a client that only the operator changes.
+  // What a change asks for may depend on another resource, such as a client that only the operator changes.
   ...(method !== 'GET' || operation.isStream ? ['409'] : []),
   ...(path.includes(':collection/:id') && method !== 'DELETE' ? ['410'] : []),
   ...(operation.isConditional ? ['412'] : []),

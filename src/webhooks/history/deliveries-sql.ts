@@ -323,6 +323,7 @@ async function readDeliveries(
   listing: Listing,
   parts: readonly Part[],
 ): Promise<DeliveryRow[]> {
+  if (parts.length === 0) return [];
   const { order, offset, limit } = listing;
   const ties = [sql`d.id`] as const;
   const isByResponse = needs(BY_RESPONSE, [], order);
@@ -365,6 +366,7 @@ async function readDeliveries(
     from page d ${withShownEvent(sql, source)} ${withLastAttempt(sql, source)} ${sorted}`;
 }
 
+/** Without parts, as of what is pending and did not arrive, there is nothing to count. */
 async function countParts(sql: Queryable, source: Source, parts: readonly Part[]): Promise<number> {
   const each = parts.map(
     (part) => sql`(
@@ -372,7 +374,7 @@ async function countParts(sql: Queryable, source: Source, parts: readonly Part[]
         select count(*) as n from ${part.table} d ${joinsFor(sql, source, part)}
         where ${ownedBy(sql, source)} ${part.within} ${narrowed(sql, part.narrowing, part.columns)}`)}) as counted)`,
   );
-  return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`)} as total`);
+  return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`, sql`0`)} as total`);
 }
 
 /**
