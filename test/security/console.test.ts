@@ -63,8 +63,7 @@ const ROLES = { is_operator: '1', operator: '1', role: 'operator' };
 for (const { path, method } of operationTable(ISSUER).filter(({ operation }) => operation.input !== undefined)) {
   test(`no body of ${method} ${path} gives the role`, async () => {
     const filled = path.replaceAll(/:(\w+)/g, (_, name: string) => params[name as keyof typeof params] ?? '1');
-    for (const token of [platformToken, account])
-      await call(method, filled, { token, body: { email: ada, ...ROLES } });
+    for (const token of [platformToken, account]) await call(method, filled, { token, body: { email: ada, ...ROLES } });
     assert.deepEqual(await operators(), [bobId]);
   });
 }
