@@ -171,7 +171,6 @@ create table client (
   policy_uri text,
   tos_uri text,
   initiate_login_uri text,
-  constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
   constraint client_check3 CHECK (((unused_until IS NULL) OR (NOT is_verified))),

@@ -59,6 +59,7 @@ export function seedCodes(sql: Sql, { id, userId, storeId }: SeededClient, count
         redirectUri: REDIRECT_URI,
         codeChallenge: null,
         now,
+        ends: null,
         codeExpires: new Date(now.getTime() + HOUR_MS),
       });
       return code.value;

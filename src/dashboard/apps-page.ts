@@ -58,7 +58,7 @@ function endPart(app: StoreGrantView, { naming, session }: { naming: Naming; ses
 }
 
 function entry(app: StoreGrantView, { naming, session }: { naming: Naming; session: Session | undefined }): Markup {
-  const { name, company, isVerified, logo, by, own, permissions, since, lastUsed, webhooks, address } = app;
+  const { name, company, isVerified, logo, by, own, permissions, since, lastUsed, ends, webhooks, address } = app;
   return html`<li>
     <div class="who">
       ${logo !== null && html`<img class="logo" src="${logo}" alt="" width="48" height="48" />`}
@@ -75,6 +75,11 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
       <dd>${shownDateOf(since)}</dd>
       <dt>Last used</dt>
       <dd>${lastUsed === null ? 'Never' : shownDateOf(lastUsed)}</dd>
+      ${
+        ends !== null &&
+        html`<dt>Ends</dt>
+          <dd>${shownDateOf(ends)}</dd>`
+      }
       <dt>Permissions</dt>
       ${permissions.map((text) => html`<dd>${text}</dd>`)}
       <dt>Its webhooks</dt>
@@ -84,8 +89,11 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
   </li>`;
 }
 
-/** Renders the page of these apps. */
-export function appsPage({ document, naming, view }: Omit<ShownDocument, 'now'>, apps: readonly StoreGrantView[]) {
+/** Renders the page of these apps. `root`: the path prefix of the pages of people. */
+export function appsPage(
+  { document, naming, view }: Omit<ShownDocument, 'now'>,
+  { apps, root }: { apps: readonly StoreGrantView[]; root: string },
+) {
   const collection = collectionOf(document);
   if (collection === undefined) throw new TypeError('The apps are no collection');
   const { filters } = parseAddress(document, naming);
@@ -94,7 +102,8 @@ export function appsPage({ document, naming, view }: Omit<ShownDocument, 'now'>,
     ${crumbs(document, naming)}
     <h1>Apps</h1>
     <p class="soft">
-      Apps that a member has let into this store. Each may do what its permissions say, until it is disconnected.
+      Apps that a member has let into this store. Each may do what its permissions say, until it is disconnected. A
+      program of your own gets tokens on the page of <a href="${root}/account/clients">your app</a>.
     </p>
     ${isPart && searchPart(document, naming)}
     ${

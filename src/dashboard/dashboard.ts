@@ -50,9 +50,9 @@ function resourcePage({ document, naming, view }: ShownDocument, type: ResourceT
 }
 
 /** Returns the page of the apps of a store; undefined for those of a user, and for parts of them. */
-function storeAppsPage(shown: ShownDocument): string | undefined {
+function storeAppsPage(shown: ShownDocument, root: string): string | undefined {
   const apps = storeOf(shown.document) && itemsOf(shown.document, storeGrantView);
-  return apps && appsPage(shown, apps);
+  return apps && appsPage(shown, { apps, root });
 }
 
 /** The pages that show a rejected form. The form of another document is shown on its generic page. */
@@ -131,7 +131,7 @@ export function createDashboard({
         return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });
       },
     ],
-    ['grants', async (shown) => storeAppsPage(shown)],
+    ['grants', async (shown) => storeAppsPage(shown, root)],
     [
       'members',
       async (shown) => {

@@ -37,6 +37,7 @@ import {
 import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createStoreGrantOperations } from '#identity/oauth/connected/store-grants.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
+import { createOwnToken } from '#identity/oauth/own-token.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { deleteTokensOf, lockClientsOfUser } from '#identity/oauth/oauth-sql.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
@@ -182,6 +183,7 @@ export function openOAuth(
     grants: createGrantOperations(runtime, apps),
     storeGrants: createStoreGrantOperations(runtime, apps),
     ownClients: createOwnClients(runtime, people, apps),
+    ownToken: createOwnToken(consenting),
     logo: createLogo(runtime),
     listing: createListing(runtime, sessions),
     revokeConnected: createRevokeButton(runtime, verified, effects),

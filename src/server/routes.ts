@@ -94,7 +94,18 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, storeGrants, ownClients, logo, listing, revokeConnected, register, registration }: Handlers,
+  {
+    clients,
+    grants,
+    storeGrants,
+    ownClients,
+    ownToken,
+    logo,
+    listing,
+    revokeConnected,
+    register,
+    registration,
+  }: Handlers,
   api: string,
   auth: string,
 ): Route[] => [
@@ -128,6 +139,7 @@ const clientRoutes = (
   page(`${auth}/account/sandbox-store`, { POST: ownClients.sandbox }),
   page(`${auth}/account/clients/new`, { GET: ownClients.blank }),
   page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
+  page(`${auth}/account/clients/:client_id/token`, { GET: ownToken.show, POST: ownToken.decide }),
   page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
   page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: ownClients.endOlder }),
   page(`${auth}/account/clients/:client_id/webhook-key`, { POST: ownClients.replaceKey }),

@@ -6,7 +6,7 @@ import { createHmac, randomInt } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { addressPrefix, type Throttle } from '#identity/accounts/throttle.ts';
 import type { Sql } from '#db/pool.ts';
-import { htmlAnswer, jsonAnswer, redirectAnswer } from '#http/answers.ts';
+import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { areOwnResources, readForm, type AuthenticateClient } from './protocol-requests.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
@@ -15,12 +15,17 @@ import { mayAskFor, readScope, scopeNames } from './scope.ts';
 import { createToken } from './oauth-tokens.ts';
 import { findPendingDevice, insertDeviceAuthorization } from './authorize/authorize-sql.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import { enrolmentPath } from '#identity/accounts/signed-in.ts';
-import { cardPage, tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';
+import { cardPage, tooManyAnswer } from '#identity/accounts/page-kit.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { ConsentRequest } from './authorize/authorization-request.ts';
-import { createConsentPage, openConsent, signIn, type Consent, type Consenting } from './authorize/authorize.ts';
+import {
+  createConsentPage,
+  decidingSession,
+  openConsent,
+  type Consent,
+  type Consenting,
+} from './authorize/authorize.ts';
 import { findClient } from './clients/clients-sql.ts';
 
 // User codes (RFC 8628 §6.1): eight letters without vowels, so that they form no words, shown as `WDJB-MJHT`.
@@ -181,11 +186,8 @@ async function prepare(
   userCodeKeys: Keys,
   rawRequest: RawRequest,
 ): Promise<Consent | RawResponse> {
-  const { people, root } = consenting;
-  const session = await people.sessions.find(rawRequest);
-  if (session === null) return redirectAnswer(signIn(root, 'device', rawRequest));
-  if (session.mustEnrol) return redirectAnswer(enrolmentPath(root));
-  if (!session.isEmailVerified) return unverifiedAnswer(root, session.email);
+  const session = await decidingSession(consenting, 'device', rawRequest);
+  if ('status' in session) return session;
   const request = await readRequest(consenting, userCodeKeys, session, rawRequest);
   if ('status' in request) return request;
   const { client, scope, device } = request;

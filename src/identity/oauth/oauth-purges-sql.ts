@@ -119,14 +119,14 @@ async function retireReplaced(tx: Tx, newer: readonly number[], now: Date): Prom
       select o.id from made cross join lateral (
         select * from access_grant where user_id = made.user_id offset 0
       ) as o
-      where o.client = made.client and o.scope = made.scope and o.date_revoked is null and o.date_ends is null
+      where o.client = made.client and o.scope = made.scope and o.date_revoked is null and (o.date_ends is null or o.date_ends > ${ends})
         and o.store_id is not distinct from made.store_id and o.permissions is not distinct from made.permissions
         and (o.date_created, o.id) < (made.date_created, made.id)
     ), locked as (
       select id from access_grant where id = any(array(select id from older)) order by id for no key update
     )
     update access_grant g set date_ends = ${ends} from locked
-    where g.id = locked.id and g.date_revoked is null and g.date_ends is null
+    where g.id = locked.id and g.date_revoked is null
     returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
   `;
   for (const { grantId: grant, ...whose } of retired) {

@@ -61,6 +61,7 @@ const grant: ConnectedApp = {
   isMember: true,
   dateCreated: new Date('2026-03-04T12:00:00Z'),
   dateUsed: new Date('2026-11-20T16:05:03Z'),
+  dateEnds: null,
   webhooks: { total: 3, active: 2, stopping: 2 },
 };
 
@@ -144,7 +145,7 @@ const accessRelations: Chapter['relations'] = [
     rel: 'grant',
     title: 'A connected app',
     about:
-      "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. `user_id` is who connected it; `user_email` is null for apps. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access. Below a store an owner in person deletes those of all members, and a member in person their own; what gives access to the whole account is only deleted below `/grants`.",
+      "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. `user_id` is who connected it; `user_email` is null for apps. `date_ends` is null for access that is kept until it is revoked. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access. Below a store an owner in person deletes those of all members, and a member in person their own; what gives access to the whole account is only deleted below `/grants`.",
     paths: ['/grants/:grant_id', '/stores/:store_id/members/:user_id/grants/:grant_id'],
     example: grantExample,
     variants: [storeGrantExample],

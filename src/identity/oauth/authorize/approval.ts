@@ -53,7 +53,7 @@ export function recordApproval(
 ): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
     const { request, session, store, granted, rawRequest } = decision;
-    const { client, redirectUri, codeChallenge, device } = request;
+    const { client, redirectUri, codeChallenge, device, own } = request;
     const { userId } = session;
     if (!(await lockParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await lockMembership(tx, userId, store.id))) return undefined;
@@ -70,6 +70,7 @@ export function recordApproval(
       redirectUri,
       codeChallenge,
       now: rawRequest.now,
+      ends: own?.ends ?? null,
       codeExpires: device?.expires ?? new Date(rawRequest.now.getTime() + decision.codeLifetimeSeconds * 1_000),
     });
     await recordAuditEntry(tx, {

@@ -21,12 +21,14 @@ type Candidate = Parameters & {
 
 export type ConsentRequest = {
   client: Client;
-  /** Null for a device. */
+  /** Null for a device, and for the owner of the client. */
   redirectUri: string | null;
   scope: RequestedScope;
   codeChallenge: string | null;
   /** The hash and expiry of its device code, and the user code as it is shown. */
   device?: { hash: Buffer; expires: Date; userCode: string };
+  /** The owner of the client is shown the tokens. `ends`: when the access ends; null if it is kept. */
+  own?: { ends: Date | null };
 };
 
 export type AuthorizationRequest = ConsentRequest & { redirectUri: string; state: string };

@@ -70,14 +70,15 @@ export async function insertApproval(
     redirectUri: string | null;
     codeChallenge: string | null;
     now: Date;
+    ends: Date | null;
     codeExpires: Date;
   },
 ): Promise<number> {
   const [row] = await sql<{ grantId: number }[]>`
     with made as (
-      insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created)
+      insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created, date_ends)
       values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope},
-        ${approval.permissions}::text[], ${approval.storeId}, ${approval.now})
+        ${approval.permissions}::text[], ${approval.storeId}, ${approval.now}, ${approval.ends})
       returning id
     )
     insert into authorization_code (hash, grant_id, redirect_uri, code_challenge, date_expires)

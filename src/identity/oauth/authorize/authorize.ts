@@ -27,10 +27,11 @@ import {
 } from './authorization-request.ts';
 import { consentPage, refusalPage } from './consent-page.ts';
 import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
+import type { Granted } from '../grants-sql.ts';
 
 type ConsentEffects = RevocationEffects & StoppedWebhooks;
 
-/** What /authorize and /device share. `root` is the path prefix of the pages, without a trailing slash. */
+/** What the pages with a consent form share. `root` is the path prefix of the pages, without a trailing slash. */
 export type Consenting = {
   runtime: Runtime;
   people: People;
@@ -44,16 +45,17 @@ export function createConsenting(runtime: Runtime, people: People, effects: Cons
   return { runtime, people, effects, nonceKeys: derive('authorize nonce'), root: rootOf(config.authUrl) };
 }
 
-/** What differs between /authorize, which redirects to the client with the decision, and /device, which shows it. */
+/** What differs between /authorize, which redirects to the client with the decision, and the pages that show it. */
 type Flow = {
-  page: 'authorize' | 'device';
+  /** The path below the root. */
+  page: string;
   /** The origins that the response to the form may redirect to. */
   formTargets: readonly string[];
   /** Everything that the effect of the form depends on. */
   bound: readonly unknown[];
   /** Repeats the steps before the page, after something has changed. */
   prepare: () => Promise<Consent | RawResponse>;
-  allowed: (code: string) => RawResponse;
+  allowed: (code: string, granted: Granted) => RawResponse | Promise<RawResponse>;
   denied: () => RawResponse;
 };
 
@@ -82,7 +84,7 @@ const path = (root: string, page: string, query: URLSearchParams | Record<string
  * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
  * unchanged.
  */
-export function signIn(root: string, page: Flow['page'], { rawQuery }: RawRequest): string {
+function signIn(root: string, page: Flow['page'], { rawQuery }: RawRequest): string {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
   return path(root, 'sign-in', { return_to: `${root}/${page}?${query}` });
@@ -111,17 +113,27 @@ function redirectWithError(issuer: string, redirectUri: string, fault: Fault, st
   return redirectAnswer(withParameters(redirectUri, parameters));
 }
 
+/** Returns the session of a person who may decide on this page, or the response with which the request ends early. */
+export async function decidingSession(
+  { people, root }: Pick<Consenting, 'people' | 'root'>,
+  page: Flow['page'],
+  rawRequest: RawRequest,
+): Promise<Session | RawResponse> {
+  const session = await people.sessions.find(rawRequest);
+  if (session === null) return redirectAnswer(signIn(root, page, rawRequest));
+  if (session.mustEnrol) return redirectAnswer(enrolmentPath(root));
+  return session.isEmailVerified ? session : unverifiedAnswer(root, session.email);
+}
+
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
 async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const { runtime, people, root } = consenting;
+  const { runtime, people } = consenting;
   const { authUrl: issuer } = runtime.config;
   const result = await readAuthorization(runtime, rawRequest.rawQuery);
   if (result.kind === 'refused') return showError(people, rawRequest, result.fault, result.received);
-  const session = await people.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
-  if (session === null) return redirectAnswer(signIn(root, 'authorize', rawRequest));
-  if (session.mustEnrol) return redirectAnswer(enrolmentPath(root));
-  if (!session.isEmailVerified) return unverifiedAnswer(root, session.email);
+  const session = await decidingSession(consenting, 'authorize', rawRequest);
+  if ('status' in session) return session;
   if (result.kind === 'rejected') return redirectWithError(issuer, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const { redirectUri, state } = request;
@@ -244,7 +256,7 @@ async function approve(
   }
   const app = { name: client.name, place: store?.name ?? null };
   if (isNew) securityMails?.send(rawRequest, { id: userId, email }, appConnected(app));
-  return flow.allowed(code);
+  return flow.allowed(code, { ...granted, storeId: store?.id ?? null });
 }
 
 async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
@@ -265,8 +277,11 @@ async function decide(consenting: Consenting, consent: Consent, posted: RawReque
   if (granted === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_PERMISSION);
   const store = isForStore(granted) ? stores.find(({ id }) => String(id) === form.get('store')) : undefined;
   if (isForStore(granted) && store === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_STORE);
-  // Access that can only read needs no step-up.
-  const confirmation = maySend(granted) ? await stepUp.confirm(rawRequest, session, flow.formTargets) : undefined;
+  // Access that can only read needs no step-up, unless the page shows its tokens.
+  const confirmation =
+    maySend(granted) || request.own !== undefined
+      ? await stepUp.confirm(rawRequest, session, flow.formTargets)
+      : undefined;
   return confirmation ?? approve(consenting, consent, { store, granted }, rawRequest);
 }
 

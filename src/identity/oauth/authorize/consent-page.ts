@@ -2,6 +2,7 @@
 import { shortened } from '#core/text.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
 import { listingPath } from '../clients/client-document.ts';
 import { logoImage } from '../clients/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
@@ -30,18 +31,14 @@ export type ConsentView = {
   alert: string | undefined;
 };
 
-const KEEP = 'Keep this access until you disconnect the app';
-
 const abilities = {
   store_full_access: [
     'See and change everything in the chosen store: customers, subscriptions, transactions and webhooks',
     "Receive this store's events at its own URLs",
-    KEEP,
   ],
   user_full_access: [
     'See your account and do everything you can in all your stores: customers, subscriptions, transactions and webhooks',
     "Receive these stores' events at its own URLs",
-    KEEP,
   ],
 } as const;
 
@@ -131,17 +128,18 @@ function powersOf({
   const [only, ...others] = permissions ?? [];
   const can = only === undefined || others.length > 0 ? 'Do what you choose below' : permissionTexts().get(only);
   const change = permissions?.includes('webhooks') === true ? 'Change anything but webhooks' : 'Change anything';
-  return [
-    [can ?? '', KEEP],
-    [change, OTHER_STORES, SIGN_IN],
-  ];
+  return [[can ?? ''], [change, OTHER_STORES, SIGN_IN]];
 }
 
 function powers({ request }: ConsentView): Markup {
   const [can, cannot] = powersOf(request.scope);
+  const ends = request.own?.ends;
   return html`<h2>If you allow access, this app can</h2>
     <ul>
       ${can.map((ability) => html`<li>${ability}</li>`)}
+      <li>
+        ${ends && html`Until ${shownDate(ends)}, or until`}${!ends && 'Keep this access until'} you disconnect the app
+      </li>
     </ul>
     <h2>It cannot</h2>
     <ul>
@@ -190,6 +188,8 @@ const UNVERIFIED = html`<p>
   and know the address that it sends you to.
 </p>`;
 
+const OWN = html`<p>This is your own app. When you have allowed access, the page shows you its tokens, once.</p>`;
+
 const comparison = (userCode: string): Markup =>
   html`<p class="alert">
     Continue only if you have just started this yourself, and your device shows the code <strong>${userCode}</strong>. A
@@ -221,7 +221,7 @@ function facts({ request, email, switchUser, root }: ConsentView): Markup {
 }
 
 export function consentPage(view: ConsentView): string {
-  const { client } = view.request;
+  const { client, own } = view.request;
   return shell({
     title: `Allow ${shortened(client.name, TITLE_CHARACTERS)} access?`,
     main: html`<div class="card">
@@ -232,8 +232,9 @@ export function consentPage(view: ConsentView): string {
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
       ${view.request.device !== undefined && comparison(view.request.device.userCode)}
       ${!isPossible(view) && noStore(view)}
-      ${client.description !== null && html`<p>${isolated(client.description)}</p>`} ${!client.isVerified && UNVERIFIED}
-      ${facts(view)} ${isPossible(view) && powers(view)} ${decision(view)}
+      ${client.description !== null && html`<p>${isolated(client.description)}</p>`} ${own !== undefined && OWN}
+      ${!client.isVerified && own === undefined && UNVERIFIED} ${facts(view)} ${isPossible(view) && powers(view)}
+      ${decision(view)}
     </div>`,
   });
 }

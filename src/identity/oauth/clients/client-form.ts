@@ -57,9 +57,8 @@ const FIELDS: readonly Field[] = [
   {
     name: 'redirect_uris',
     label: 'Redirect addresses',
-    hint: 'One per line, such as https://app.example.com/callback.',
+    hint: 'One per line, such as https://app.example.com/callback. Optional for a program that only you use.',
     isLong: true,
-    isRequired: true,
   },
   {
     name: 'webhook_url',

@@ -215,10 +215,12 @@ const isText = (text: string | null, maximum: number): boolean =>
 
 const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
 
-function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, label: string): Fault[] {
+function redirectUriFaults(uris: readonly string[], { trusted, ownerId }: ClientKind, label: string): Fault[] {
   if (uris.length > REDIRECT_URIS_MAX)
     return [redirectUriFault('too_many', `${label}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
-  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${label}: at least one address is needed`)];
+  // A program that only its owner uses needs none.
+  if (uris.length === 0 && !trusted && ownerId === null)
+    return [redirectUriFault('required', `${label}: at least one address is needed`)];
   return uris.flatMap((uri, index) => {
     const reason = whyNotRegistrable(uri);
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;

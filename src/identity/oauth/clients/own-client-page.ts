@@ -7,6 +7,7 @@ import { LOGO_BYTES_MAX, logoImage } from './logo.ts';
 import type { Secret } from './client-change.ts';
 import { settingsHash } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
+import { ownTokenCard } from '../own-token.ts';
 import type { AppKeys, KeyChange } from './app-webhook.ts';
 import {
   appsPage,
@@ -181,7 +182,7 @@ export function clientPage(view: ClientView): string {
     root,
     client.name,
     html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${webhookKeyCard(view)}
-      ${!client.isPublic && secrets(view)} ${logo(view)}
+      ${!client.isPublic && secrets(view)} ${ownTokenCard(view)} ${logo(view)}
       <div class="card">
         <h2>Delete</h2>
         <p>Deleting the app disconnects all its users.</p>

@@ -51,6 +51,11 @@ export function limitedScopes(sql: Queryable) {
   return sql`case when bool_and(g.permissions is not null) then string_agg(array_to_string(g.permissions, ' '), ' ') end`;
 }
 
+/** Returns when the last of a group of grants `g` ends; null if one is kept. */
+export function latestEnd(sql: Queryable) {
+  return sql`case when bool_and(g.date_ends is not null) then max(g.date_ends) end`;
+}
+
 /** The scope of a group of grants, as `scopeOfGrants`: in the order of the list, without repetition. */
 export function scopeText(sql: Queryable) {
   return sql`case when g.store_id is null then 'user_full_access' when g.limited is null then 'store_full_access'
@@ -63,7 +68,7 @@ function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
     select client, user_id, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
-      ${limitedScopes(sql)} as limited
+      ${limitedScopes(sql)} as limited, ${latestEnd(sql)} as ends
     from access_grant g
     where ${grantCondition(sql, filter)}
     group by client, user_id, store_id
@@ -90,6 +95,7 @@ export function grantExpressions(sql: Queryable) {
     store_id: sql`g.store_id`,
     date_created: sql`g.since`,
     date_used: sql`g.last_used`,
+    date_ends: sql`g.ends`,
   };
 }
 

@@ -166,6 +166,11 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       <dd>${shownDate(row.dateCreated)}</dd>
       <dt>Last used</dt>
       <dd>${row.dateUsed === null ? 'Never' : shownDate(row.dateUsed)}</dd>
+      ${
+        row.dateEnds !== null &&
+        html`<dt>Ends</dt>
+          <dd>${shownDate(row.dateEnds)}</dd>`
+      }
       <dt>Its webhooks</dt>
       <dd>${webhooksOf(row.webhooks)}</dd>
     </dl>

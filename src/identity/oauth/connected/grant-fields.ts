@@ -16,6 +16,8 @@ export const grantFields = {
   store_id: { kind: 'number', isNullable: true, from: 'sql' },
   date_created: { kind: 'date', from: 'sql' },
   date_used: { kind: 'date', isNullable: true, from: 'sql' },
+  /** Null if the access is kept until it is revoked. */
+  date_ends: { kind: 'date', isNullable: true, from: 'sql' },
   webhooks_total: { kind: 'number', from: 'code', comparison: 'none' },
   webhooks_active: { kind: 'number', from: 'code', comparison: 'none' },
 } as const satisfies Fields;

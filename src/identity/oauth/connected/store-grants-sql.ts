@@ -5,7 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import type { Permission } from '#core/principal.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { grantExpressions, limitedScopes } from './connected-sql.ts';
+import { grantExpressions, latestEnd, limitedScopes } from './connected-sql.ts';
 import { grantFields } from './grant-fields.ts';
 
 /** The id is that of the latest grant of this member to this client, for the store or for the account, which represents all of them. */
@@ -31,7 +31,7 @@ export type StoreOfGrants = { shard: number; storeId: number; app: number | null
 const storeGrants = (sql: Queryable, { shard, storeId, app }: StoreOfGrants) => sql`
   from (
     select g.client, g.user_id, g.store_id, max(g.id) as grant_id, min(g.date_created) as since, max(g.date_used) as last_used,
-      ${limitedScopes(sql)} as limited, count(*) over (partition by g.client) as entries,
+      ${limitedScopes(sql)} as limited, ${latestEnd(sql)} as ends, count(*) over (partition by g.client) as entries,
       bool_or(g.store_id is null) over (partition by g.client, g.user_id) as has_account
     from membership m cross join lateral (
       select * from access_grant

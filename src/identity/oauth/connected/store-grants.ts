@@ -51,6 +51,8 @@ export type StoreGrantView = {
   permissions: readonly string[];
   since: string;
   lastUsed: string | null;
+  /** When it ends; null if it is kept. */
+  ends: string | null;
   webhooks: readonly {
     name: string;
     address: string;
@@ -144,6 +146,7 @@ export function storeGrantDocument(row: StoreGrantRow, shown: Shown): Document {
       permissions: permissionWords(row, MAY_ACCOUNT),
       since: formatDate(row.dateCreated, timeZone),
       lastUsed: row.dateUsed && formatDate(row.dateUsed, timeZone),
+      ends: row.dateEnds && formatDate(row.dateEnds, timeZone),
       webhooks: webhooks.map(({ id: webhook, name, isActive, isForApp, events }) => {
         return { name, address: `${baseUrl}/webhooks/${webhook}`, isActive, isForApp, events };
       }),
