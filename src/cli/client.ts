@@ -2,11 +2,14 @@
 import { Command } from 'commander';
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { readEmail } from '#core/email.ts';
-import type { Sql } from '#db/pool.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import type { Permission } from '#core/principal.ts';
 import { removeClient, rotateSecret, verifyClient } from '#identity/oauth/clients/client-change.ts';
 import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
-import { scopeEntries } from '#identity/oauth/scope.ts';
+import { lockMembership } from '#identity/oauth/authorize/authorize-sql.ts';
+import { grantStoreAccess } from '#identity/oauth/oauth-tokens.ts';
+import { permissionsAmong, scopeEntries } from '#identity/oauth/scope.ts';
 import { notFound } from '#core/problem.ts';
 import {
   createRegistrationToken,
@@ -60,6 +63,7 @@ type Options = {
   description?: string;
   contact?: string;
   owner?: string;
+  store?: string;
   public?: true;
   scope?: string;
   pkce?: true;
@@ -84,10 +88,24 @@ async function ownerOf(sql: Sql, email: string | undefined): Promise<number | un
   return user.id;
 }
 
+/** What the tokens of `--store` permit: null for everything. */
+function permissionsFor(scopes: readonly string[] | null): readonly Permission[] | null {
+  if (scopes === null || scopes.includes('store_full_access')) return null;
+  const limited = permissionsAmong(scopes);
+  if (limited.length === 0) throw new UsageError('--store: --scope has no scope for a store');
+  return limited;
+}
+
 const create = (terminal: Terminal, options: Options): Promise<void> =>
-  withContext(terminal, async ({ sql, now, config }) => {
+  withContext(terminal, async (context) => {
+    const { sql, now, config } = context;
     const { clientsPerUser } = config.oauth;
+    const storeId =
+      options.store === undefined
+        ? undefined
+        : wholeNumber('--store', options.store, { min: 1, max: Number.MAX_SAFE_INTEGER });
     const userId = await ownerOf(sql, options.owner);
+    if (storeId !== undefined && userId === undefined) throw new UsageError('--store needs --owner, a member of it');
     const client = {
       name: options.name,
       company: options.company,
@@ -103,8 +121,17 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
       now,
     };
-    const credentials = await (options.public === true ? createPublicClient : createClient)(sql, client);
-    printResult(terminal, credentials);
+    const made = await transaction(sql, async (tx) => {
+      const credentials = await (options.public === true ? createPublicClient : createClient)(tx, client);
+      if (storeId === undefined || userId === undefined) return credentials;
+      if (!(await lockMembership(tx, userId, storeId)))
+        throw new UserError(`--store: ${options.owner} is no member of the store ${storeId}`);
+      const { client_id: clientId } = credentials;
+      const access = { clientId, userId, storeId, permissions: permissionsFor(client.scopes), now };
+      const { scope, ...tokens } = await grantStoreAccess(tx, { ...access, ...context, ...config.oauth });
+      return { ...credentials, access_token: tokens.access_token, refresh_token: tokens.refresh_token, scope };
+    });
+    printResult(terminal, made);
   });
 
 const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
@@ -145,6 +172,7 @@ function addCreate(command: Command, terminal: Terminal): void {
     .option('--description <text>', 'the purpose of the app')
     .option('--contact <email>', 'the contact address of the app')
     .option('--owner <email>', 'the user who owns the app and can change it on the pages')
+    .option('--store <id>', 'print tokens for this store of the owner, too: for a program without a redirect URI')
     .option('--scope <scopes>', 'the scopes that it may ask for, separated by spaces; default: both with full access')
     .option('--pkce', 'PKCE is mandatory; always on for public clients')
     .option('--public', 'a public client, without a secret (PKCE is mandatory)')
@@ -158,6 +186,7 @@ function addCreate(command: Command, terminal: Terminal): void {
         'halcyon client create --name Mailer --redirect-uri https://mailer.example/callback',
         'halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback',
         'halcyon client create --name Reports --redirect-uri https://reports.example/callback --scope "store_read webhooks"',
+        'halcyon client create --name Export --owner ada@shop.example --store 4711 --scope store_read',
         'halcyon client create --name Platform --trusted',
       ),
     )

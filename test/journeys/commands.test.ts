@@ -144,6 +144,8 @@ test('every example works', async () => {
     'a@a.example',
   );
   const { id: userId } = await made('user', 'create', 'member@example.com');
+  const { id: ownerId } = await made('user', 'create', 'ada@shop.example');
+  await made('store', 'add-member', String(storeId), String(ownerId));
   const port = String(await freePort());
 
   for (const [name, path] of Object.entries(ELSEWHERE)) {

@@ -4,6 +4,8 @@ import { test } from 'node:test';
 import * as oauth from 'oauth4webapi';
 import { createBrowser, readForm, startAuthorizationServer, type Page } from '../security/oauth-server.ts';
 import { newApp } from '../security/page-forms.ts';
+import { runCommand } from '../setup/command.ts';
+import { urlOf } from '../setup/database.ts';
 
 const DAY_MS = 86_400_000;
 const server = await startAuthorizationServer({}, { isResolvable: true });
@@ -128,6 +130,44 @@ test('the person confirms also access that can only read, because the tokens out
   assert.equal(asked.status, 403);
   assert.match(asked.text, /Confirm that it is you/);
   assert.equal(await grants(), before);
+});
+
+test('the operator creates an app of a member with tokens for a store of that member', async () => {
+  const env = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  const create = (...options: string[]) => runCommand(['client', 'create', '--name', 'Export', ...options], env);
+  const { code, out, err } = await create(
+    '--owner',
+    server.ada,
+    '--store',
+    String(alpha),
+    '--scope',
+    'store_read',
+    '--json',
+  );
+  assert.equal(code, 0, err);
+  const made = JSON.parse(out) as Record<
+    'client_id' | 'client_secret' | 'access_token' | 'refresh_token' | 'scope',
+    string
+  >;
+  assert.equal(made.scope, `store_read store_id_${alpha}`);
+  assert.equal((await read(alpha, made.access_token)).status, 200);
+  const { client_id, client_secret, refresh_token } = made;
+  const refreshed = await server.token({ grant_type: 'refresh_token', refresh_token, client_id, client_secret });
+  assert.equal(refreshed.body['scope'], made.scope);
+  const apps = async () => (await sql`select from client`).length;
+  const before = await apps();
+  const refused: [options: string[], code: number, message: RegExp][] = [
+    [['--store', String(alpha)], 2, /--store needs --owner/],
+    [['--owner', server.ada, '--store', String(foreign)], 1, /is no member of the store/],
+    [['--owner', server.ada, '--store', String(alpha), '--scope', 'user_full_access'], 2, /no scope for a store/],
+    [['--owner', server.ada, '--store', 'mine'], 2, /--store must be a whole number/],
+  ];
+  for (const [options, exit, message] of refused) {
+    const ended = await create(...options);
+    assert.equal(ended.code, exit, ended.err);
+    assert.match(ended.err, message);
+  }
+  assert.equal(await apps(), before);
 });
 
 test('a denial leads back to the app', async () => {

@@ -8,7 +8,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
 import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { endPredecessor, insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
-import { scopeText } from './scope.ts';
+import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -133,30 +133,33 @@ export function tokenAnswer(
 }
 
 /**
- * Grants a client access to a store on behalf of a member, without consent page and code, for the demo and tests.
- * `clientId` is the public id; membership is checked at each use of the token. Call it in a transaction, because it also
- * writes the store's changelog.
+ * Grants a client access to a store on behalf of a member, without consent page and code, for the operator. `clientId` is the public id;
+ * membership is checked at each use of the token. `permissions`: null for full access. Call it in a transaction, because it also writes
+ * the store's changelog.
  */
 export async function grantStoreAccess(
   tx: Tx,
-  grant: { clientId: string; userId: number; storeId: number; now: Date } & RevocationEffects & Lifetimes,
+  grant: Pick<GrantedScope, 'permissions'> & {
+    clientId: string;
+    userId: number;
+    storeId: number;
+    now: Date;
+  } & RevocationEffects &
+    Lifetimes,
 ): Promise<TokenAnswer & { refresh_token: string }> {
-  const { clientId, userId, storeId, changelog, accessChanged, now } = grant;
+  const { clientId, userId, storeId, permissions, changelog, accessChanged, now } = grant;
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
-  const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
+  const granted = { ...scopeOfGrants(storeId, permissions), storeId };
+  const made = await insertStoreGrant(tx, { ...granted, clientId, userId, storeId, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
-  const changes = grantChanges([{ ...made, userId, storeId, permissions: null, clientId }], {
+  const changes = grantChanges([{ ...made, userId, storeId, permissions, clientId }], {
     actor: OPERATOR,
     action: 'given',
   });
   await changelog.record(tx, changes, now);
   await accessChanged(tx, { client: made.client, userId, storeId }, now);
-  return tokenAnswer(
-    { access: access.value, refresh: refresh.value },
-    { scope: 'store_full_access', permissions: null, storeId },
-    grant,
-  );
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, granted, grant);
 }
 
 const EXPIRED = 'The access token provided has expired';
