@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { createProgram } from '../../src/cli/program.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -18,6 +18,16 @@ import { freePort } from '../setup/free-port.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8');
 const hasSystemd = await access('/usr/bin/systemd-analyze').then(
+  () => true,
+  () => false,
+);
+
+/** Prints the manifests. */
+const HELM =
+  'template halcyon deploy/helm --kube-version 1.31.0 --set settings.BASE_URL=https://api.example.com --set settings.AUTH_URL=https://accounts.example.com'.split(
+    ' ',
+  );
+const hasHelm = await promisify(execFile)('helm', ['version']).then(
   () => true,
   () => false,
 );
@@ -155,6 +165,67 @@ test('the image runs an existing command with existing settings, and not as root
   );
   demandCommand(JSON.parse(/^CMD (\[.+\])$/m.exec(text)?.[1] ?? '[]') as string[]);
   assert.match(text, /^USER node$/m);
+});
+
+type Container = {
+  args: string[];
+  env: { name: string; value: string }[];
+  ports?: { name: string; containerPort: number }[];
+  livenessProbe?: Probe;
+  readinessProbe?: Probe;
+};
+type Probe = { httpGet: { path: string; port: string } };
+type Manifest = {
+  kind: string;
+  metadata: { name: string };
+  spec: { template?: { spec: { containers: Container[] } } };
+};
+
+test('the manifests for Kubernetes run existing commands with existing settings, and probe the ports of the image', async () => {
+  const image = await read('deploy/Containerfile');
+  const portOf = (setting: string) => Number(new RegExp(`\\b${setting}=(\\d+)`).exec(image)?.[1]);
+  const manifests = parseAllDocuments(await read('deploy/kubernetes/halcyon.yaml')).map(
+    (one) => one.toJS() as Manifest,
+  );
+  const probed = [];
+  for (const { kind, metadata, spec } of manifests) {
+    for (const container of spec.template?.spec.containers ?? []) {
+      const { args, env, ports = [], livenessProbe, readinessProbe } = container;
+      demandCommand(args);
+      demandSettings(
+        // The value of a secret setting is in a file.
+        env.map(({ name, value }) => (value.startsWith('/run/secrets/') ? name.replace(/_FILE$/, '') : name)),
+        metadata.name,
+      );
+      if (kind === 'Job') continue;
+      const portNamed = Object.fromEntries(ports.map(({ name, containerPort }) => [name, containerPort]));
+      assert.deepEqual(portNamed, { http: portOf('PORT'), metrics: portOf('METRICS_PORT') });
+      for (const probe of [livenessProbe, readinessProbe]) {
+        assert.equal(probe?.httpGet.port, 'metrics');
+        probed.push(probe.httpGet.path);
+      }
+    }
+  }
+  assert.deepEqual(
+    manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`),
+    [
+      'PodDisruptionBudget halcyon-deliver',
+      'PodDisruptionBudget halcyon-serve',
+      'Service halcyon',
+      'Deployment halcyon-deliver',
+      'Deployment halcyon-serve',
+      'Job halcyon-migrate',
+    ],
+  );
+  const port = await freePort();
+  await startTestApp({ env: { METRICS_PORT: String(port) } });
+  assert.equal(probed.length, 4);
+  for (const path of probed) assert.equal((await fetch(`http://127.0.0.1:${port}${path}`)).status, 200, path);
+});
+
+test('the chart makes the manifests for Kubernetes', { skip: !hasHelm && 'there is no helm' }, async () => {
+  const { stdout } = await promisify(execFile)('helm', HELM, { cwd: ROOT });
+  assert.equal(await read('deploy/kubernetes/halcyon.yaml'), stdout);
 });
 
 const UNITS = ['halcyon.service', 'halcyon-worker@.service'];
