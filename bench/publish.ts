@@ -3,7 +3,7 @@
  * at a time for each committer, which is what the same publisher does when it may not group. At 1, 64 and 256 clients, and
  * by arrays; with the statements and the bytes of WAL that an event costs.
  */
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { openPool } from '#db/pool.ts';
 import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { createPublishMetrics } from '#events/event-metrics.ts';

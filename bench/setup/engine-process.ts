@@ -1,6 +1,6 @@
 /** Halcyon without its API in a process of its own: it publishes, or delivers, or both. Settings are those of config.ts. */
 import { readdir } from 'node:fs/promises';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { createIdAllocator } from '#events/publish/publish-batch.ts';

@@ -1,6 +1,6 @@
 /** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping on request. */
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import * as fc from 'fast-check';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';

@@ -2,7 +2,7 @@
  * The time of the home database, by which a process decides all dates: what is issued, what has expired and what is deleted. The clock of
  * this machine may be wrong by days, and would delete what is valid for all others.
  */
-import { Gauge, type Registry } from 'prom-client';
+import { Gauge, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
 import type { Check } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';

@@ -1,5 +1,5 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
-import { Counter, Gauge, Histogram, type Aggregator, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Aggregator, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
 import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';

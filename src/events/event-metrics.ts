@@ -1,5 +1,5 @@
 /** Prometheus metrics of publishing and of recoveries. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client';
 
 export type RecoveryMetrics = {
   /** Counts deliveries that a recovery created. */

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import findMyWay from 'find-my-way';
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { Problem } from '#core/problem.ts';
 import { corsHeaders } from './cors.ts';
 import { newLogref, toProblem } from './errors.ts';

@@ -1,5 +1,5 @@
 /** Metrics of the database connections of a process, and of open transactions. */
-import type { Registry } from 'prom-client';
+import type { Registry } from '@prometheus-io/client';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
 import { readUsedNumbers } from '#db/numbers.ts';

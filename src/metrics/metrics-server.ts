@@ -3,7 +3,7 @@
  * are combined as those of one.
  */
 import { createServer, type ServerResponse } from 'node:http';
-import { AggregatorRegistry, type Registry } from 'prom-client';
+import { AggregatorRegistry, type MetricType, type Registry } from '@prometheus-io/client';
 import type { Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 
@@ -61,15 +61,14 @@ export async function serveMetrics(deps: {
 }
 
 /** The metrics of a process, as `getMetricsAsJSON` of its registry returns them. */
-export type ProcessMetrics = readonly { readonly name: string; readonly type: unknown }[];
+export type ProcessMetrics = readonly { readonly name: string; readonly type: MetricType }[];
 
 /** Returns one registry with the metrics of all processes, each combined as its `aggregator` says. */
 export function aggregate(metrics: readonly ProcessMetrics[]): Registry {
   return AggregatorRegistry.aggregate([...metrics]);
 }
 
-/** prom-client declares an enumeration of numbers, and has these strings at run time. */
-const COUNTING: ReadonlySet<unknown> = new Set(['counter', 'histogram']);
+const COUNTING: ReadonlySet<MetricType> = new Set(['counter', 'histogram']);
 
 /** Returns the sums of the counters and histograms, which must not fall when a process ends. */
 export function countersOf(metrics: readonly ProcessMetrics[]): ProcessMetrics {

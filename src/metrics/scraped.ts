@@ -1,6 +1,6 @@
 /** Metrics whose values are read when they are scraped. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Counter, Gauge, type Aggregator, type Registry } from 'prom-client';
+import { Counter, Gauge, type Aggregator, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
 
 type Described = { name: string; help: string };
@@ -13,7 +13,7 @@ export function scrapeGauge(
   { label, ...described }: Described & { label?: string; aggregator?: Aggregator },
   read: () => Values | Promise<Values>,
 ): void {
-  const gauge: Gauge = new Gauge({
+  const gauge: Gauge<string> = new Gauge({
     ...described,
     labelNames: label === undefined ? [] : [label],
     registers: [registry],

@@ -4,7 +4,7 @@
  * table.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';

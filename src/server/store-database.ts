@@ -4,7 +4,7 @@
  * returns is not met by the requests of all processes.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Registry } from 'prom-client';
+import type { Registry } from '@prometheus-io/client';
 import { keepPartitions } from '#db/partitions.ts';
 import { openDedicated, resume, suspend, type Sql, type Tx } from '#db/pool.ts';
 import { LiveStreams } from '#dashboard/live.ts';

@@ -4,7 +4,7 @@
  */
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Counter, Registry } from 'prom-client';
+import { Counter, Registry } from '@prometheus-io/client';
 import { scrapeGauge } from '#metrics/scraped.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
 import type { Health } from '#core/health.ts';

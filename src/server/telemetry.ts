@@ -1,6 +1,6 @@
 /** Metrics and health of a process. The parts that do the work register what there is to observe. */
 import type { Runtime } from '#runtime/runtime.ts';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from '@prometheus-io/client';
 import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';

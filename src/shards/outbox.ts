@@ -21,7 +21,7 @@ import {
   type ChangeKind,
   type OutboxChange,
 } from './outbox-sql.ts';
-import type { Registry } from 'prom-client';
+import type { Registry } from '@prometheus-io/client';
 import { createCachedRead, scrapeGauge } from '#metrics/scraped.ts';
 import type { ShardMap } from './map.ts';
 

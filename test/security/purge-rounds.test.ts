@@ -1,7 +1,7 @@
 /** When retention runs, in which process, how it stops, and its metrics. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { openPool, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import { systemClock } from '#core/clock.ts';

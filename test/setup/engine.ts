@@ -1,6 +1,6 @@
 /** The delivery engine without the API: a publisher and workers over their own database. */
 import { randomBytes } from 'node:crypto';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import type { Resolve } from '#delivery/attempt/http/resolver.ts';

@@ -1,7 +1,7 @@
 /** The real API without delivery, and shard owners whose recovery steps a test calls one by one. */
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { nextEventBlock } from '#db/numbers.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { createIdAllocator } from '#events/publish/publish-batch.ts';

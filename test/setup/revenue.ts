@@ -2,7 +2,7 @@
  * Stores with recurring revenue at any time: publishes name their time, and the job has a manual clock. One partition of events
  * covers all these years.
  */
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { createNumbers } from '#db/numbers.ts';
 import { partitionsOf } from '#db/partitions.ts';

@@ -1,5 +1,5 @@
 /** Several databases on one server with wal_level=logical, a store with rows in each moved table, and a publisher of each database. */
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { idOf, dayOf, firstIdOfDay, SHARDS } from '#core/ids.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';

@@ -8,7 +8,7 @@ import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { createChangelog } from '#changelog/changelog.ts';
 import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';

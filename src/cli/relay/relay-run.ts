@@ -17,7 +17,7 @@ import type { Clock } from '#core/clock.ts';
 import { PublishError, type Publisher } from '#publisher';
 import { EXIT, UserError } from '../explain.ts';
 import { KEY_HOURS, sourceError, type OutboxRow, type Settled, type Source, WAITING_ROWS_MAX } from './relay-source.ts';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { createHealth } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createCachedRead, scrapeCounter, scrapeGauge } from '#metrics/scraped.ts';

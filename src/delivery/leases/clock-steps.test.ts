@@ -1,7 +1,7 @@
 /** Wall clocks are stepped, by minutes and in either direction; leases must not be affected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import type { Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock, type TestClock } from '../../../test/setup/clock.ts';

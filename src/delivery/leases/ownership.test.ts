@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
+import { Registry } from '@prometheus-io/client';
 import { openPool, type Queryable, type Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock } from '../../../test/setup/clock.ts';
