@@ -1,6 +1,8 @@
 /** Tokens that the owner of an app gets on its page, without a redirect address: for a program that only the owner uses. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import * as oauth from 'oauth4webapi';
 import { createBrowser, readForm, startAuthorizationServer, type Page } from '../security/oauth-server.ts';
 import { newApp } from '../security/page-forms.ts';
@@ -33,14 +35,28 @@ function tokensIn({ status, text }: Page): { access: string; refresh: string } {
   return { access, refresh };
 }
 
+/** Returns the commands that the page shows. */
+function commandsIn({ text }: Page): string[] {
+  const commands = [...text.matchAll(/<pre><code>(.*?)<\/code><\/pre>/gs)];
+  const written = { '&lt;': '<', '&gt;': '>', '&#39;': "'", '&amp;': '&' };
+  return commands.map(([, command = '']) =>
+    command.replaceAll(/&(?:lt|gt|#39|amp);/g, (escaped) => written[escaped as keyof typeof written]),
+  );
+}
+
 const grants = async () => (await sql`select from access_grant where date_revoked is null`).length;
 
 test('a program without a redirect address gets tokens for a store, and a library refreshes them', async () => {
   const { clientId, secret, path } = await program();
   const start = await browser.open(path);
   assert.ok(start.text.includes(`<form method="get" action="${path}/token">`));
-  const { access, refresh } = tokensIn(await allow(pathOf(clientId, { scope: 'store_full_access' })));
+  const page = await allow(pathOf(clientId, { scope: 'store_full_access' }));
+  const { access, refresh } = tokensIn(page);
   assert.equal((await read(alpha, access)).status, 200);
+  for (const command of commandsIn(page)) {
+    const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('<client secret>', secret)]);
+    assert.match(stdout, /"_links"|"access_token"/, command);
+  }
   assert.equal((await read(foreign, access)).status, 404);
 
   const issuer = new URL(origin);

@@ -80,11 +80,12 @@ function endOf({ query, now }: RawRequest): Date | null {
 }
 
 function tokensPage(
-  { baseUrl, root, client }: { baseUrl: string; root: string; client: Client },
+  { config, root, client }: { config: Consenting['runtime']['config']; root: string; client: Client },
   { access, refresh, ends }: { access: string; refresh: string; ends: Date | null },
 ): string {
   const { clientId, isPublic } = client;
-  const credentials = isPublic ? `-d client_id=${clientId}` : `-u ${clientId}:<client secret>`;
+  const { baseUrl, naming } = config;
+  const credentials = isPublic ? `-d client_id=${clientId}` : `-u '${clientId}:<client secret>'`;
   return cardPage(
     'Tokens created',
     html`<p class="good" role="status">
@@ -99,7 +100,7 @@ function tokensPage(
         <dd>${ends === null ? 'When you disconnect the app' : shownDate(ends)}</dd>
       </dl>
       <p>The API, with the access token:</p>
-      <pre><code>curl -H 'Authorization: Bearer ${access}' ${baseUrl}</code></pre>
+      <pre><code>curl -H '${naming.versionHeader}: 1' -H 'Authorization: Bearer ${access}' ${baseUrl}</code></pre>
       <p>
         The next access token, with the refresh token${!isPublic && ' and the client secret'}. Store the refresh token
         of each response: it may be another one.
@@ -116,13 +117,13 @@ async function showTokens(
   { client, ends, now }: { client: Client; ends: Date | null; now: Date },
   { code, granted }: { code: string; granted: Granted },
 ): Promise<RawResponse> {
-  const { baseUrl, oauth } = config;
+  const { oauth } = config;
   const [access, refresh] = [issueAccessToken(now, oauth), issueRefreshToken(now, oauth)];
   await redeemCode(sql, hashToken(code), { access: access.stored, refresh: refresh.stored }, now);
   const tokens = tokenAnswer({ access: access.value, refresh: refresh.value }, granted, oauth);
   return htmlAnswer(
     200,
-    tokensPage({ baseUrl, root, client }, { access: tokens.access_token, refresh: tokens.refresh_token, ends }),
+    tokensPage({ config, root, client }, { access: tokens.access_token, refresh: tokens.refresh_token, ends }),
   );
 }
 

@@ -137,9 +137,7 @@ function powers({ request }: ConsentView): Markup {
   return html`<h2>If you allow access, this app can</h2>
     <ul>
       ${can.map((ability) => html`<li>${ability}</li>`)}
-      <li>
-        ${ends && html`Until ${shownDate(ends)}, or until`}${!ends && 'Keep this access until'} you disconnect the app
-      </li>
+      <li>Keep this access until ${ends && html`${shownDate(ends)}, or until`} you disconnect the app</li>
     </ul>
     <h2>It cannot</h2>
     <ul>
