@@ -9,6 +9,7 @@ import { createListenCommand } from './listen/listen-command.ts';
 import { createLoginCommands } from './login.ts';
 import { migrateOnly } from './migrate-command.ts';
 import { createBackupCommand } from './backup/backup-command.ts';
+import { createEventsCommand } from './events-command.ts';
 import { createDoctorCommand } from './doctor/doctor-command.ts';
 import { createLoadCommand, createPublishCommand } from './publish/publish-command.ts';
 import { createRelayCommand } from './relay/relay-command.ts';
@@ -61,6 +62,7 @@ export function createProgram(terminal: Terminal): Command {
   program.addCommand(createUserCommand(terminal));
   program.addCommand(createStoreCommand(terminal));
   program.addCommand(createClientCommand(terminal));
+  program.addCommand(createEventsCommand(terminal));
   program.addCommand(createRekeyCommand(terminal));
   program.addCommand(createShardsCommand(terminal));
   program.commandsGroup('For the publishing platform:');
