@@ -54,6 +54,18 @@ test('the tokens of a replaced grant work for a day, and those of the newer gran
   assert.deepEqual([resource, action, actor], ['grant', 'revoked', 'halcyon']);
 });
 
+test('a grant with an end of its own is replaced too', async () => {
+  const { body: older } = await redeem(await newCode());
+  await sql`
+    update access_grant set date_ends = ${new Date(server.now().getTime() + 365 * DAY_MS)}
+    where id = (select max(id) from access_grant where scope <> 'platform')`;
+  await redeem(await newCode());
+  wait(31 * MINUTE_MS);
+  await purge('authorization_codes');
+  wait(DAY_MS);
+  assert.equal((await refresh(older['refresh_token'])).status, 400);
+});
+
 test('a code that is never redeemed replaces nothing', async () => {
   const { body } = await redeem(await newCode());
   await newCode();

@@ -91,6 +91,7 @@ function tokensPage(
     html`<p class="good" role="status">
         Copy the tokens now, and store them like a password. They are shown only once.
       </p>
+      ${!isPublic && html`<p>Tokens that this app had from you for the same, if any, work for another day.</p>`}
       <dl>
         <dt>Access token</dt>
         <dd><code>${access}</code></dd>
