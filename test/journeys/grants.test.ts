@@ -43,6 +43,7 @@ test('a grant shows its app, its scope, its store and its date, and links to the
     store_id: alpha,
     date_created: '2026-07-01T10:00:00+0000',
     date_used: null,
+    date_ends: null,
     webhooks_total: 0,
     webhooks_active: 0,
   });
