@@ -41,10 +41,13 @@ function templatesIn(node: Node): TaggedTemplateExpression[] {
 
 const FUNCTION = /^(?:export )?(?:async )?(?:function|const) (\w+)/gm;
 
+/** Has the files with statements and what they import: the compiler takes a quarter of the time that it takes for the whole tree. */
+const PROJECT = join(import.meta.dirname, 'tsconfig.json');
+
 /** Opens the project, and finds the statements in the files. */
 export function openSource(files: readonly string[]): Source {
   const api = new API({ cwd: ROOT });
-  const [project] = api.updateSnapshot({ openProjects: [join(ROOT, 'tsconfig.json')] }).getProjects();
+  const [project] = api.updateSnapshot({ openProjects: [PROJECT] }).getProjects();
   if (project === undefined) throw new Error('The compiler has opened no project');
   const { checker, program } = project;
   const sites = files.flatMap((file) => {

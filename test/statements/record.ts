@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { SignatureKind, type Type } from 'typescript/unstable/sync';
 import { createTag, type Command, type Queryable, type Rows } from '#db/statement.ts';
 import { ROOT, type Site, type Source } from './program.ts';
-import { makersOf, type Choose } from './values.ts';
+import { makersOf, type Choose, type Make } from './values.ts';
 
 /** Calls of each function: with the most content, with the least, and with mixtures that are the same in each run. */
 const VARIANTS = 16;
@@ -80,15 +80,30 @@ export async function recordTexts(source: Source, files: readonly string[]): Pro
   const awaited = (type: Type | undefined): Type | undefined =>
     type?.getSymbol()?.name === 'Promise' && type.isTypeReference() ? checker.getTypeArguments(type)[0] : type;
 
+  type Signature = { parameters: readonly Make[]; result: Type | undefined };
+  const signatures = new Map<number, Signature | undefined>();
+  /** Each question to the compiler is a message to its process, so each type is read once. */
+  const signatureOf = (type: Type): Signature | undefined => {
+    if (!signatures.has(type.id)) {
+      const [signature] = checker.getSignaturesOfType(type, SignatureKind.Call);
+      const read = signature && {
+        parameters: signature.getParameters().map(propertyOf),
+        result: awaited(checker.getReturnTypeOfSignature(signature)),
+      };
+      signatures.set(type.id, read);
+    }
+    return signatures.get(type.id);
+  };
+
   /** Calls a function, and those that it returns. */
   const run = async (value: unknown, type: Type | undefined, depth = 0): Promise<void> => {
     if (type === undefined || depth > MAX_DEPTH || value === null || value === sql) return;
     if (typeof value === 'function') {
-      const [signature] = checker.getSignaturesOfType(type, SignatureKind.Call);
-      const args = signature?.getParameters().map((parameter) => propertyOf(parameter)(call.choose)) ?? [];
+      const signature = signatureOf(type);
+      const args = signature?.parameters.map((make) => make(call.choose)) ?? [];
       if (signature === undefined || !call.hasPool) return;
       const result: unknown = await (value as (...all: unknown[]) => unknown)(...args);
-      await run(result, awaited(checker.getReturnTypeOfSignature(signature)), depth + 1);
+      await run(result, signature.result, depth + 1);
     } else if (Array.isArray(value)) {
       const [element] = type.isTypeReference() ? checker.getTypeArguments(type) : [];
       for (const one of value) await run(one, element, depth);
@@ -107,10 +122,11 @@ export async function recordTexts(source: Source, files: readonly string[]): Pro
     for (const symbol of module === undefined ? [] : checker.getExportsOfModule(module)) {
       const value = exported[symbol.name];
       if (typeof value !== 'function') continue;
+      const type = checker.getTypeOfSymbol(symbol);
       for (let variant = 0; variant < VARIANTS; variant += 1) {
         call = { choose: chooseIn(variant), executed: [], hasPool: false };
         // Functions refuse some values: what they executed before counts.
-        await run(value, checker.getTypeOfSymbol(symbol)).catch(() => {});
+        await run(value, type).catch(() => {});
       }
     }
   }
