@@ -144,6 +144,8 @@ test('a representation can be put back: read-only members, links and embedded re
   assert.deepEqual({ ...body, date_modified: '' }, { ...webhook, date_modified: '' });
   const patched = await call('PATCH', path, { body: { date_created: 'long ago', id: 'x' } });
   assert.deepEqual([patched.status, patched.body['date_created']], [200, webhook['date_created']]);
+  const copied = await call('POST', collection, { body: { ...webhook, date_created: 'long ago' } });
+  assert.deepEqual([copied.status, copied.body['date_created']], [201, patched.body['date_modified']]);
 });
 
 test('PUT requires the same properties as POST', async () => {
