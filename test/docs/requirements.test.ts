@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { splitTestName, titlesIn } from '../setup/test-titles.ts';
 import { filesOfProject, readPage, ROOT } from './page.ts';
 
 const PATH = 'test/security/requirements.md';
@@ -26,7 +25,7 @@ const expected = Object.entries(REQUIREMENTS)
     ),
   );
 
-/** The cells of the tables' rows, by their first one. RFC 9700 has a row for each recommendation. */
+/** The cells of the tables' rows, by their first one. RFC 9700 has a row for each recommendation, the server for each requirement. */
 const rows = [...text.matchAll(/^\| (\d[\d.]*) \| (.+) \|$/gm)].map(([, number = '', rest = '']) => ({
   number,
   cells: rest.split(' | '),
@@ -59,15 +58,29 @@ test('every file that the tables name exists', () => {
   );
 });
 
+/** A title in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
+const TEST = /(?<![\w.])test\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g;
+
+/** Returns the titles of the tests in a file. A template is returned as it is in the source. */
+function titlesIn(source: string): string[] {
+  return [...source.matchAll(TEST)].map(([, , title = '']) => title.replaceAll(/\\(.)/g, '$1'));
+}
+
 test('every test that the tables name exists', () => {
   const tests = names.filter((name) => name.includes(' > '));
   assert.ok(tests.length > 0);
   const isThere = (named: string): boolean => {
-    const [file, title] = splitTestName(named);
+    const [file = '', title = ''] = named.split(/ > (.*)/s);
     return files.includes(file) && titlesIn(readFileSync(join(ROOT, file), 'utf8')).includes(title);
   };
   assert.deepEqual(
     tests.filter((named) => !isThere(named)),
     [],
   );
+});
+
+test('a title is read from its source', () => {
+  const source = "test(`${path} with ${what} is refused`, async () => {});\n  test('it isn\\'t', () => {});";
+  assert.deepEqual(titlesIn(source), ['${path} with ${what} is refused', "it isn't"]);
+  assert.deepEqual(titlesIn("await t.test('inside of another', () => {});"), []);
 });
