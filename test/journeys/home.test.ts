@@ -51,15 +51,6 @@ test('home links to the documentation, with a token or without', async () => {
   }
 });
 
-test('home needs the version header, and names it', async () => {
-  const absent = await call('GET', '/', { headers: { 'SERVICE-API-VERSION': null } });
-  assert.equal(absent.status, 400);
-  assert.deepEqual(faultsIn(absent), ['SERVICE-API-VERSION version_required']);
-  assert.match(String(absent.body._embedded['svc:errors']?.[0]?.['message']), /SERVICE-API-VERSION: 1/);
-  const wrong = await call('GET', '/', { headers: { 'SERVICE-API-VERSION': '2' } });
-  assert.deepEqual([wrong.status, ...faultsIn(wrong)], [400, 'SERVICE-API-VERSION version_unsupported']);
-});
-
 test('an unknown token and an unknown parameter are rejected', async () => {
   const unknown = await call('GET', '/', { headers: { Authorization: 'Bearer unknown' } });
   assert.deepEqual([unknown.status, unknown.body['error']], [401, 'invalid_token']);

@@ -1,4 +1,4 @@
-/** HTTP of the API: versions, tokens, methods, content types. The webhook stands for every resource. */
+/** Bodies of requests and preferences about bodies of responses. The webhook stands for every resource. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -7,48 +7,6 @@ const { call, a } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 const { body: webhook } = await call('POST', path, { body: minimal });
 const item = `/webhooks/${String(webhook['id'])}`;
-const paths = [path, item, `${item}/statuses`, `${item}/logs`];
-
-for (const at of paths) {
-  const shown = at.replaceAll(/[0-9]+/g, '…');
-  test(`${shown}: without the version header, or with another version, it is a 400`, async () => {
-    const absent = await call('GET', at, { headers: { 'SERVICE-API-VERSION': null } });
-    assert.deepEqual([absent.status, ...faultsIn(absent)], [400, 'SERVICE-API-VERSION version_required']);
-    const other = await call('GET', at, { headers: { 'SERVICE-API-VERSION': '9' } });
-    assert.deepEqual([other.status, ...faultsIn(other)], [400, 'SERVICE-API-VERSION version_unsupported']);
-  });
-  test(`${shown}: without a token it is a 401`, async () => {
-    const { status, headers, body } = await call('GET', at, { token: null });
-    assert.deepEqual(
-      [status, body['error'], body['error_description']],
-      [401, 'invalid_token', 'The access token provided is invalid'],
-    );
-    assert.match(headers.get('www-authenticate') ?? '', /^Bearer/);
-  });
-  test(`${shown}: HEAD has the headers of GET and no body`, async () => {
-    const get = await call('GET', at);
-    const head = await call('HEAD', at);
-    assert.deepEqual([head.status, head.body], [200, {}]);
-    for (const name of ['content-type', 'content-length', 'vary', 'cache-control']) {
-      assert.equal(head.headers.get(name), get.headers.get(name), name);
-    }
-  });
-  test(`${shown}: an unknown method is a 405 that lists the allowed ones`, async () => {
-    const allowed = at === path ? 'GET, POST, HEAD, OPTIONS' : 'GET, PATCH, PUT, DELETE, HEAD, OPTIONS';
-    const allow = at === path || at === item ? allowed : 'GET, HEAD, OPTIONS';
-    const refused = await call(at === path ? 'DELETE' : 'POST', at, { body: {} });
-    assert.deepEqual(
-      [refused.status, refused.headers.get('allow'), ...faultsIn(refused)],
-      [405, allow, '- method_not_allowed'],
-    );
-    const options = await call('OPTIONS', at, { token: null, headers: { 'SERVICE-API-VERSION': null } });
-    assert.deepEqual([options.status, options.headers.get('allow')], [200, allow]);
-    assert.deepEqual(
-      Object.keys(options.body['methods'] as object).toSorted((x, y) => x.localeCompare(y)),
-      allow.split(', ').toSorted((x, y) => x.localeCompare(y)),
-    );
-  });
-}
 
 const malformed: [string, string | Uint8Array, string][] = [
   ['no body', '', '- malformed_body'],
@@ -163,28 +121,6 @@ test('a string body of fetch, sent as text/plain, is read as JSON', async () => 
   assert.deepEqual([changed.status, changed.body['name']], [200, 'By fetch']);
   const broken = await call('PATCH', item, { body: 'name=x', headers: type });
   assert.deepEqual([broken.status, ...faultsIn(broken)], [400, '- malformed_body']);
-});
-
-test('a token in the address is rejected', async () => {
-  const reply = await call('GET', `${item}?access_token=a`);
-  assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'access_token invalid_request']);
-});
-
-test('the answer is HAL, also under the plain name, or a 406', async () => {
-  for (const [accept, type] of [
-    ['*/*', 'application/hal+json'],
-    ['application/json', 'application/json'],
-  ] as const) {
-    const { headers } = await call('GET', item, { headers: { Accept: accept } });
-    assert.equal(headers.get('content-type')?.split(';')[0], type);
-  }
-  assert.equal((await call('GET', item, { headers: { Accept: 'image/png' } })).status, 406);
-});
-
-test('the collection and its items use our prefix in their relations', async () => {
-  const { body } = await call('GET', path);
-  assert.deepEqual(Object.keys(body._embedded), ['svc:webhooks']);
-  assert.equal(webhook._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);
 });
 
 const prefer = (value: string) => ({ headers: { Prefer: value } });
