@@ -13,7 +13,7 @@ import { storesOf } from '../setup/suite-map.ts';
 
 const fixture = await openPublishFixture(['serve', 'deliver']);
 const { app, sql, storeId, ask, publish } = fixture;
-const other = await fixture.start();
+const other = await app.startSecond();
 const receiver = await startReceiver();
 const STORE = `/stores/${storeId}`;
 
@@ -82,7 +82,7 @@ test('the results of filters belong to their events, also beside events of anoth
   const dollars = () => order(1, { currency_code: 'USD' });
   for (let n = 0; n < 2; n += 1) {
     const before = await eventsOf(webhook);
-    const ids = await publishTo(other.origin, dollars(), customer(1), order(1), customer(2), customer(3), dollars());
+    const ids = await publishTo(other, dollars(), customer(1), order(1), customer(2), customer(3), dollars());
     assert.deepEqual((await eventsOf(webhook)).slice(before.length), [ids[0], ids[5]]);
   }
   await call('DELETE', webhook.path);
@@ -101,7 +101,7 @@ test('a changed filter applies to the next publish in every process, also beside
   ];
   for (const [filter, ...isDelivered] of steps) {
     await change(webhook.path, { filter });
-    for (const origin of [app.baseUrl, other.origin]) {
+    for (const origin of [app.baseUrl, other]) {
       const ids = await publishTo(origin, order(1), order(1, { currency_code: 'USD' }));
       published.push(...ids);
       expected.push(...ids.filter((_, at) => isDelivered[at]));
@@ -114,12 +114,12 @@ test('a changed filter applies to the next publish in every process, also beside
 
 test('a filter of a webhook that was disabled applies when it is enabled, and so after a change of its resource', async () => {
   const webhook = await add('currency_code=USD', { is_active: '0' });
-  await publishTo(other.origin, order(1));
+  await publishTo(other, order(1));
   await change(webhook.path, { is_active: '1' });
-  const [, dollars] = await publishTo(other.origin, order(1), order(1, { currency_code: 'USD' }));
+  const [, dollars] = await publishTo(other, order(1), order(1, { currency_code: 'USD' }));
   assert.deepEqual(await eventsOf(webhook), [dollars]);
   await change(webhook.path, { event_resource: 'customer' });
-  await publishTo(other.origin, { event: 'customer/created', resource: { id: 1 } });
+  await publishTo(other, { event: 'customer/created', resource: { id: 1 } });
   assert.deepEqual(await eventsOf(webhook), [dollars]);
   await call('DELETE', webhook.path);
 });
@@ -135,7 +135,7 @@ test('the events that Halcyon makes are filtered: steps of subscriptions and ent
     next_transaction_date: '2026-08-01',
   };
   for (const resource of [running, { ...running, frequency: '1y' }])
-    await publishTo(other.origin, { event: 'subscription/modified', resource });
+    await publishTo(other, { event: 'subscription/modified', resource });
   assert.equal((await eventsOf(steps)).length, 1);
   assert.equal((await eventsOf(entries)).length, 0);
   await change(steps.path, { name: 'Steps' });
@@ -218,7 +218,7 @@ test('a pull webhook gets the events that pass its filter', async (t) => {
   const webhook = await add('total_order:greaterthan=100', { is_held: '1', url: null });
   const listener = await listen(app, webhook.path);
   t.after(listener.hangUp);
-  const [, large] = await publishTo(other.origin, order(50), order(500));
+  const [, large] = await publishTo(other, order(50), order(500));
   await listener.deliveries(1);
   assert.deepEqual(await eventsOf(webhook), [large]);
   await call('DELETE', webhook.path);

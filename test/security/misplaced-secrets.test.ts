@@ -132,9 +132,9 @@ for (const [number, [place, at]] of Object.entries(places).entries()) {
     for (const [index, { route, method }] of operations.entries()) {
       for (const secret of secretsFor(number, index)) {
         const sent = at(secret, fillIn(route, { ...named, ...commerce }));
-        const { body: _, ...bare } = sent;
-        const headers = { ...headersOf(route.kind), ...sent.headers };
-        const answer = await errorTo(method, { ...(method === 'GET' ? bare : sent), headers });
+        // A GET has no body.
+        if (method === 'GET' && sent.body !== undefined) continue;
+        const answer = await errorTo(method, { ...sent, headers: { ...headersOf(route.kind), ...sent.headers } });
         if (answer !== '') errors.push(`${method} ${route.path}\n${answer}`);
       }
     }

@@ -36,6 +36,8 @@ export type TestApp = {
   stop: () => Promise<void>;
   /** Stops the application and starts it again with the same settings, or with changed ones. */
   restart: (changes?: Record<string, string>) => Promise<void>;
+  /** Starts another server over the same database in this process, which delivers nothing, and returns its address. */
+  startSecond: () => Promise<string>;
 };
 
 async function populate(sql: Sql, baseUrl: string, now: Date) {
@@ -147,6 +149,12 @@ export async function startTestApp(
       running = await startApp(
         changes ? { ...parts, config: readConfig({ ...env, ...changes }, process.cwd()) } : parts,
       );
+    },
+    startSecond: async () => {
+      const own = { ...env, PORT: String(await freePort()), BASE_URL: config.baseUrl };
+      const second = await startApp({ ...parts, config: readConfig(own, process.cwd()), roles: ['serve'] });
+      ends.after(() => second.stop());
+      return `http://127.0.0.1:${own.PORT}`;
     },
   };
 }
