@@ -430,8 +430,8 @@ test('any two filters of deliveries are those of the model, and no row is select
     eventOf(1, { ...once, status: 'failed', attempts: 2 }),
   ]);
   await count();
-  for (const one of OF_DELIVERY)
-    for (const other of OF_DELIVERY) await compare(world, { ...page, filters: [one, other] });
+  for (const [at, one] of OF_DELIVERY.entries())
+    for (const other of OF_DELIVERY.slice(at)) await compare(world, { ...page, filters: [one, other] });
 });
 
 test('events of test deliveries are found beside those of a resource that has the id of samples', async () => {

@@ -27,7 +27,8 @@ const purges = [
   ...createInvitationPurges({ sql }),
 ];
 
-const ROWS = 10_000;
+const ROWS = 5_000;
+const DUE = 1_000;
 const NOW = new Date('2026-07-01T10:00:00.000Z');
 const LONG_AGO = new Date('2020-01-01T00:00:00.000Z');
 /** Beyond the five executions after which PostgreSQL may use a generic plan. */
@@ -52,11 +53,11 @@ const TABLES = [
   'webhook_hour',
 ];
 
-/** A tenth of the rows of each table has expired. */
+/** A fifth of the rows of each table has expired. */
 async function fill(): Promise<void> {
   const hash = (kind: string) => sql`sha256((${kind} || n)::bytea)`;
-  const until = () => sql`${NOW}::timestamptz + make_interval(mins => n) - interval '1000 minutes' - interval '2 years'
-    * (n <= 1000)::int + interval '1 hour'`;
+  const until = () => sql`${NOW}::timestamptz + make_interval(mins => n - ${DUE}::int) - interval '2 years'
+    * (n <= ${DUE}::int)::int + interval '1 hour'`;
   const series = () => sql`generate_series(1, ${ROWS}::int) as n`;
   await sql`
     insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
@@ -75,7 +76,7 @@ async function fill(): Promise<void> {
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, is_verified, date_created, date_deleted, unused_until)
     select n + 1, 'app' || n, 'App', array['https://app.example.com/'], false, false, ${NOW},
-      case when n <= 1000 then ${until()} end, ${until()}
+      case when n <= ${DUE}::int then ${until()} end, ${until()}
     from ${series()}`;
   await sql`
     insert into access_grant (id, client, user_id, scope, date_created)
