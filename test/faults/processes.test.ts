@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -131,13 +131,9 @@ async function load(program: Running): Promise<Load> {
   return made;
 }
 
-/** Publishes an event over a new connection. */
-async function publish(
-  program: Running,
-  token: string,
-  { storeId, id }: { storeId: number; id: string },
-): Promise<void> {
-  const response = await fetch(`${program.origin}/stores/${storeId}/events`, {
+/** Posts over a new connection, which any of the processes accepts. */
+async function post({ origin }: Running, token: string, path: string, body: object): Promise<number> {
+  const response = await fetch(origin + path, {
     method: 'POST',
     headers: {
       'SERVICE-API-VERSION': '1',
@@ -145,9 +141,18 @@ async function publish(
       Authorization: `Bearer ${token}`,
       Connection: 'close',
     },
-    body: JSON.stringify({ event: 'transaction/created', resource: { id, total_order: 1 } }),
+    body: JSON.stringify(body),
   });
-  assert.equal(response.status, 201);
+  return response.status;
+}
+
+async function publish(
+  program: Running,
+  token: string,
+  { storeId, id }: { storeId: number; id: string },
+): Promise<void> {
+  const event = { event: 'transaction/created', resource: { id, total_order: 1 } };
+  assert.equal(await post(program, token, `/stores/${storeId}/events`, event), 201);
 }
 
 /** Ends the load and asserts that everything accepted has arrived and is recorded. */
@@ -188,6 +193,35 @@ test('a killed process is started again, while the others serve and deliver ever
   assert.equal(await program.end('SIGTERM'), 0, program.said());
   const twice = [...arrived.values()].filter((times) => times > 1).length;
   t.diagnostic(`${made.accepted.size} deliveries, ${twice} twice; ${served} requests while a process was down`);
+});
+
+test('all processes have the events of the operator, and deliver them', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-events-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const parcel = {
+    title: 'A parcel',
+    description: 'A parcel.',
+    events: { sent: { when: 'It is sent.', since: '1' } },
+    schema: { required: ['id'] },
+    example: { id: 1 },
+  };
+  const file = join(folder, 'events.json');
+  await writeFile(file, JSON.stringify({ resources: { parcel } }));
+  const program = await start(t, 2, { EVENTS_FILE: file });
+  const token = await platformToken(program.origin);
+  const [place] = places;
+  const url = `${receiver.url}/parcels`;
+  const webhook = { name: 'Parcels', format: 'json', encryption_key: 'k', url, event_resource: 'parcel' };
+  assert.equal(await post(program, token, `/stores/${place?.storeId}/webhooks`, webhook), 201);
+  const ids = Array.from({ length: 20 }, (_, n) => `parcel ${n}`);
+  const published = ids.map((id) =>
+    post(program, token, `/stores/${place?.storeId}/events`, { event: 'parcel/sent', resource: { id } }),
+  );
+  assert.deepEqual(new Set(await Promise.all(published)), new Set([201]));
+  await until(
+    async () => ids.filter((id) => !arrived.has(`/parcels ${id}`)),
+    ({ length }) => length === 0,
+  );
 });
 
 test('a stop lets all processes finish their deliveries and hand back their shards', async (t) => {

@@ -9,14 +9,12 @@ import * as fc from 'fast-check';
 import { declareFile, isReserved } from '#catalog/own/events-file.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
-import { createStore } from '#stores/store.ts';
 import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { printed, runCommand, runProcess, startProcess } from '../setup/command.ts';
+import { runCommand, runProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
 import { assertFinding, findingsOf } from '../setup/findings.ts';
-import { freePort } from '../setup/free-port.ts';
 import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
@@ -301,11 +299,10 @@ test('halcyon trigger knows the events of the server', async (t) => {
   const person = await personAtTerminal(baseUrl, { email: 'owner@example.com', password: 'a long password' }, t);
   assert.equal((await person.login()).code, 0);
   const webhook = await createWebhook({ event_resource: 'invoice' });
-  // As processes, because this one has the file.
-  const trigger = (...args: string[]) => runProcess(['trigger', ...args], person.env);
-  const sent = await trigger('invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
+  const sent = await person.run('trigger', 'invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
   assert.equal(sent.code, 0, sent.err);
-  const unknown = await trigger('invoice/exploded');
+  // As a process, because this one has the file.
+  const unknown = await runProcess(['trigger', 'invoice/exploded'], person.env);
   assert.deepEqual([unknown.code, /^ {2}invoice\/paid$/m.test(unknown.err)], [2, true], unknown.err);
   assert.equal((await api('DELETE', webhook)).status, 204);
 });
@@ -456,53 +453,13 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
   assert.equal((await read(path)).status, 200);
 });
 
-test('all processes of a supervisor have the file, and deliver its events', async (t) => {
-  await write(ALL);
-  const { sql: home, address: database } = await testDatabase(t);
-  const now = app.clock.now();
-  const shop = { name: 'Shop', domain: 'shop.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
-  const { id: own } = await createStore(home, shop);
-  const platform = await createClient(home, { name: 'Platform', redirectUris: [], trusted: true, now });
-  const port = String(await freePort());
-  const env = { ...settingsOf({ url: urlOf(database) }), PORT: port, PROCESSES: '2', OUTBOUND_ALLOW: '127.0.0.0/8' };
-  const program = startProcess(['serve'], { ...env, EVENTS_FILE: file, LOG_LEVEL: 'warn' });
-  t.after(async () => {
-    program.kill('SIGTERM');
-    await program.ended;
-  });
-  await printed(program, /(is ready)\./);
-  const url = `http://localhost:${port}`;
-  const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
-  const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
-  const answer = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(credentials) });
-  const { access_token: token } = (await answer.json()) as { access_token: string };
-  const post = async (path: string, body: Json) => {
-    const request = {
-      method: 'POST',
-      headers: { ...headers, Authorization: `Bearer ${token}` },
-      body: JSON.stringify(body),
-    };
-    const response = await fetch(url + path, request);
-    return response.status;
-  };
-  const mine = await startReceiver(t);
-  const webhook = { name: 'Own', format: 'json', encryption_key: 'k', url: mine.url, event_resource: 'invoice' };
-  assert.equal(await post(`/stores/${own}/webhooks`, { ...webhook, query: 'zoom=invoice_lines' }), 201);
-  const statuses = Array.from({ length: 20 }, (_, index) =>
-    post(`/stores/${own}/events`, { event: 'invoice/paid', resource: { ...invoice, id: index + 1 } }),
-  );
-  assert.deepEqual(new Set(await Promise.all(statuses)), new Set([201]));
-  await mine.until(20);
-  for (const { body } of mine.got) assert.match(body.toString(), /"svc:invoice_lines"/);
-});
-
 test('commands know the scopes of own types', async (t) => {
   await write(ALL);
   const { address: database } = await testDatabase(t);
   const env = { ...settingsOf({ url: urlOf(database) }), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
-  // As a process, because this one has the file.
-  const created = await runProcess(['client', 'create', ...bills], env);
+  declareFile(undefined);
+  const created = await runCommand(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);
 });
 
