@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { updateDisabled } from '#identity/accounts/accounts-sql.ts';
+import { amountOf } from '../setup/amount.ts';
 import { faultsOf } from '../setup/caller.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { startWithPeople } from './api-callers.ts';
@@ -17,6 +18,7 @@ const asking = await startWithPeople(SENDS);
 const trusting = await startWithPeople({ ...SENDS, PLATFORM_EMAILS_VERIFIED: '1' });
 type Server = typeof asking;
 const HOUR_MS = 3_600_000;
+const RUNS = amountOf('platform-changes', { all: 12, part: 4 });
 const NEW = 'a battery, stapled';
 
 let count = 0;
@@ -314,7 +316,7 @@ for (const [server, which] of [
         assert.ok(await signsIn(server, current));
         while (mails.unread().length > 0) await mails.next();
       }),
-      { numRuns: 12, seed: SEED },
+      { numRuns: RUNS, seed: SEED },
     );
   });
 }

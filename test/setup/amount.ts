@@ -18,6 +18,7 @@ const IN_TURN = [
   'misplaced-secrets',
   'model',
   'not-arrived',
+  'platform-changes',
   'publish-kill',
   'restarts',
   'realistic-load',
