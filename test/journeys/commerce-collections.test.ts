@@ -276,12 +276,6 @@ test('a name with SQL in it is only a name', async () => {
   assert.equal((await idsOf('')).length, 5);
 });
 
-test('resources of another store are not found', async () => {
-  assert.equal((await get(transactions, second.token)).status, 404);
-  assert.equal((await get(`${transactions}/9`, second.token)).status, 404);
-  assert.equal((await get(`${transactions}/1/items`, second.token)).status, 404);
-});
-
 test('a list has no resource of another store on the same shard', async () => {
   const neighbour = storeId + 256;
   await app.sql`

@@ -100,13 +100,6 @@ test('an address is accepted in any case of letters', async () => {
   assert.deepEqual([refused.status, faultsOf(refused)], [409, ['email email_taken']]);
 });
 
-test('only the platform creates users', async () => {
-  for (const scope of ['store_full_access', 'user_full_access'] as const) {
-    const refused = await call('POST', '/users', await tokenOf(scope), { email: 'z@example.com', password: PASSWORD });
-    assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
-  }
-});
-
 test('the platform sees all users, an app only the one that it acts for', async () => {
   const [user, store] = [await tokenOf('user_full_access'), await tokenOf('store_full_access')];
   const status = async (token: string, id: number) => (await call('GET', `/users/${id}`, token)).status;

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { eventsOf } from '#catalog/catalog.ts';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
-const { call, sql, a, b, clock, changed } = await startWebhookApi();
+const { call, sql, a, clock, changed } = await startWebhookApi();
 const collection = `/stores/${a}/webhooks`;
 
 const full = {
@@ -189,21 +189,6 @@ test('a disable and the removal of the url increase the epoch once, each change 
   assert.deepEqual(await after({ is_active: false }), [1, 3], 'nothing changes');
   assert.deepEqual(await after({ is_active: '1', url: 'https://example.com' }), [1, 4]);
   assert.deepEqual(await after({ url: '' }), [2, 5]);
-});
-
-test("another store's webhook is a 404 to every method, and stays as it was", async () => {
-  const { webhook, path } = await create(full);
-  for (const [method, body] of [['GET'], ['PATCH', { name: 'x' }], ['PUT', minimal], ['DELETE']] as const) {
-    const reply = await call(method, path, { token: 'b', ...(body && { body }) });
-    assert.deepEqual([method, reply.status, ...faultsIn(reply)], [method, 404, '- not_found']);
-  }
-  for (const part of ['statuses', 'logs'])
-    assert.equal((await call('GET', `${path}/${part}`, { token: 'b' })).status, 404);
-  assert.equal((await call('PATCH', path, { token: 'b', body: { url: 'nonsense', zz: 1 } })).status, 404);
-  assert.equal((await call('POST', collection, { token: 'b', body: minimal })).status, 404);
-  assert.equal((await call('POST', `/stores/${b}/webhooks`, { body: { zz: 1 } })).status, 404);
-  assert.equal((await call('POST', `/stores/${a + 256}/webhooks`, { token: 'platform', body: minimal })).status, 404);
-  assert.deepEqual((await call('GET', path)).body, webhook);
 });
 
 test('malformed ids are a 404', async () => {

@@ -165,27 +165,6 @@ test('a page that asks the visitor to wait or to check the input has a link to c
   assert.ok(refused.text.includes(HOME), refused.text);
 });
 
-test('the pages cannot be framed, cached, scripted, and send no referrer', async () => {
-  const browser = newBrowser();
-  await browser.signIn(bob);
-  for (const path of [
-    '/account',
-    '/account/password',
-    '/forgot-password',
-    '/reset-password',
-    '/account/security/app',
-  ]) {
-    const { headers } = await browser.open(path);
-    const policy = headers.get('content-security-policy') ?? '';
-    assert.match(policy, /^default-src 'none'; .*frame-ancestors 'none'/, path);
-    assert.doesNotMatch(policy, /script-src|unsafe/, path);
-    assert.equal(headers.get('cache-control'), 'no-store', path);
-    assert.equal(headers.get('referrer-policy'), 'same-origin', path);
-    assert.equal(headers.get('x-content-type-options'), 'nosniff', path);
-    assert.equal(headers.get('access-control-allow-origin'), null, path);
-  }
-});
-
 test('the pages with passkeys run no script but those of our own origin', async () => {
   const browser = newBrowser();
   await browser.signIn(bob);

@@ -47,12 +47,6 @@ test("the list shows the user's own apps and no others", async () => {
   assert.doesNotMatch((await bob.open('/account/clients')).text, /Listed/);
 });
 
-test('a visitor without a session is redirected to sign in, and returns after it', async () => {
-  const stranger = createBrowser(server.origin);
-  for (const path of ['/account/clients', '/account/clients/new', '/account/clients/x'])
-    assert.equal((await stranger.open(path)).location, `/sign-in?return_to=${encodeURIComponent(path)}`);
-});
-
 test('an app of another person, of the operator and an unknown one are the same 404', async () => {
   const { path } = await newApp(browser);
   const operators = `/account/clients/${server.client.client_id}`;

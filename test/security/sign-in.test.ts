@@ -103,14 +103,6 @@ test('return_to leads to paths of this site only', async () => {
   assert.deepEqual([status, location], [303, '/authorize?x=1']);
 });
 
-test('a post from another site can sign a user neither in nor out', async () => {
-  const browser = newBrowser();
-  const headers = { 'Sec-Fetch-Site': 'cross-site' };
-  assert.equal((await browser.post('/sign-in', { email: ada, password: PASSWORD }, headers)).status, 403);
-  assert.equal(browser.cookie(), undefined);
-  assert.equal((await browser.post('/sign-out', {}, headers)).status, 403);
-});
-
 test('a form that requires a session, sent without one, leads to the sign-in and then to the account', async () => {
   const { status, location } = await newBrowser().post('/account/password', { current: PASSWORD, password: 'x' });
   assert.deepEqual([status, location], [303, '/sign-in?return_to=%2Faccount']);
