@@ -4,27 +4,37 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
+import { send } from '../setup/send.ts';
 import { until } from '../setup/until.ts';
 import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, other, alpha, token } = server;
 
-const outcome = ({ status, body }: Awaited<ReturnType<typeof redeem>>) => [status, body['error'] ?? 'ok'];
+const outcome = ({ status, body }: Pick<Awaited<ReturnType<typeof redeem>>, 'status' | 'body'>) => [
+  status,
+  body['error'] ?? 'ok',
+];
 const OK = [200, 'ok'];
 const INVALID_GRANT = [400, 'invalid_grant'];
 
-test('fifty parallel redemptions of one code give exactly one 200', async () => {
+test('fifty parallel redemptions of one code over two servers give exactly one 200', async () => {
+  const second = await server.startSecond();
   const code = await newCode();
   const hash = createHash('sha256').update(code).digest();
-  // The row is locked until every connection of the server has found the code unused and waits to use it: so it is a race
+  const form = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT, ...server.client };
+  const redeemAt = async (origin: string) => {
+    const { status, text } = await send(`${origin}/token`, { method: 'POST', body: new URLSearchParams(form) });
+    return { status, body: JSON.parse(text) as Record<string, unknown> };
+  };
+  // The row is locked until every connection of both servers has found the code unused and waits to use it: so it is a race
   // each time, whatever the load of the machine.
   const answers = await transaction(server.sql, async (tx) => {
     await tx`select from authorization_code where hash = ${hash} for update`;
-    const asked = Promise.all(Array.from({ length: 50 }, () => redeem(code)));
+    const asked = Promise.all(Array.from({ length: 50 }, (_, at) => redeemAt(at % 2 === 0 ? server.origin : second)));
     await until(
       () => waitingForLocks(server.sql),
-      (count) => count >= CONNECTIONS,
+      (count) => count >= 2 * CONNECTIONS,
     );
     return { asked };
   }).then(({ asked }) => asked);
