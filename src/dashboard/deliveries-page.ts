@@ -14,6 +14,7 @@ import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { liveAttribute } from '#hypermedia/shell.ts';
+import { shownMoment } from '#hypermedia/shown-date.ts';
 import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { listView } from '#http/list-operation.ts';
@@ -123,18 +124,6 @@ export function deliveriesOf(document: Document, naming: Naming): ListedDeliveri
   return dated.length < deliveries.length ? undefined : { deliveries: dated, webhookId: list.webhookId };
 }
 
-const MINUTE_MS = 60_000;
-const MINUTES_AN_HOUR = 60;
-const HOURS_A_DAY = 24;
-
-/** Returns a duration, rounded: in minutes up to an hour, in hours up to a day, else in days. */
-export function roughly(ms: number): string {
-  const minutes = Math.max(1, Math.ceil(ms / MINUTE_MS));
-  if (minutes <= MINUTES_AN_HOUR) return `${minutes} min`;
-  const hours = Math.round(minutes / MINUTES_AN_HOUR);
-  return hours <= HOURS_A_DAY ? `${hours} h` : `${Math.round(hours / HOURS_A_DAY)} d`;
-}
-
 /** Returns the state in words, with its tone. */
 export function stateOf({
   status,
@@ -153,13 +142,18 @@ type WaitingDelivery = Pick<DeliveryView, 'status' | 'attempts' | 'dateNext'> & 
 export function nextAttempt(
   { status, attempts, attemptsMax = null, dateNext }: WaitingDelivery,
   now: Date,
-): string | undefined {
+): Markup | undefined {
   if (status !== 'pending') return undefined;
-  const due = dateNext === null ? undefined : parseDate(dateNext);
-  const waitsMs = due === undefined ? 0 : due.getTime() - now.getTime();
   const isKnown = attemptsMax !== null && attempts < attemptsMax;
   const which = isKnown ? `Attempt ${attempts + 1} of ${attemptsMax}` : `Attempt ${attempts + 1}`;
-  return waitsMs > 0 ? `${which} in ${roughly(waitsMs)}` : `${which} is next`;
+  const at = nextTime({ dateNext }, now);
+  return at === undefined ? html`${which} is next` : html`${which}: ${at}`;
+}
+
+/** Renders the time of a next attempt; undefined if there is none, or if the attempt is due. */
+export function nextTime({ dateNext }: Pick<DeliveryView, 'dateNext'>, now: Date): Markup | undefined {
+  const due = parseDate(dateNext ?? '');
+  return dateNext === null || due === undefined || due <= now ? undefined : shownMoment(dateNext);
 }
 
 type Webhooks = ReadonlyMap<number, string> | undefined;

@@ -1,6 +1,5 @@
 /** The page of one delivery: what happened and what to do about it, its attempts with their responses, and its request. */
 import type { ShownDocument } from '#http/services.ts';
-import { parseDate } from '#hypermedia/date.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
@@ -91,7 +90,7 @@ function laterWords({ status, dateEnded }: DeliveryView): Markup {
 
 /** Returns what happened to the delivery and what comes next, in a sentence. */
 export function outcomeOf(delivery: Stated, now: Date): Markup {
-  const { status, attempts, dateNext, dateEnded, resent } = delivery;
+  const { status, attempts, dateEnded, resent } = delivery;
   const at = dateEnded === null ? undefined : shownDateOf(dateEnded);
   if (status === 'successful')
     return html`Delivered ${at}, at ${attempts === 1 ? 'the first attempt' : `attempt ${attempts}`}.`;
@@ -102,10 +101,7 @@ export function outcomeOf(delivery: Stated, now: Date): Markup {
     return attempts === 0
       ? html`Failed ${at}, without an attempt.`
       : html`Failed ${at}, after ${counted(attempts)}. There are no more automatic attempts.`;
-  const due = dateNext === null ? undefined : parseDate(dateNext);
-  const next = nextAttempt(delivery, now);
-  const isLater = dateNext !== null && due !== undefined && due > now;
-  return isLater ? html`${next}: ${shownDateOf(dateNext)}.` : html`${next}.`;
+  return html`${nextAttempt(delivery, now)}.`;
 }
 
 /** Returns what a delivery waits for, unless its next date says so already. */

@@ -1,6 +1,5 @@
 /** The health of a webhook, in the words of the overview and of the page of the webhook. */
 import { rangeText, rangeUpTo } from '#core/histogram.ts';
-import { parseDate } from '#hypermedia/date.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
@@ -9,7 +8,7 @@ import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 import type { HealthView } from '#webhooks/health/health-document.ts';
-import { actionOf, NOT_ARRIVED, roughly } from './deliveries-page.ts';
+import { actionOf, NOT_ARRIVED, nextTime } from './deliveries-page.ts';
 
 type Stated = Pick<HealthView, 'state' | 'isActive' | 'inactiveReason' | 'notArrived'>;
 
@@ -116,12 +115,9 @@ export function responseTime(boundMs: number | null): string {
   return boundMs === null ? '–' : rangeText(rangeUpTo(boundMs));
 }
 
-/** Returns when the next attempt is, such as `in 4 min`; undefined without one. */
-export function nextWords({ dateNext }: Pick<HealthView, 'dateNext'>, now: Date): string | undefined {
-  const at = dateNext === null ? undefined : parseDate(dateNext);
-  if (at === undefined) return undefined;
-  const waitsMs = at.getTime() - now.getTime();
-  return waitsMs > 0 ? `in ${roughly(waitsMs)}` : 'now';
+/** Returns when the next attempt is; undefined without one. */
+export function nextWords({ dateNext }: Pick<HealthView, 'dateNext'>, now: Date): Markup | string | undefined {
+  return dateNext === null ? undefined : (nextTime({ dateNext }, now) ?? 'now');
 }
 
 const whole = new Intl.NumberFormat('en');

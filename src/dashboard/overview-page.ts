@@ -80,7 +80,7 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
       retrying > 0 &&
       retrying < pending &&
       `${countWords(retrying, PENDING_COUNTED_MAX)} of them after a failed attempt`,
-    next !== undefined && `Next attempt ${next}`,
+    next !== undefined && html`Next attempt ${next}`,
   ].filter((fact) => fact !== false);
   return html`<li class="concern">
     <div>

@@ -10,7 +10,7 @@ import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/propert
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { liveAttribute } from '#hypermedia/shell.ts';
-import { momentOf } from '#hypermedia/shown-date.ts';
+import { shownMoment } from '#hypermedia/shown-date.ts';
 import { healthView, type HealthView } from '#webhooks/health/health-document.ts';
 import { webhookView, type WebhookView } from '#webhooks/webhook-document.ts';
 import { countWords, notArrivedWords, nextWords, responseTime, sendNotArrived, stateWords } from './health-words.ts';
@@ -107,17 +107,15 @@ const figure = (label: string, value: Markup | string, note?: Markup | string | 
     ${note !== undefined && note !== false && html`<dd class="soft">${note}</dd>`}
   </div>`;
 
-const moment = (written: string): Markup => html`<time datetime="${written}">${momentOf(written)}</time>`;
-
 /** Renders since when the webhook is in its state, as far as it is known. */
 function sinceFigure(health: HealthView): Markup {
   const { failingSince, pausedUntil } = health;
   const lastFailure = health.failures[0]?.dateLast;
-  if (failingSince !== null) return figure('Failing since', moment(failingSince));
-  if (pausedUntil !== null) return figure('Paused until', moment(pausedUntil));
+  if (failingSince !== null) return figure('Failing since', shownMoment(failingSince));
+  if (pausedUntil !== null) return figure('Paused until', shownMoment(pausedUntil));
   return lastFailure === undefined
     ? figure('Last failed attempt', 'None', 'in 24 hours')
-    : figure('Last failed attempt', moment(lastFailure));
+    : figure('Last failed attempt', shownMoment(lastFailure));
 }
 
 /** Renders what did not arrive, with the button that sends it again. */
@@ -126,7 +124,7 @@ function notArrived(health: HealthView, shown: ShownDocument): Markup | false {
   if (count === 0 || notArrivedSince === null) return false;
   const advice = state === 'inactive' && ' Enable the webhook, and send them again.';
   return html`<div class="alert">
-    <p><strong>${notArrivedWords(count)}</strong> since ${moment(notArrivedSince)}.${advice}</p>
+    <p><strong>${notArrivedWords(count)}</strong> since ${shownMoment(notArrivedSince)}.${advice}</p>
     ${sendNotArrived(health, shown)}
   </div>`;
 }
@@ -146,7 +144,7 @@ function summary(health: HealthView, now: Date): Markup {
     ${figure(
       'Pending',
       countWords(pending, PENDING_COUNTED_MAX),
-      oldestPending !== null && html`since ${moment(oldestPending)}`,
+      oldestPending !== null && html`since ${shownMoment(oldestPending)}`,
     )}
     ${figure('Next attempt', nextWords(health, now) ?? 'None')}
   </dl>`;
@@ -161,7 +159,7 @@ function failures(health: HealthView, naming: Naming): Markup | false {
         <td class="number">
           <a href="${hrefOf(logs, naming)}">${attempts}<span class="unseen"> attempts: ${phraseOf(outcome)}</span></a>
         </td>
-        <td>${moment(dateLast)}</td>
+        <td>${shownMoment(dateLast)}</td>
       </tr>`,
   );
   const heading = 'Failed attempts in the last 24 hours';

@@ -17,7 +17,7 @@ export function shownDate(at: Date): Markup {
 }
 
 const WRITTEN =
-  /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9])(:[0-5][0-9])([+-])([0-9]{2})([0-9]{2})$/;
+  /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9])(:[0-5][0-9])(?:\.[0-9]+)?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))$/;
 const MONTHS = 'January February March April May June July August September October November December'.split(' ');
 
 function offsetOf(sign: string, hours: string, minutes: string): string {
@@ -30,13 +30,13 @@ type Parts = { day: number; month: string; year: string; time: string; seconds: 
 function read(written: string): Parts | undefined {
   const parts = WRITTEN.exec(written);
   if (parts === null) return undefined;
-  const [, year = '', month, day, time = '', seconds = '', sign = '', hours = '', minutes = ''] = parts;
+  const [, year = '', month, day, time = '', seconds = '', sign = '', hours = '00', minutes = '00'] = parts;
   const zone = `UTC${offsetOf(sign, hours, minutes)}`;
   return { day: Number(day), month: MONTHS[Number(month) - 1] ?? '', year, time, seconds, zone };
 }
 
 /**
- * Returns a date of `formatDate` as `1 July 2026 at 12:00 UTC+2`, in its time zone; undefined for other formats.
+ * Returns a date of `formatDate` or of a publisher as `1 July 2026 at 12:00 UTC+2`, in its time zone; undefined for other formats.
  * Without Intl, which would take longer than the rest of a page of 20 items with 40 dates.
  */
 export function shownDateOf(written: string): Markup | undefined {
@@ -64,6 +64,11 @@ export function clockOf(written: string): string {
 export function momentOf(written: string): string {
   const parts = read(written);
   return parts === undefined ? '' : `${parts.day} ${parts.month.slice(0, 3)} ${parts.time} ${parts.zone}`;
+}
+
+/** Renders day and time in short; empty for other formats. */
+export function shownMoment(written: string): Markup {
+  return html`<time datetime="${written}">${momentOf(written)}</time>`;
 }
 
 /** Returns the day alone, `1 July 2026`; empty for other formats. */

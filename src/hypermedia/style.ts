@@ -323,6 +323,7 @@ figcaption>*{display:block}
 .panel>.close{position:absolute;top:.6rem;right:1.25rem;padding:.6rem 0}
 .figures.strip{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75rem 1.25rem}
 .figures dd+dd{font-size:.9rem;font-weight:400}
+.figures .ago,.log time .ago{display:block;font-size:.9rem;font-weight:400;color:var(--soft)}
 #enable:target button,#enable button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .state{display:flex;gap:.6rem;align-items:baseline}
 .state::before{content:"";flex:none;width:.75rem;height:.75rem;border-radius:50%;background:var(--good)}

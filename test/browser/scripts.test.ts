@@ -1,4 +1,4 @@
-/** What scripts add to the pages: relative times, copy buttons, keyboard shortcuts. Without scripts the pages are complete. */
+/** What scripts add to the pages: how long ago dates were, copy buttons, keyboard shortcuts. Without scripts the pages are complete. */
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -32,14 +32,19 @@ async function enter(t: TestContext, options: BrowserContextOptions = {}): Promi
   return page;
 }
 
-test('a recent date is shown relative to now, and its title is the exact date', needsChromium, async (t) => {
-  const page = await enter(t);
-  await page.clock.setFixedTime(NOW);
-  await page.goto(deliveries);
-  const time = page.locator('.log time').first();
-  assert.match(await time.locator('relative-time').evaluate((one) => one.shadowRoot?.textContent ?? ''), /ago$/);
-  assert.match((await time.getAttribute('title')) ?? '', /^2026-\d\d-\d\d \d\d:\d\d:\d\d UTC[+-]\d\d:\d\d$/);
-});
+test(
+  'a recent date says how long ago it was beside its clock time, and its title is the exact date',
+  needsChromium,
+  async (t) => {
+    const page = await enter(t);
+    await page.clock.setFixedTime(NOW);
+    await page.goto(deliveries);
+    const time = page.locator('.log time').first();
+    assert.match(await time.locator('relative-time').evaluate((one) => one.shadowRoot?.textContent ?? ''), /ago$/);
+    assert.match((await time.textContent()) ?? '', /^\d\d:\d\d UTC(\+\d)? \(\)$/);
+    assert.match((await time.getAttribute('title')) ?? '', /^2026-\d\d-\d\d \d\d:\d\d:\d\d UTC[+-]\d\d:\d\d$/);
+  },
+);
 
 test('an older date stays as it is', needsChromium, async (t) => {
   const page = await enter(t);
@@ -144,17 +149,31 @@ test('on plain http, where browsers have no clipboard, the button copies nonethe
 const focused = (page: Page): Promise<string> =>
   page.evaluate<string>('document.activeElement.name || document.activeElement.textContent.trim()');
 
-test('the slash goes to the search, and no shortcut takes a key from a field', needsChromium, async (t) => {
+test(
+  'the slash goes to the search of the store and Escape back, and no shortcut takes a key from a field',
+  needsChromium,
+  async (t) => {
+    const page = await enter(t);
+    await page.goto(deliveries);
+    await page.keyboard.press('j');
+    const entry = await focused(page);
+    await page.keyboard.press('/');
+    assert.equal(await focused(page), 'q');
+    await page.keyboard.type('j/?');
+    assert.equal(await page.locator('[name=q]').inputValue(), 'j/?');
+    await page.keyboard.press('Escape');
+    assert.equal(await focused(page), entry);
+  },
+);
+
+test('Escape closes a form, and the focus returns to its button', needsChromium, async (t) => {
   const page = await enter(t);
-  await page.goto(deliveries);
-  await page.keyboard.press('/');
-  assert.equal(await focused(page), 'resource_id');
-  await page.keyboard.type('j/?');
-  assert.equal(await page.locator('[name=resource_id]').first().inputValue(), 'j/?');
-  await page.goto(events);
-  await page.keyboard.press('/');
-  assert.equal(await page.locator('.search').getAttribute('open'), '', 'a folded search is opened');
-  assert.equal(await page.evaluate('document.activeElement.closest("form").role'), 'search');
+  await page.goto(`/webhooks/${orders}`);
+  await page.getByRole('link', { name: 'Edit', exact: true }).click();
+  await page.getByLabel('Name', { exact: true }).focus();
+  await page.keyboard.press('Escape');
+  assert.equal(await page.locator('.panel:target').count(), 0);
+  assert.equal(await focused(page), 'Edit');
 });
 
 test('j and k go through the entries', needsChromium, async (t) => {

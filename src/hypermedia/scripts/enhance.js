@@ -6,23 +6,21 @@
 const DAY_MS = 86_400_000;
 /** Older and later dates stay as they are: "5 months ago" says less than the date. */
 const RELATIVE_MS = 7 * DAY_MS;
-const WRITTEN = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)([+-]\d\d):?(\d\d)$/;
+const WRITTEN = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|([+-]\d\d):?(\d\d))$/;
 
 /**
- * Shows the time relative to now, and the date that was written in the title. Dates of class `exact` are there to be compared with logs.
+ * Shows beside a date how long ago it was, and its seconds in the title. Dates of class `exact` are there to be compared with logs.
  * @param {HTMLTimeElement} time
  */
-function makeRelative(time) {
-  const [, day, clock, hours, minutes] = WRITTEN.exec(time.dateTime) ?? [];
+function addRelative(time) {
+  const [, day, clock, hours = '+00', minutes = '00'] = WRITTEN.exec(time.dateTime) ?? [];
   if (day === undefined) return;
   const iso = `${day}T${clock}${hours}:${minutes}`;
   if (Math.abs(Date.parse(iso) - Date.now()) > RELATIVE_MS) return;
-  const relative = document.createElement('relative-time');
-  relative.setAttribute('datetime', iso);
-  relative.setAttribute('no-title', '');
-  relative.append(...time.childNodes);
+  const style = time.closest('tbody') === null ? 'long' : 'narrow';
+  const relative = element('relative-time', { datetime: iso, 'no-title': '', 'format-style': style });
   time.title = `${day} ${clock} UTC${hours}:${minutes}`;
-  time.append(relative);
+  (time.querySelector('span') ?? time).append(element('span', { class: 'ago' }, ' (', relative, ')'));
 }
 
 /**
@@ -77,14 +75,32 @@ function addCopyButton(source) {
   });
 }
 
-/** Returns the first field of a search, whose folded form is opened; undefined if the page has none. */
+/** The element that had the focus when the key `/` moved it to the search. */
+let origin = document.activeElement;
+
+/** Moves the focus to the search of the store, or else to that of the page, whose folded form is opened. */
 function openSearch() {
   const search = document.querySelector('form[role=search]');
   const field = search?.querySelector('input:not([type=hidden]), select');
-  if (!(search instanceof HTMLElement) || !(field instanceof HTMLElement)) return undefined;
-  const folded = search.closest('details');
+  if (!(field instanceof HTMLElement)) return;
+  const folded = field.closest('details');
   if (folded !== null) folded.open = true;
-  return field;
+  origin = document.activeElement;
+  field.focus();
+}
+
+/** Leaves the search, or closes the form that the address names; the focus returns to where it was, or to the button that opens the form. */
+function leave() {
+  const active = document.activeElement;
+  const panel = document.querySelector('.panel:target');
+  if (active instanceof HTMLElement && active.closest('form[role=search]') !== null) {
+    active.blur();
+    if (origin instanceof HTMLElement) origin.focus();
+  } else if (panel !== null) {
+    const opener = document.querySelector(`.button[href="#${panel.id}"]`);
+    location.hash = 'main';
+    if (opener instanceof HTMLElement) opener.focus();
+  }
 }
 
 /**
@@ -110,6 +126,7 @@ const SHORTCUTS = [
   ['j', 'Next entry'],
   ['k', 'Previous entry'],
   ['?', 'Show these shortcuts'],
+  ['Esc', 'Leave the search, or close a form'],
 ];
 
 function createDialog() {
@@ -147,7 +164,7 @@ const isTyping = (target) =>
 function listen(dialog) {
   /** @type {Record<string, () => void>} */
   const actions = {
-    '/': () => openSearch()?.focus(),
+    '/': openSearch,
     j: () => move(1),
     k: () => move(-1),
     '?': () => dialog.showModal(),
@@ -155,6 +172,7 @@ function listen(dialog) {
   document.addEventListener('keydown', (event) => {
     const action = Object.hasOwn(actions, event.key) ? actions[event.key] : undefined;
     const isCombined = event.ctrlKey || event.metaKey || event.altKey;
+    if (event.key === 'Escape' && !dialog.open) leave();
     if (action === undefined || isCombined || dialog.open || isTyping(event.target) || !areOn()) return;
     // Otherwise the key would also be typed into the field that now has the focus.
     event.preventDefault();
@@ -312,7 +330,7 @@ function sendOnce() {
 /** @param {ParentNode} root */
 function enhance(root) {
   for (const time of root.querySelectorAll('time:not(.exact)')) {
-    if (time instanceof HTMLTimeElement) makeRelative(time);
+    if (time instanceof HTMLTimeElement) addRelative(time);
   }
   for (const source of root.querySelectorAll('pre.copyable')) {
     if (source instanceof HTMLElement) addCopyButton(source);
