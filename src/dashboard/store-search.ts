@@ -174,6 +174,7 @@ export function createSearchPage(
       <h1>${TITLE}</h1>
       ${hits.length === 0 ? empty(asked.slice(0, TEXT_LENGTH_MAX)) : list(hits, naming)}
     </div>`;
-    return htmlAnswer(200, shell({ title: TITLE, nav: visitor.nav(document), main, wide: true }));
+    const { nav, store: name } = visitor.nav(document);
+    return htmlAnswer(200, shell({ title: [TITLE, name].join(' · '), nav, main, wide: true }));
   };
 }

@@ -5,6 +5,7 @@ import { parseCookie } from 'cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import type { Markup } from '#hypermedia/markup.ts';
+import type { View } from '#hypermedia/view.ts';
 import { parseId } from '#core/ids.ts';
 import { Problem, notFound, temporary } from '#core/problem.ts';
 import {
@@ -35,8 +36,8 @@ export type Visitor = {
   /** Returns the nonce for the hidden field of a form; `bound` identifies the action of the form. */
   nonceOf: (bound: readonly string[]) => string;
   isNonce: (given: string | null, bound: readonly string[]) => boolean;
-  /** Returns the navigation for the header of a document's page. */
-  nav: (document: Document) => Markup;
+  /** Returns the navigation for the header of a document's page, and the name of the store for its title. */
+  nav: (document: Document) => Pick<View, 'nav' | 'store'>;
   /** Returns the form that was posted to `path`; if it confirms another one, that one, with the fields of the confirmation. */
   restored: (form: URLSearchParams, path: string) => URLSearchParams;
   /**

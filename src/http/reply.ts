@@ -110,7 +110,7 @@ export function viewOf(
   rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'summary' | 'refresh'> = {},
 ): View {
   return {
-    nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.anonymousNav()),
+    ...(visitor === undefined ? { nav: html`` } : (visitor?.nav(document) ?? { nav: pages.anonymousNav() })),
     session: visitor
       ? {
           nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),

@@ -31,6 +31,8 @@ export type Advice = { paragraphs: readonly Markup[]; suggested: Readonly<Record
 export type View = {
   /** Navigation of the header. */
   nav: Markup;
+  /** The name of the store that the page belongs to, for its title. */
+  store?: string | undefined;
   /** Session data of forms; undefined without a session, and then there are no forms. */
   session:
     | {

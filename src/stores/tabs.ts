@@ -29,11 +29,11 @@ function storeOf({ links }: Document, baseUrl: string): { address: string; id: n
   return undefined;
 }
 
-/** Returns the tabs; undefined if the document belongs to none of the reader's stores, whose names `nameOf` returns. */
+/** Returns the tabs and the name of the store; undefined if the document belongs to none of the reader's stores, whose names `nameOf` returns. */
 export function storeTabs(
   document: Document,
   { baseUrl, nameOf }: { baseUrl: string; nameOf: (storeId: number) => NamedStore | undefined },
-): Markup | undefined {
+): { tabs: Markup; store: string } | undefined {
   const store = storeOf(document, baseUrl);
   const named = store && nameOf(store.id);
   if (store === undefined || named === undefined) return undefined;
@@ -44,7 +44,7 @@ export function storeTabs(
   const isBelow = (address: string): boolean => ancestors.has(address) || self.startsWith(`${address}/`);
   // Documents without a tab of their own are under the tab of the store.
   const currentTab = TABS.find(([, path]) => addressOf(path) === self || isBelow(addressOf(path)))?.[1];
-  return html`<nav class="tabs" aria-label="The store ${name}">
+  const tabs = html`<nav class="tabs" aria-label="The store ${name}">
     <strong>${name}${isSandbox && html` <span class="badge">Sandbox</span>`}</strong>
     ${TABS.map(([label, path]) => {
       const href = new URL(addressOf(path)).pathname;
@@ -57,6 +57,7 @@ export function storeTabs(
       <button type="submit" class="quiet">Find</button>
     </form>
   </nav>`;
+  return { tabs, store: name };
 }
 
 /** Returns the path of the first page after sign-in: the overview of a user's only store, else the list of stores. */

@@ -24,7 +24,7 @@ const visitor = {
     owned: [],
   },
   nonceOf: () => '',
-  nav: () => html``,
+  nav: () => ({ nav: html`` }),
   restored: (form: URLSearchParams) => form,
   confirm: async () => undefined,
   confirmAt: () => undefined,

@@ -12,7 +12,7 @@ import { collectionOf, collectionPage, part, propertyList, type Collection } fro
 import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
 import { narrowerSearch } from './search-form.ts';
 import { badge, isState, isTrue, plainText, stateBadge } from './property-values.ts';
-import { inSentence, labelOf } from './words.ts';
+import { inSentence, labelOf, shortTitle } from './words.ts';
 
 function textOf({ properties }: Document, name: string): string | undefined {
   const value = properties.find((property) => property.name === name)?.value;
@@ -39,7 +39,13 @@ function problemText(errors: readonly Document[]): Markup {
 const NO_VIEW: View = { nav: html``, session: undefined };
 
 const titleOf = (document: Document): string =>
-  document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name);
+  document.title ?? shortTitle(linkTo(document, 'self')?.title ?? labelOf(document.name));
+
+/** Returns the title of the window: of several pages, the tabs of a browser show only its beginning. */
+function windowTitle(document: Document, { store }: View): string {
+  const parts = [titleOf(document), linkTo(document, 'webhook')?.crumb, store];
+  return [...new Set(parts.filter((part) => part !== undefined))].join(' · ');
+}
 
 /** Returns the badges beside the heading: states if the document has any, else whether it is active. */
 function badges({ properties }: Document): Markup[] {
@@ -144,7 +150,7 @@ function whole(document: Document, naming: Naming, view: View): Markup {
 export function renderDesigned(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
   const { document, naming, view, main } = page;
   return shell({
-    title: titleOf(document),
+    title: windowTitle(document, view),
     nav: view.nav,
     main: html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`} ${main}`,
     footer: footer(document, naming),
@@ -158,7 +164,7 @@ export function renderHtml(document: Document, naming: Naming, view: View = NO_V
   const errors = errorsIn(document);
   const isProblem = errors.length > 0;
   return shell({
-    title: titleOf(document),
+    title: windowTitle(document, view),
     nav: view.nav,
     main: isProblem ? problem(document, errors, naming) : whole(document, naming, view),
     footer: footer(document, naming),

@@ -25,8 +25,11 @@ export type MembershipsOf = (userId: number) => Promise<{
 /** The name of a store in the navigation, and whether it is a sandbox. */
 type NamedStore = { name: string; isSandbox: boolean };
 
-/** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
-export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
+/** Returns the tabs and the name of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
+export type TabsOf = (
+  document: Document,
+  nameOf: (storeId: number) => NamedStore | undefined,
+) => { tabs: Markup; store: string } | undefined;
 
 const KEPT_SECONDS = 600;
 
@@ -114,8 +117,10 @@ export function createPages(
           if (session.mustEnrol) return enrolmentPath(root);
           return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
         },
-        nav: (document) =>
-          html`${accountNav(root)}${closed.size > 0 && closedStores()}${tabsOf(document, (storeId) => names.get(storeId))}`,
+        nav: (document) => {
+          const { tabs, store } = tabsOf(document, (storeId) => names.get(storeId)) ?? {};
+          return { nav: html`${accountNav(root)}${closed.size > 0 && closedStores()}${tabs}`, store };
+        },
       };
     },
   };
