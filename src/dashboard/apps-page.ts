@@ -5,7 +5,7 @@ import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { badge } from '#hypermedia/html/property-values.ts';
+import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { parseAddress, searchPart } from '#hypermedia/html/search-form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
@@ -64,7 +64,7 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
       ${logo !== null && html`<img class="logo" src="${logo}" alt="" width="48" height="48" />`}
       <p>
         <strong><a href="${hrefOf(address, naming)}">${name}</a></strong>
-        ${!isVerified && html`<span class="badge">Unverified</span>`}
+        ${!isVerified && stateBadge('unverified')}
         ${company !== null && html`<br /><span class="soft">${company}</span>`}
       </p>
     </div>

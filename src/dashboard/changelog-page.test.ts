@@ -111,10 +111,10 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     byAda({ action: 'created', actor: 'app', user: 2, client: 'client-1', before: null }),
   ],
   [
-    'An app, for user 9, created the webhook Orders',
+    'An app, for former member 9, created the webhook Orders',
     byAda({ action: 'created', actor: 'app', user: 9, client: 'gone', before: null }),
   ],
-  ['User 9 created the webhook Orders', byAda({ action: 'created', user: 9, before: null })],
+  ['Former member 9 created the webhook Orders', byAda({ action: 'created', user: 9, before: null })],
   [
     'The operator added bob@shop.example as owner',
     byAda({
@@ -132,7 +132,18 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     byAda({ resource: 'member', resource_id: 2, before: { role: 'owner' }, after: { role: 'member' } }),
   ],
   [
-    'The platform removed user 9 from the store',
+    'Former member 9 left the store',
+    byAda({
+      resource: 'member',
+      resource_id: 9,
+      user: 9,
+      action: 'deleted',
+      before: { user_id: 9, role: 'owner' },
+      after: null,
+    }),
+  ],
+  [
+    'The platform removed former member 9 from the store',
     byAda({
       resource: 'member',
       resource_id: 9,

@@ -35,11 +35,11 @@ type Sentence = { subject: string; verb: string; object: string | null; end: str
 type Predicate = Omit<Sentence, 'subject'>;
 
 const personOf = (user: number | null, { members }: Names): string =>
-  user === null ? 'a user' : (members.get(user) ?? `user ${user}`);
+  user === null ? 'a person' : (members.get(user) ?? `former member ${user}`);
 
 /** E-mail addresses stay as they are. */
 const capitalized = (person: string): string =>
-  person.replace(/^(?:a|user)(?= )/, (word) => word.charAt(0).toUpperCase() + word.slice(1));
+  person.replace(/^(?:a|former)(?= )/, (word) => word.charAt(0).toUpperCase() + word.slice(1));
 
 function subjectOf({ actor, user, client }: Entry, names: Names): string {
   if (actor === 'user') return capitalized(personOf(user, names));
@@ -100,14 +100,12 @@ function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
   return { verb, object, end };
 }
 
-function memberPredicate(
-  { before, after, action, resource_id: resourceId, user }: Entry,
-  { members }: Names,
-): Predicate {
-  const object = members.get(Number(resourceId)) ?? `user ${resourceId}`;
+function memberPredicate({ before, after, action, resource_id: resourceId, user }: Entry, names: Names): Predicate {
+  const object = personOf(Number(resourceId), names);
   const [from, to] = [textOf(before, 'role') ?? '', textOf(after, 'role') ?? ''];
   // The person has accepted an invitation.
   if (action === 'created' && user === resourceId) return { verb: 'joined the store', object: null, end: `as ${to}` };
+  if (action === 'deleted' && user === resourceId) return { verb: 'left the store', object: null, end: '' };
   if (action === 'created') return { verb: 'added', object, end: `as ${to}` };
   if (action === 'deleted') return { verb: 'removed', object, end: 'from the store' };
   return { verb: 'changed the role of', object, end: `from ${from} to ${to}` };

@@ -111,7 +111,7 @@ test('each attempt links to its request, and the shown request names its attempt
 
 test('what it waits for is shown, unless it is only the time of the next attempt', () => {
   const waitsFor = (kind: 'attempt' | 'pause') => ({ kind, text: 'The time of its first attempt.' });
-  assert.match(pageOf({ waitsFor: waitsFor('pause') }), /It waits for: the time of its first attempt/);
+  assert.match(pageOf({ waitsFor: waitsFor('pause') }), /It waits for the time of its first attempt/);
   assert.doesNotMatch(pageOf({ waitsFor: waitsFor('attempt') }), /It waits for/);
 });
 

@@ -108,7 +108,7 @@ export function outcomeOf(delivery: Stated, now: Date): Markup {
 function waiting({ waitsFor }: DetailedView): Markup | false {
   if (waitsFor === null || waitsFor.kind === 'attempt') return false;
   const { text } = waitsFor;
-  return html`<p class="soft">It waits for: ${text.charAt(0).toLowerCase()}${text.slice(1)}</p>`;
+  return html`<p class="soft">It waits for ${text.charAt(0).toLowerCase()}${text.slice(1)}</p>`;
 }
 
 /** Renders the reason of a failure: what happened, emphasized, and the advice. */

@@ -112,6 +112,10 @@ for (const [userAgent, words] of [
     'Mozilla/5.0 (Macintosh; Intel Mac OS X 15_0) AppleWebKit/605.1 (KHTML, like Gecko) Version/19.0 Safari/605.1',
     'Safari on macOS',
   ],
+  [
+    'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/150.0.0.0 Safari/537.36',
+    'Chrome on Linux',
+  ],
   ['curl/8.14.1', 'curl'],
   [`unheard/${'1'.repeat(60)}`, `unheard/${'1'.repeat(32)}…`],
   [null, ''],

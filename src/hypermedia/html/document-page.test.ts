@@ -39,7 +39,7 @@ const collection = (links: Document['links'], offset: number, total: number, n =
 
 test('the title of the page is that of the document, else that of its self link, else its type', () => {
   assert.match(pageOf({ title: 'A <b>' }), /<title>A &lt;b&gt; · Halcyon<\/title>[\s\S]*<h1>A &lt;b&gt;<\/h1>/);
-  assert.match(pageOf({ links: linksAt('', '', '') }), /<h1>The things<\/h1>/);
+  assert.match(pageOf({ links: linksAt('', '', '') }), /<h1>Things<\/h1>/);
   assert.match(pageOf({ name: 'transaction_logs' }), /<h1>Transaction logs<\/h1>/);
 });
 
@@ -183,7 +183,7 @@ test('the type is shown above the title, unless both are the same', () => {
 test('the breadcrumb links are above the heading, and not among the other links', () => {
   const links = [
     { rel: 'store', href: 'https://api.example.com/stores/1', title: 'The store', crumb: 'Shop <1>' },
-    { rel: 'things', href: path, title: 'The things', crumb: 'Things' },
+    { rel: 'things', href: path, title: 'Things', crumb: 'Things' },
   ];
   const [, way = ''] = /<nav class="crumbs"[^>]*>(.*?)<\/nav>/.exec(pageOf({ title: 'One', links })) ?? [];
   assert.equal(way, '<a href="/stores/1">Shop &lt;1&gt;</a><a href="/things">Things</a>');
@@ -243,7 +243,7 @@ test("rows of a list have distinct names for assistive technology, and the headi
     embedded: [{ rel: 'things', documents: [zoomed(1), zoomed(2)] }],
   });
   const labels = [...page.matchAll(/aria-label="([^"]+)"/g)].map(([, label]) => label);
-  assert.deepEqual(labels, ['The things', 'Parts of Thing 1', 'Parts of Thing 2']);
+  assert.deepEqual(labels, ['Things', 'Parts of Thing 1', 'Parts of Thing 2']);
   assert.match(page, /<h2>Parts<\/h2>/);
 });
 

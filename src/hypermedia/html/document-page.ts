@@ -117,7 +117,9 @@ function content({ document, naming, view, collection, buttons }: PageParts): Ma
   const links = html`${linkRow(document, naming, 'Related pages')}${chartsOf(view.charts)}`;
   if (collection !== undefined) {
     const canCreate =
-      view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
+      view.session !== undefined &&
+      view.refused === undefined &&
+      (document.actions?.some(({ method }) => method === 'POST') ?? false);
     return html`<div class="card">
       ${heading(document, naming)} ${links}
       ${collectionPage(document, collection, naming, { label: title, canCreate, liveAddress: view.liveAddress })}

@@ -4,6 +4,7 @@ import type { Action, Document, Field } from '../document.ts';
 import { html } from '../markup.ts';
 import type { Refused, View } from '../view.ts';
 import { renderHtml } from './document-page.ts';
+import { labelled } from './words.ts';
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const href = 'https://api.example.com/things/1?x=1';
@@ -195,11 +196,24 @@ test('each fault is shown beside its field and at the top, with a link to the fi
   const refused = refusedWith(['typed']);
   const page = pageOf([actionOf('PATCH', [base])], { ...owner, refused });
   assert.match(page, /role="alert"> <p>[^<]*\b2\b[^<]*<\/p>/);
-  assert.match(page, /<li><a href="#form-0-0">thing is wrong\.<\/a><\/li><li>Something else is wrong!<\/li>/);
+  assert.match(page, /<li><a href="#form-0-0">Thing is wrong\.<\/a><\/li><li>Something else is wrong!<\/li>/);
   assert.match(page, /<details class="card" open> <summary>Do it<\/summary>/);
   assert.match(page, /aria-describedby="form-0-0-fault" aria-invalid="true"/);
-  assert.match(page, /<div class="fault" id="form-0-0-fault"><p>thing is wrong\.<\/p><\/div>/);
+  assert.match(page, /<div class="fault" id="form-0-0-fault"><p>Thing is wrong\.<\/p><\/div>/);
 });
+
+for (const [message, shown] of [
+  ['encryption_key is required when format is json', 'Encryption key is required when format is json'],
+  ['url must be an absolute address', 'URL must be an absolute address'],
+  ['format must be one of: json, partner_automation', 'Format must be one of: json, partner automation'],
+  [
+    'finish must not be combined with encryption_key: it ends',
+    'Finish must not be combined with encryption key: it ends',
+  ],
+  ['No "new_thing" is a transaction_log/created, a_b=1 or date_created:lessthan', undefined],
+] as const)
+  test(`a form shows the message ${message} with its labels`, () =>
+    assert.equal(labelled(message, message.split(' ', 1)[0]), shown ?? message));
 
 const hiddenIn = (page: string): string[][] =>
   [...page.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, ...pair]) => pair);

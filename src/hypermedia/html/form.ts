@@ -5,7 +5,7 @@ import { html, kept, type Markup } from '../markup.ts';
 import type { Refused, Suggestion, View } from '../view.ts';
 import { dateInput, shownDateOf } from '../shown-date.ts';
 import { hrefOf, linkTo } from './links.ts';
-import { inSentence, labelOf, phraseOf } from './words.ts';
+import { inSentence, labelled, labelOf, phraseOf } from './words.ts';
 import { isTrue } from './property-values.ts';
 
 export type Context = { document: Document; naming: Naming; view: View };
@@ -273,7 +273,7 @@ export function refusedAlert({ document, view: { refused } }: Pick<Context, 'doc
   const { faults } = refused;
   const entry = (fault: Fault): Markup => {
     const place = placeOf(fault, document, refused);
-    const message = sentence(fault.message);
+    const message = messageOf(fault);
     return html`<li>${place === undefined ? message : html`<a href="#${place}">${message}</a>`}</li>`;
   };
   return html`<div class="alert" role="alert">
@@ -429,6 +429,9 @@ type FieldInput = {
   timeZone: string;
 };
 
+/** Returns the message of a fault as a form shows it. */
+const messageOf = ({ message, field }: Fault): string => sentence(labelled(message, field));
+
 /** Returns the text with a full stop, which most messages lack. */
 export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;
@@ -463,7 +466,7 @@ function hintOf({ field, isNew, isLost, timeZone }: FieldInput): string {
 
 const faultsOf = ({ id, faults }: FieldInput): Markup | false =>
   faults.length > 0 &&
-  html`<div class="fault" id="${id}-fault">${faults.map(({ message }) => html`<p>${sentence(message)}</p>`)}</div>`;
+  html`<div class="fault" id="${id}-fault">${faults.map((fault) => html`<p>${messageOf(fault)}</p>`)}</div>`;
 
 /**
  * Renders the choice of a suggested value, and the control of another one. The form sends both, of which the first that is not empty

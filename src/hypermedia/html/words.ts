@@ -45,6 +45,16 @@ export function phraseOf(value: string): string {
   return /^[a-z][a-z0-9_]*(?::[a-z0-9_]+)?$/.test(value) ? labelOf(value).replace(':', ': ') : value;
 }
 
+/** A name of several words, of a property or a choice; not a part of an event, an address or a query. */
+const NAMED = /(?<![\w/:"=])[a-z]+(?:_[a-z]+)+(?![\w"]|[/:=]\S)/g;
+
+/** Returns the message about a field with the labels that its form shows in place of names. */
+export function labelled(message: string, field = ''): string {
+  const [name = ''] = field.split('.', 1);
+  const text = name !== '' && message.startsWith(`${name} `) ? labelOf(name) + message.slice(name.length) : message;
+  return text.replaceAll(NAMED, (word) => inSentence(word));
+}
+
 /** Returns the label for the middle of a sentence. */
 export function inSentence(name: string): string {
   const label = labelOf(name);
@@ -59,8 +69,8 @@ export function shortTitle(title: string): string {
   return capitalised(title.replace(ARTICLE, '').replace(OF_THIS, '')) || title;
 }
 
-/** Classes of badges; `''` is the default of the style sheet, for states that need attention. */
-export type Tone = 'fine' | 'broken' | '' | 'plain';
+/** Classes of badges; `''` is the default of the style sheet, for states that end by themselves. */
+export type Tone = 'fine' | 'broken' | 'caution' | '' | 'plain';
 
 const TONES: readonly (readonly [tone: Tone, words: string])[] = [
   [
@@ -71,7 +81,8 @@ const TONES: readonly (readonly [tone: Tone, words: string])[] = [
     'broken',
     'blocked declined disabled error expired failed failing failure gone inactive internal malformed refused rejected timed_out too_large unreachable',
   ],
-  ['', 'authorized paused pending queued refunded retrying running stopping unverified voided waiting'],
+  ['', 'authorized paused pending queued refunded retrying running stopping voided waiting'],
+  ['caution', 'unverified'],
 ];
 
 const toneOfWord = new Map(TONES.flatMap(([tone, words]) => words.split(' ').map((word) => [word, tone] as const)));

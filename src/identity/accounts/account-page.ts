@@ -190,7 +190,7 @@ const endForm = (root: string, row: BrowserRow, nonce: string): Markup =>
 
 const entry = (row: BrowserRow, end: Markup | false): Markup =>
   html`<li>
-    <p><strong>${nameOf(row)}</strong> ${row.isThis && html`<span class="badge">This browser</span>`}</p>
+    <p><strong>${nameOf(row)}</strong> ${row.isThis && html`<span class="badge plain">This browser</span>`}</p>
     <dl>
       <dt>Network address</dt>
       <dd>${row.address ?? 'Unknown'}</dd>

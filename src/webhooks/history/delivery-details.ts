@@ -85,7 +85,7 @@ function waitsFor(
   if (pausedUntil?.getTime() === heldUntil.getTime()) {
     return { kind: 'pause', text: 'The end of the pause that your endpoint asked for by Retry-After.' };
   }
-  const rule = `Your endpoint to work again: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
+  const rule = `A response of your endpoint to another delivery: after ${consecutiveFailures} consecutive failures, one at a time is attempted.`;
   return { kind: 'repair', text: lastFailure === null ? rule : `${rule} Last failure: ${lastFailure}` };
 }
 

@@ -1,5 +1,6 @@
 /** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
 import { shortened } from '#core/text.ts';
+import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
@@ -182,8 +183,8 @@ const decision = (view: ConsentView): Markup =>
   </form>`;
 
 const UNVERIFIED = html`<p>
-  <span class="badge">Unverified</span> The operator has not verified this app. Continue only if you were just using it
-  and know the address that it sends you to.
+  ${stateBadge('unverified')} The operator has not verified this app. Continue only if you were just using it and know
+  the address that it sends you to.
 </p>`;
 
 const OWN = html`<p>This is your own app. When you have allowed access, the page shows you its tokens, once.</p>`;

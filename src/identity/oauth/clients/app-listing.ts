@@ -10,7 +10,7 @@ import { type RawHandler, type RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { shortened } from '#core/text.ts';
-import { badge } from '#hypermedia/html/property-values.ts';
+import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
@@ -64,14 +64,14 @@ const heading = (root: string, client: Client): Markup =>
 
 const preview = (root: string, { clientId }: Client): Markup =>
   html`<p>
-    <span class="badge">Preview</span> Only you see this page. To publish it, choose <em>Listed</em> in the
+    <span class="badge plain">Preview</span> Only you see this page. To publish it, choose <em>Listed</em> in the
     <a href="${pathOf(root, clientId)}">settings of the app</a>.
   </p>`;
 
 const verification = ({ isVerified }: Client): Markup =>
   isVerified
     ? html`<p>${badge('Verified', 'fine')} The operator has verified this app.</p>`
-    : html`<p><span class="badge">Unverified</span> The operator has not verified this app.</p>`;
+    : html`<p>${stateBadge('unverified')} The operator has not verified this app.</p>`;
 
 const installButton = (root: string, { clientId, initiateLoginUri }: Client): Markup =>
   initiateLoginUri === null
@@ -117,7 +117,7 @@ const leavingPage = (root: string, client: Client, target: string): string =>
         <h1>Continue to ${isolated(client.name)}?</h1>
       </div>
       <p>
-        <span class="badge">Unverified</span> The operator has not verified this app. It continues at
+        ${stateBadge('unverified')} The operator has not verified this app. It continues at
         <strong>${shownHost(target)}</strong>.
       </p>
       <div class="buttons"><a class="button" href="${target}" rel="nofollow noreferrer">Continue</a></div>

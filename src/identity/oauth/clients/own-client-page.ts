@@ -1,4 +1,5 @@
 /** Renders the pages of a user's own app: settings, secrets, the key of its webhook, logo and deletion, and a new secret. */
+import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
@@ -149,7 +150,7 @@ const heading = ({ root, client, usage, alert, good, installsAddress }: ClientVi
     <div class="who">
       ${logoImage(root, client)}
       <h1>${client.name}</h1>
-      ${!client.isVerified && html`<span class="badge">Unverified</span>`}
+      ${!client.isVerified && stateBadge('unverified')}
     </div>
     ${
       !client.isVerified &&

@@ -4,6 +4,7 @@
  */
 import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { Sql } from '#db/pool.ts';
+import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
@@ -46,7 +47,7 @@ const entry = (root: string, client: Client): Markup =>
     ${logoImage(root, client)}
     <p>
       <a href="${pathOf(root, client.clientId)}">${client.name}</a>
-      ${!client.isVerified && html`<span class="badge">Unverified</span>`}
+      ${!client.isVerified && stateBadge('unverified')}
       <br /><span class="soft">Client ID <code>${client.clientId}</code></span>
     </p>
   </div>`;

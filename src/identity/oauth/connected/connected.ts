@@ -28,6 +28,7 @@ import {
   type ConnectedApp,
 } from './connected-sql.ts';
 import type { AccountSection } from '#identity/accounts/account-page.ts';
+import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo.ts';
@@ -153,7 +154,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
     <div class="who">
       ${logoImage(root, row)}
       <p>
-        <strong>${row.name}</strong> ${!row.isVerified && html`<span class="badge">Unverified</span>`}
+        <strong>${row.name}</strong> ${!row.isVerified && stateBadge('unverified')}
         ${row.company !== null && html`<br /><span class="soft">${row.company}</span>`}
       </p>
     </div>
