@@ -285,7 +285,7 @@ export function deliveriesPage(
         )}
         ${pager(document, collection, naming)}`;
   // Later pages of a list would move under the reader's eyes.
-  const live = !parameters.some(([name]) => name === 'offset') && liveAttribute({ liveAddress });
+  const live = !parameters.some(([name]) => name === 'offset') && liveAttribute(liveAddress);
   const main = html`<div class="card">
     ${crumbs(document, naming)}
     <h1>Deliveries</h1>

@@ -3,10 +3,11 @@ import type { ShownDocument } from '#http/services.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf, linkRow } from '#hypermedia/html/links.ts';
-import { refreshNote, renderDesigned } from '#hypermedia/html/document-page.ts';
+import { renewNote, renderDesigned } from '#hypermedia/html/document-page.ts';
 import { badge, shownCode, stateBadge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { liveAttribute } from '#hypermedia/shell.ts';
 import { exactDateOf, shownDateOf } from '#hypermedia/shown-date.ts';
 import { harmless } from '#core/text.ts';
 import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
@@ -225,19 +226,24 @@ export function deliveryPage({ document, naming, view, now }: ShownDocument): st
   const [words, tone]: [string, Tone] = hasArrivedLater ? ['Arrived later', 'fine'] : stateOf(delivery);
   // What arrived by another delivery is not offered to be sent once more.
   const buttons = hasArrivedLater ? [] : actionForms({ document, naming, view }, false).buttons;
+  const live = liveAttribute(document.refreshSeconds);
   const main = html`<div class="card">
       ${crumbs(document, naming)}
       <p class="kind">Delivery</p>
-      <div class="title">
-        <h1>${title}</h1>
-        ${badge(words, tone)}
+      <div ${live}>
+        <div class="title">
+          <h1>${title}</h1>
+          ${badge(words, tone)}
+        </div>
+        <p class="lead">${outcomeOf(delivery, now)}</p>
+        ${reason !== null && html`<p class="${status === 'failed' && !hasArrivedLater ? 'alert' : 'alert mild'}">${reasonText(reason)}</p>`}
+        ${waiting(delivery)}
       </div>
-      <p class="lead">${outcomeOf(delivery, now)}</p>
-      ${reason !== null && html`<p class="${status === 'failed' && !hasArrivedLater ? 'alert' : 'alert mild'}">${reasonText(reason)}</p>`}
-      ${waiting(delivery)} ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${refreshNote(view)}
+      ${buttons.length > 0 && html`<div class="actions">${buttons}</div>`} ${renewNote(document, naming)}
       ${facts(delivery)} ${linkRow(document, naming, 'Related pages')}
     </div>
-    ${attemptsCard(delivery, naming)} ${requestCard(delivery.request, naming)}`;
+    <div ${live}>${attemptsCard(delivery, naming)}</div>
+    ${requestCard(delivery.request, naming)}`;
   return renderDesigned({ document, naming, view, main });
 }
 

@@ -182,7 +182,7 @@ export function overviewPage(shown: ShownDocument): string | undefined {
   const others = [...working, ...disabled];
   const total = concerns.reduce((sum, { notArrived }) => sum + notArrived, 0);
   const period = PERIODS[overview.period].words;
-  const live = liveAttribute(view);
+  const live = liveAttribute(view.liveAddress);
   const main = html`<div class="card" ${live}>
       <h1 class="${concerns.length === 0 ? 'state fine' : 'state broken'}">
         ${total > 0 ? `${notArrivedWords(total)}.` : stateSentence(healths)}

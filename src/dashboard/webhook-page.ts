@@ -287,7 +287,7 @@ export function webhookPage(shown: ShownDocument): string | undefined {
   const { buttons, panels } = actions(shown, forms, { isActive, health });
   const removal = forms.find(({ action }) => action.name === DELETE);
   const others = forms.filter(({ action: { name } }) => !Object.hasOwn(BUTTONS, name) && name !== DELETE);
-  const live = liveAttribute(view);
+  const live = liveAttribute(view.liveAddress);
   const main = html`${refusedAlert(shown)}
     <div class="card">
       ${crumbs(document, naming)}

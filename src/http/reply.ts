@@ -107,7 +107,7 @@ export function viewOf(
   { pages }: Services,
   visitor: Visitor | null | undefined,
   document: Document,
-  rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'summary' | 'refresh'> = {},
+  rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'summary'> = {},
 ): View {
   return {
     ...(visitor === undefined ? { nav: html`` } : (visitor?.nav(document) ?? { nav: pages.anonymousNav() })),

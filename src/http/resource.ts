@@ -90,7 +90,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const query = readQuery(rawQueryOf(request));
-    if (caller.isBrowser) for (const parameter of [DONE, REFRESH]) query.delete(parameter);
+    if (caller.isBrowser) query.delete(DONE);
     const key = form === undefined ? headers['idempotency-key'] : form.key;
     const base: Omit<ApiRequest, 'body' | 'principal'> = {
       params: request.params as Params,
@@ -196,9 +196,6 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
   const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
   const summary = isPage && 'summary' in result ? await result.summary?.() : undefined;
-  const refreshing = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
-  const { refresh, header } = refreshing ?? {};
-  if (header !== undefined) reply.header('Refresh', header);
   const messages = { ...(done !== undefined && { done }), ...(advice && { advice }), ...(summary && { summary }) };
   const kept = request.method === 'GET' ? caller.visitor?.takeKept(pathOf(request)) : undefined;
   if (kept !== undefined) reply.header('Set-Cookie', kept.cookie);
@@ -207,7 +204,6 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
     ...(refused && { refused }),
     ...messages,
     ...(charts && { charts }),
-    ...(refresh && { refresh }),
   };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));
@@ -288,38 +284,6 @@ export function mountResource(
     },
   });
   addresses.add({ path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
-}
-
-// Reloads pages that wait for something, by the `Refresh` header: axe reports any delayed `<meta
-// http-equiv="refresh">`, although it can be stopped as WCAG 2.2.1 requires.
-
-/** The parameter; `0` stops reloading. Only pages know it. */
-const REFRESH = 'refresh';
-
-/** Returns whether the page has a form with fields: a reload would lose the input. */
-const hasInput = ({ actions = [] }: Document): boolean => actions.some(({ fields }) => fields.length > 0);
-
-type Refresh = NonNullable<View['refresh']>;
-
-/** Returns the refresh notice of a page and its header; undefined if the document waits for nothing. */
-export function refreshOf(
-  document: Document,
-  path: string,
-  query: URLSearchParams,
-): { refresh: Refresh; header: string | undefined } | undefined {
-  const { refreshSeconds: seconds } = document;
-  if (seconds === undefined || hasInput(document)) return undefined;
-  const isStopped = query.get(REFRESH) === '0';
-  const here = new URLSearchParams(query);
-  // The message of a completed action is not repeated.
-  here.delete(DONE);
-  here.delete(REFRESH);
-  const address = (parameters: URLSearchParams): string =>
-    parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
-  const again = address(here);
-  here.set(REFRESH, '0');
-  const refresh = { seconds, isStopped, href: isStopped ? again : address(here) };
-  return { refresh, header: isStopped ? undefined : `${seconds}; url=${again}` };
 }
 
 // Converts the query of a search form into the query that a program would send, and redirects the browser there: a browser sends

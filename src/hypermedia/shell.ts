@@ -1,7 +1,6 @@
 /** The frame of every page: head, header, main, and its scripts. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
 import { constant, html, render, type Markup } from './markup.ts';
-import type { View } from './view.ts';
 import { style } from './style.ts';
 import { readFileSync } from 'node:fs';
 
@@ -137,7 +136,10 @@ function elementsOf(chosen: readonly Script[], pathOf: PathOf): Markup {
   )}`;
 }
 
-/** Returns the attribute of the parts of a page that its script reads again when the stream says so. */
-export function liveAttribute({ liveAddress }: Pick<View, 'liveAddress'>): Markup | false {
-  return liveAddress !== undefined && html`data-live="${liveAddress}"`;
+/**
+ * Returns the attribute of the parts of a page that its script reads again: when the stream at this address says so, or after these
+ * seconds.
+ */
+export function liveAttribute(source: string | number | undefined): Markup | false {
+  return source !== undefined && html`data-live="${source}"`;
 }

@@ -50,8 +50,6 @@ export type View = {
   summary?: Document;
   /** The message about a completed action. */
   done?: string;
-  /** Automatic reload; `href` stops or resumes it. */
-  refresh?: { seconds: number; isStopped: boolean; href: string };
   /** The address of a stream that says when the content has changed (dashboard/live.ts). */
   liveAddress?: string;
 };

@@ -70,7 +70,7 @@ test('a new webhook has a generated key', needsChromium, async (t) => {
 
 test('an error at the top links to its field', needsChromium, async (t) => {
   const page = await open(t, renderHtml(list, naming, refused));
-  await page.getByRole('alert').getByRole('link', { name: 'rate_per_second must be a number' }).click();
+  await page.getByRole('alert').getByRole('link', { name: 'Rate per second must be a number' }).click();
   assert.equal(await page.evaluate('document.querySelector(":target").name'), 'rate_per_second');
 });
 

@@ -157,10 +157,9 @@ function shownMembers(members: readonly Document[], view: View): string {
 
 /** Returns variants of the pages by name, for a signed-in reader. */
 export function designedPages(owner: View): readonly (readonly [name: string, page: string])[] {
-  const refresh = { seconds: 30, isStopped: false, href: '/?refresh=0' };
   return [
     ['a delivery that failed', shownDelivery(delivery('failed', 3), { ...owner, done: 'Started.' })],
-    ['a delivery that is retried', shownDelivery(delivery('pending', 2), { ...owner, refresh })],
+    ['a delivery that is retried', shownDelivery(delivery('pending', 2), owner)],
     ['a delivery without an attempt', shownDelivery(delivery('pending', 0), owner)],
     ['members', shownMembers([member(1, 'owner'), member(2, 'owner'), member(3, 'member')], owner)],
     ['members and invitations', shownMembers([member(1, 'owner'), member(3, 'member')], withInvitations(owner))],

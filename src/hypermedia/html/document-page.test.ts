@@ -200,13 +200,11 @@ test('progress is a bar with its numbers', () => {
   assert.doesNotMatch(seen(0, 0), /<progress/);
 });
 
-test('a page that reloads itself says so, and how to stop it', () => {
-  const refresh = { seconds: 3, isStopped: false, href: '/x?refresh=0' };
-  assert.match(pageOf({}, { ...owner, refresh }), /role="status">[^<]*\b3 seconds[^<]*<a href="\/x\?refresh=0">/);
-  assert.match(
-    pageOf({}, { ...owner, refresh: { ...refresh, isStopped: true, href: '/x' } }),
-    /Automatic reload is off.<a href="\/x">/,
-  );
+test('the page of what waits is renewed by the script, and has a link in a browser without scripts', () => {
+  const page = pageOf({ refreshSeconds: 3, links: linksAt('', '', '') });
+  assert.match(page, /<div data-live="3">/);
+  assert.match(page, /<noscript><p class="soft"><a href="[^"]+">/);
+  assert.doesNotMatch(pageOf({}), /data-live|<noscript>/);
 });
 
 test('the last action is reported first', () => {

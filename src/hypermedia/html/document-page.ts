@@ -5,11 +5,11 @@
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { actionForms, refusedAlert, sentence } from './form.ts';
-import { scriptElements, shell } from '../shell.ts';
+import { liveAttribute, scriptElements, shell } from '../shell.ts';
 import type { View } from '../view.ts';
 import { chartsOf } from './charts.ts';
 import { collectionOf, collectionPage, part, propertyList, type Collection } from './content.ts';
-import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
+import { crumbs, hrefOf, linkRow, linkTo, ownPath, programList } from './links.ts';
 import { narrowerSearch } from './search-form.ts';
 import { badge, isState, isTrue, plainText, stateBadge } from './property-values.ts';
 import { inSentence, labelOf, shortTitle } from './words.ts';
@@ -86,15 +86,13 @@ const HEADINGS: ReadonlySet<string> = new Set(['name', 'title', 'email']);
 const isHeading = (document: Document, property: Property): boolean =>
   isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
 
-/** Renders the notice of automatic reloading, with a link that stops it. */
-export function refreshNote({ refresh }: View): Markup | false {
-  if (refresh === undefined) return false;
-  const { seconds, isStopped, href } = refresh;
-  return isStopped
-    ? html`<p class="soft">Automatic reload is off. <a href="${href}">Reload every ${seconds} seconds</a></p>`
-    : html`<p class="soft" role="status">
-        This page reloads every ${seconds} seconds. <a href="${href}">Stop reloading</a>
-      </p>`;
+/** Renders how to see what has happened since in a browser without scripts; others renew the page of what waits by themselves. */
+export function renewNote(document: Document, naming: Naming): Markup | false {
+  const here = hrefOf(linkTo(document, 'self')?.href ?? '', naming);
+  if (document.refreshSeconds === undefined || here === undefined) return false;
+  return html`<noscript
+    ><p class="soft"><a href="${here}">Show what has happened since</a></p></noscript
+  >`;
 }
 
 /** Renders the important messages of a page. */
@@ -127,8 +125,10 @@ function content({ document, naming, view, collection, buttons }: PageParts): Ma
     </div>`;
   }
   return html`<div class="card">
-      ${heading(document, naming)}${adviceOf(view)} ${refreshNote(view)} ${links}
-      ${propertyList(document.properties.filter((property) => !isHeading(document, property)))}
+      <div ${liveAttribute(document.refreshSeconds)}>
+        ${heading(document, naming)}${adviceOf(view)} ${renewNote(document, naming)} ${links}
+        ${propertyList(document.properties.filter((property) => !isHeading(document, property)))}
+      </div>
       ${programList(document, naming)} ${buttons}
     </div>
     ${document.embedded.map((embedded) => html`<div class="card">${part(embedded, document, naming)}</div>`)}`;

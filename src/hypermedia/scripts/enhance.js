@@ -181,18 +181,23 @@ function listen(dialog) {
 }
 
 /**
- * The parts of a page that change with what happens in the store, in their order. Their attribute is the address of the stream.
+ * The parts of a page that change with what happens in the store, in their order. Their attribute is the address of the stream, or the
+ * seconds after which the page of something that waits is read again.
  * @param {ParentNode} root
  */
 const livePartsOf = (root) => [...root.querySelectorAll('[data-live]')];
 
-/** Reads the page again and replaces the live parts that differ; the focus stays at the link that has it. */
+/** Reads the page again and replaces the live parts that differ; the focus stays at the link that has it. Shows the page as a whole when nothing of it is live any more. */
 async function renew() {
-  const response = await fetch(location.href, { headers: { Accept: 'text/html' } });
+  const here = new URL(location.href);
+  // The message of a completed action is not repeated.
+  here.searchParams.delete('done');
+  const response = await fetch(here, { headers: { Accept: 'text/html' } });
   // A redirect leads to sign-in.
   if (!response.ok || response.redirected) return;
   const read = new DOMParser().parseFromString(await response.text(), 'text/html');
   const renewed = livePartsOf(read);
+  if (renewed.length === 0) location.replace(here);
   for (const [index, part] of livePartsOf(document).entries()) {
     const next = renewed[index];
     if (next === undefined || next.textContent === seen.get(part)) continue;
@@ -217,8 +222,10 @@ const CONNECTED_MS = 10_000;
  * @param {Element} last the part before which the button is placed
  */
 function keepLive(last) {
-  /** @type {EventSource | undefined} */
+  /** @type {Pick<EventSource, 'close'> | undefined} */
   let source;
+  const address = last.getAttribute('data-live') ?? '';
+  const seconds = Number(address);
   let isPaused = false;
   let isRenewing = false;
   let isOutdated = false;
@@ -248,7 +255,12 @@ function keepLive(last) {
   };
   const open = () => {
     if (isPaused || document.hidden || source !== undefined) return;
-    const opened = new EventSource(last.getAttribute('data-live') ?? '');
+    if (seconds > 0) {
+      const timer = setInterval(update, seconds * 1000);
+      source = { close: () => clearInterval(timer) };
+      return;
+    }
+    const opened = new EventSource(address);
     source = opened;
     opened.addEventListener('message', update);
     // The browser connects again by itself, unless the server has refused.
