@@ -28,6 +28,7 @@ const BUTTONS: Readonly<Record<string, string>> = {
 };
 
 const DELETE = 'delete';
+const ROTATE = 'rotate_key';
 
 /** Renders a form that is shown while the address names it, or open if it was rejected. */
 const panel = (
@@ -43,6 +44,32 @@ const formPanel = ({ action, form, isRefused }: ShownForm): Markup =>
   panel({ id: action.name, title: action.title, isOpen: isRefused }, form);
 
 const opener = (id: string, label: string): Markup => html`<a class="button quiet" href="#${id}">${label}</a>`;
+
+/** Returns the document with a form for another key, without the field that finishes a rotation; none while a rotation is active. */
+function withoutFinish({ document, view }: ShownDocument, { rotationEnds }: WebhookView): Document {
+  if (view.refused?.action === ROTATE) return document;
+  const actions = document.actions?.flatMap((action) => {
+    if (action.name !== ROTATE) return [action];
+    return rotationEnds === null ? [{ ...action, fields: action.fields.filter(({ name }) => name !== 'finish') }] : [];
+  });
+  return { ...document, ...(actions && { actions }) };
+}
+
+/** Renders the second key of a webhook, with the button that makes it the only one; false without a rotation. */
+function rotation(shown: ShownDocument, { rotationEnds }: WebhookView): Markup | false {
+  const action = shown.document.actions?.find(({ name }) => name === ROTATE);
+  const key = shown.document.properties.find(({ name }) => name === 'next_encryption_key');
+  if (rotationEnds === null || action === undefined || key === undefined) return false;
+  const button = html`<button type="submit">Finish the rotation</button>`;
+  return html`<div class="alert mild">
+    <p>
+      <strong>This webhook has a new key.</strong> Deliveries are signed with both keys until
+      ${shownMoment(rotationEnds)}. Give the new key to the receiver, and finish the rotation.
+    </p>
+    <p>${shownValue(key)}</p>
+    ${fixedForm(action, { values: { finish: '1' }, button }, shown)}
+  </div>`;
+}
 
 /** Returns what disabling does to the pending deliveries. */
 function lossWords(health: HealthView | undefined): string {
@@ -283,7 +310,7 @@ export function webhookPage(shown: ShownDocument): string | undefined {
   if (webhook === undefined) return undefined;
   const { url, eventResource, isActive, state } = webhook;
   const health = view.summary && healthView.of(view.summary);
-  const forms = shownForms(shown);
+  const forms = shownForms({ ...shown, document: withoutFinish(shown, webhook) });
   const { buttons, panels } = actions(shown, forms, { isActive, health });
   const removal = forms.find(({ action }) => action.name === DELETE);
   const others = forms.filter(({ action: { name } }) => !Object.hasOwn(BUTTONS, name) && name !== DELETE);
@@ -302,7 +329,7 @@ export function webhookPage(shown: ShownDocument): string | undefined {
         ${eventResource !== null && html`${phraseOf(eventResource)} events`}
         ${url !== null && html`to <code>${url}</code>`}
       </p>
-      ${panels} ${adviceOf(view)}
+      ${panels} ${rotation(shown, webhook)} ${adviceOf(view)}
       <div ${live}>${health && notArrived(health, shown)} ${health && summary(health, now)}</div>
       ${tabs(document, naming)}
       <div ${live}>${chartsOf(view.charts)} ${health && failures(health, naming)}</div>

@@ -28,6 +28,7 @@ type Schema = {
   isOfPlatform?: true;
   isForPrograms?: true;
   isOtherName?: true;
+  isMain?: true;
   isMinor?: true;
   description?: string;
   default?: Value;
@@ -82,6 +83,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
     ...(schema.isOfPlatform && { isOfPlatform: true as const }),
     ...(schema.isSensitive && { isSensitive: true as const }),
     ...(schema.isForPrograms && { isForPrograms: true as const }),
+    ...(schema.isMain && { isMain: true as const }),
     ...(schema.isMinor && { isMinor: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),
   };

@@ -19,6 +19,8 @@ export type Hints = {
   isOfPlatform?: true;
   /** For programs only: pages do not show it. */
   isForPrograms?: true;
+  /** What a person knows first: forms begin with it. */
+  isMain?: true;
   /** Rarely used: forms fold it. */
   isMinor?: true;
   /** An alternative name of another member, for compatibility: forms show only one of the two. */

@@ -107,6 +107,8 @@ export type Field = {
   isOfPlatform?: true;
   /** Pages do not show it. */
   isForPrograms?: true;
+  /** Forms begin with these fields. */
+  isMain?: true;
   /** Rarely used: forms fold these fields. */
   isMinor?: true;
   /** The current value, if any. */

@@ -5,7 +5,7 @@
  * - `card` a box with a margin; `who` a logo beside a heading
  * - `alert` an error, `mild` a problem that may solve itself, `good` a success message, `soft` less important text, `fault` the error of one field
  * - `buttons` a row of buttons; a `button` (also a link with that class) may be `quiet` or `danger`
- * - `field` a label, its control, its hint (`soft`) and its `fault`; `choices` a scrolling list of `choice`s
+ * - `field` a label, its control, its hint (`soft`) and its `fault`; `choices` a list of `choice`s, which scrolls if they are `many`
  * - `badge` a state that may be `fine`, `broken`, `caution` or `plain`; icon.ts gives it an icon, and buttons of some classes; `logo` an image of 48 px
  * - `title` a heading with its badges, `ways` the row of links below it; `kind` the type of resource above it; `pager`
  *   and `empty` of a collection
@@ -102,6 +102,7 @@ body>footer a{display:inline-block;margin-right:1rem;padding:.3rem 0}
 .readers>.card{display:flex;flex-direction:column}
 .readers .buttons{margin-top:auto}
 .copies{position:relative;margin:0 0 1rem}
+.reveal>.copies{margin:0;padding:.6rem 6rem .6rem 0}
 .copies>pre{margin:0;padding-right:6rem}
 .copy{position:absolute;top:0;right:0;padding:.3rem .9rem;border-color:transparent}
 dialog{max-width:min(24rem,100% - 2rem);padding:1.5rem;border:1px solid var(--line);border-radius:12px;background:var(--card);color:var(--ink)}
@@ -243,7 +244,8 @@ input[type=radio],input[type=checkbox]{flex:none;width:1.25rem;height:1.25rem;ma
 fieldset{min-width:0;border:1px solid var(--line);border-radius:8px;margin:1.25rem 0;padding:.25rem .5rem .5rem}
 legend{padding:0 .5rem}
 fieldset>p{margin:.25rem .6rem}
-.choices{max-height:17.5rem;overflow-y:auto;padding:3px}
+.choices{padding:3px}
+.choices.many{max-height:17.5rem;overflow-y:auto}
 .choice{display:flex;gap:.8rem;align-items:center;min-height:2.75rem;margin:0;padding:.3rem .6rem;border-radius:6px;font-weight:400;cursor:pointer}
 .choice>span{min-width:0;overflow-wrap:anywhere}
 .choice .soft{display:block;font-size:.9rem;line-height:1.35}

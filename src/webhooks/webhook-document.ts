@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { collectionOf } from '#catalog/catalog.ts';
 import { listQueryOf } from '#catalog/payload-filter.ts';
 import { propertiesOf } from '#http/field-table.ts';
+import { formatDate } from '#hypermedia/date.ts';
 import { viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import type { Lack, WebhookRow } from './webhook-sql.ts';
 import { webhookFields, type WebhookState } from './webhook-fields.ts';
@@ -145,6 +146,8 @@ export type WebhookView = Pick<
   | 'isHeld'
 > & {
   state: WebhookState;
+  /** When the next key becomes the only one; null without a rotation. */
+  rotationEnds: string | null;
   hasHeaders: boolean;
   /** The reader may see and rotate the key. */
   isRotatable: boolean;
@@ -190,6 +193,7 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
       isActive: webhook.isActive,
       isHeld: webhook.isHeld,
       state,
+      rotationEnds: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
       hasHeaders: Object.keys(webhook.headers).length > 0,
       isRotatable: shown.isRotatable,
     }),

@@ -53,6 +53,7 @@ export const webhookFields = {
     input: {
       isClearable: true,
       maxLength: URL_LENGTH_MAX,
+      isMain: true,
       // Headers, the query and a bearer key are sent to it.
       isSensitive: true,
       description: 'The http or https address that receives the events. Without it nothing is sent.',
@@ -101,6 +102,7 @@ export const webhookFields = {
     choices: resourceTypes,
     input: {
       isClearable: true,
+      isMain: true,
       description: 'The resource whose events are sent. Without events, all events of that resource.',
     },
   },
@@ -108,9 +110,14 @@ export const webhookFields = {
     kind: 'list',
     choices: allEvents,
     initial: [],
-    input: { maxItems: 100, maxLength: 100, description: 'The events that are sent, all of one resource.' },
+    input: {
+      maxItems: 100,
+      maxLength: 100,
+      isMain: true,
+      description: 'The events that are sent, all of one resource.',
+    },
   },
-  is_active: { kind: 'flag', initial: true, input: { description: 'Whether events are sent.' } },
+  is_active: { kind: 'flag', initial: true, input: { isMinor: true, description: 'Whether events are sent.' } },
   /** Why Halcyon disabled it: its deliveries kept failing, its endpoint answered 410, or its app lost access; else null. */
   inactive_reason: {
     kind: 'enumeration',

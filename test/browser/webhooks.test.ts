@@ -75,7 +75,7 @@ for (const javaScriptEnabled of [true, false]) {
       await form.getByLabel('URL').fill('ftp://wrong');
       await form.getByLabel('Event resource').selectOption('transaction');
       await form.getByRole('button', { name: 'Create' }).click();
-      await answers(page, /url must be .*https/);
+      await answers(page, /URL must be .*https/);
       await picture(page, 'webhook-refused');
       assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'all input is kept');
       await form.getByLabel('URL').fill(`${fixture.receiver.url}/fails`);

@@ -121,7 +121,7 @@ test('a rejected form comes back with all input and its errors', async () => {
   const page = await response.text();
   assert.ok(page.includes('value="Typed &quot;long&quot; &amp; well"'));
   assert.ok(page.includes('value="ftp://nowhere"'));
-  assert.match(page, /url must be [^<]*https/);
+  assert.match(page, /URL must be [^<]*https/);
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the generated key stays');
 });
 
@@ -133,7 +133,7 @@ test('an owner is not asked for what the platform alone decides, and a form that
   assert.equal(refused.status, 403);
   const page = await refused.text();
   assert.ok(page.includes('value="Typed"'));
-  assert.match(page, /subscription_events [^<]*platform/);
+  assert.match(page, /Subscription events [^<]*platform/);
 });
 
 test('a form that is sent twice creates one resource', async () => {
@@ -331,7 +331,9 @@ test('an action below a resource has its form on the page, and ends there or sho
   const page = await (await show(`${path}?done=rotated`)).text();
   assert.match(page, /next key, .*<dt>Next encryption key</s);
   assert.doesNotMatch(page, /<a href="[^"]*\/(?:rotate_key|test)"/, 'such a link would lead to an address without GET');
-  const again = await send(rotate, filled(await actionForm(path, rotate), { encryption_key: 'mine' }));
+  assert.match(page, /class="alert mild"[^]*?name="finish" value="1"[^]*?Finish the rotation/);
+  assert.doesNotMatch(page, /id="rotate_key"|<select[^>]*name="finish"/, 'there is no form for a third key');
+  const again = await send(rotate, filled(await actionForm(path, rotate), { finish: '', encryption_key: 'mine' }));
   const conflict = await again.text();
   assert.equal(again.status, 409);
   assert.match(

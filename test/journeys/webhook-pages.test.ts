@@ -37,7 +37,7 @@ test('the overview begins with one sentence, then what needs attention, with its
   const page = await pageAt(overview);
   const text = textIn(page);
   assert.match(text, /^\s*1 of 3 webhooks needs attention\. Warehouse Failing Your endpoint answered 500/);
-  assert.match(text, /Failing since 1 July 2026 at 10:00 UTC 1 delivery waits Next attempt in \d min/);
+  assert.match(text, /Failing since 1 July 2026 at 10:00 UTC 1 delivery waits Next attempt 1 Jul 10:0\d UTC/);
   const remedy = /<li class="concern">[^]*?<a class="button" href="([^"]+)"/.exec(page)?.[1] ?? '';
   assert.match(textIn(await pageAt(remedy.replaceAll('&amp;', '&'))), /Transaction 1002 created Retrying/);
   assert.match(text, /Other webhooks .*Orders Delivering.* Automation Disabled/);
@@ -66,7 +66,7 @@ test('a store without webhooks is invited to create one', async () => {
 test('the page of a webhook has its numbers, its settings without those that are not set, and a form per action', async () => {
   const page = await pageAt(warehouse ?? '');
   const text = textIn(page);
-  assert.match(text, /Warehouse Failing .*Failing since 1 Jul 10:00 UTC .*Pending 1 .*Next attempt in \d min/);
+  assert.match(text, /Warehouse Failing .*Failing since 1 Jul 10:00 UTC .*Pending 1 .*Next attempt 1 Jul 10:0\d UTC/);
   assert.match(text, /Failed attempts in the last 24 hours Reason Attempts Last Your endpoint answered 500/);
   assert.doesNotMatch(text, /Held|Not set|Inactive reason/);
   for (const id of ['test', 'change', 'rotate_key', 'recover', 'disable', 'delete'])
@@ -93,7 +93,7 @@ test('a rejected form is shown open with its errors and its input, on the same p
   const response = await owner.send(orders ?? '', form);
   assert.equal(response.status, 400);
   const page = await response.text();
-  assert.match(page, /role="alert"[^]*url must be[^]*<section class="panel open" id="change"[^]*value="Typed"/);
+  assert.match(page, /role="alert"[^]*URL must be[^]*<section class="panel open" id="change"[^]*value="Typed"/);
   assert.match(page, /<section class="panel" id="test"/, 'other forms stay closed');
 });
 
@@ -137,7 +137,7 @@ test('a rejected button opens the form with the current values', async () => {
   const form = buttonForm(await pageAt(path), 'Disable this webhook');
   form.set('is_active', 'perhaps');
   const page = await (await owner.send(path, form)).text();
-  assert.match(page, /role="alert"[^]*is_active[^]*<section class="panel open" id="change"[^]*value="Warehouse"/);
+  assert.match(page, /role="alert"[^]*Active[^]*<section class="panel open" id="change"[^]*value="Warehouse"/);
   const [, change = ''] = /id="change"[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
   assert.match(change, /value="transaction\/created"\s+checked/);
 });

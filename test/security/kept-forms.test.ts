@@ -1,6 +1,7 @@
 /** A form that is sent after the session has ended is kept through the sign-in, without secrets, and is sent by the person alone. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { labelOf } from '#hypermedia/html/words.ts';
 import { createSealer } from '#db/seal.ts';
 import { filled, formsIn, HTML } from '../setup/form-filler.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
@@ -65,7 +66,8 @@ test('what was entered is there after the sign-in, once, without secrets, and no
   assert.deepEqual([form.get('name'), form.get('rate_per_second'), form.get('format')], ['Typed <long>', '7', 'json']);
   assert.match(form.get('encryption_key') ?? '', /^whsec_/, 'a new key is offered');
   assert.doesNotMatch(shown.text, /canary/);
-  for (const name of Object.keys(SECRETS)) assert.match(shown.text, new RegExp(`${name} may be a secret`), name);
+  for (const name of Object.keys(SECRETS))
+    assert.match(shown.text, new RegExp(`${labelOf(name)} may be a secret`), name);
   assert.match(shown.text, /data-unsaved/);
   assert.deepEqual(await webhooks(), before);
   assert.equal(browser.jar.has(COOKIE), false);

@@ -39,6 +39,7 @@ export function webhook(n: number): Document {
     isHeld: false,
     state: STATES[n % 5] ?? 'ok',
     hasHeaders: n === 0,
+    rotationEnds: null,
     isRotatable: true,
   };
   return {

@@ -75,7 +75,7 @@ export const PREVIEW = '_preview';
 const hidden = (name: string, value: string | number): Markup =>
   html`<input type="hidden" name="${name}" value="${value}" />`;
 
-/** Renders the fields. Minor ones are folded below the others, unless one has a fault. */
+/** Renders the fields. Main ones come first; minor ones are folded below the others, unless one has a fault. */
 function fields(action: Action, index: number, state: FormState): Markup {
   const { refused } = state;
   const isNew = action.method === 'POST';
@@ -89,7 +89,8 @@ function fields(action: Action, index: number, state: FormState): Markup {
   });
   const minor = all.filter(({ field }) => field.isMinor === true);
   const isOpen = minor.some(({ faults }) => faults.length > 0);
-  return html`${all.filter(({ field }) => field.isMinor !== true).map(formField)}
+  const others = all.filter(({ field }) => field.isMain !== true && field.isMinor !== true);
+  return html`${[...all.filter(({ field }) => field.isMain), ...others].map(formField)}
   ${
     minor.length > 0 &&
     html`<details class="fold" ${isOpen && html`open`}>
@@ -397,23 +398,30 @@ function control(options: ControlOptions): Markup {
 
 /**
  * Renders one checkbox per choice. Ticked ones come first, in their order, so that an unchanged form sends the same
- * list.
+ * list. Events are folded by their resource: the script shows those of the resource that is chosen.
  */
 function checkboxes({ field, values, isFaulty }: ControlOptions): Markup {
   const ticked = new Set(values.filter((value) => value !== ''));
   const all = new Set([...ticked, ...(field.choices ?? [])]);
-  return html`${[...all].map(
-    (choice) =>
-      html`<label class="choice">
-        <input
-          type="checkbox"
-          name="${field.name}[]"
-          value="${choice}"
-          ${ticked.has(choice) && html`checked`}
-          ${isFaulty && html`aria-invalid="true"`}
-        />
-        <span>${phraseOf(choice)}</span>
-      </label>`,
+  const box = (choice: string): Markup =>
+    html`<label class="choice">
+      <input
+        type="checkbox"
+        name="${field.name}[]"
+        value="${choice}"
+        ${ticked.has(choice) && html`checked`}
+        ${isFaulty && html`aria-invalid="true"`}
+      />
+      <span>${phraseOf(choice)}</span>
+    </label>`;
+  const groups = Map.groupBy(all, (choice) => choice.split('/', 1)[0] ?? '');
+  if (groups.size <= 1 || groups.size === all.size) return html`${[...all].map(box)}`;
+  return html`${[...groups].map(
+    ([resource, choices]) =>
+      html`<details class="fold" data-of="${resource}" ${choices.some((choice) => ticked.has(choice)) && html`open`}>
+        <summary>${phraseOf(resource)}</summary>
+        ${choices.map(box)}
+      </details>`,
   )}`;
 }
 

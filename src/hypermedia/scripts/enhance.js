@@ -318,6 +318,25 @@ function keepInput(isSent) {
   addEventListener('input', guard, { once: true });
 }
 
+/**
+ * Shows only the events of the resource that a form has chosen: a webhook receives those of one.
+ * @param {HTMLSelectElement} resource
+ */
+function showEventsOf(resource) {
+  /** @param {boolean} isChange */
+  const show = (isChange) => {
+    for (const group of resource.form?.querySelectorAll('details[data-of]') ?? []) {
+      if (!(group instanceof HTMLDetailsElement)) continue;
+      const isChosen = group.dataset['of'] === resource.value;
+      group.hidden = resource.value !== '' && !isChosen;
+      if (isChosen) group.open = true;
+      for (const box of group.querySelectorAll('input')) if (isChange && group.hidden) box.checked = false;
+    }
+  };
+  resource.addEventListener('change', () => show(true));
+  show(false);
+}
+
 const RESENT_MS = 5000;
 
 /**
@@ -344,13 +363,16 @@ function enhance(root) {
   for (const time of root.querySelectorAll('time:not(.exact)')) {
     if (time instanceof HTMLTimeElement) addRelative(time);
   }
-  for (const source of root.querySelectorAll('pre.copyable')) {
+  for (const source of root.querySelectorAll('pre.copyable, .reveal > code')) {
     if (source instanceof HTMLElement) addCopyButton(source);
   }
 }
 
 enhance(document);
 keepInput(sendOnce());
+for (const resource of document.querySelectorAll('select[name=event_resource]')) {
+  if (resource instanceof HTMLSelectElement) showEventsOf(resource);
+}
 const live = livePartsOf(document).at(-1);
 if (live !== undefined) keepLive(live);
 const dialog = createDialog();

@@ -30,6 +30,7 @@ const HINTS: ReadonlyMap<string, string> = new Map([
   ['isOfPlatform', 'x-platform-only'],
   ['isSensitive', 'x-sensitive'],
   ['isOtherName', 'x-other-name'],
+  ['isMain', 'x-main'],
   ['isMinor', 'x-minor'],
   ['isForPrograms', 'x-for-programs'],
   ['choices', 'x-choices'],

@@ -86,7 +86,9 @@ function picker(view: ConsentView): Markup {
     <legend>Which store?</legend>
     ${isOther && otherStore(view)}
     ${stores.length > UNSCROLLED_STORES && html`<p class="soft">${stores.length} stores; scroll to see all.</p>`}
-    <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
+    <div class="choices many">
+      ${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}
+    </div>
   </fieldset>`;
 }
 
