@@ -167,6 +167,7 @@ p.ways a{padding:.3rem 0}
 .filter .field{flex:1 1 10rem;max-width:18rem;margin:0}
 .filter .field>:last-child{margin:0}
 .filter a{padding:.6rem 0}
+.codes{user-select:all}
 .log{list-style:none;margin:0;padding:0}
 .log>li{display:grid;grid-template-columns:7rem minmax(0,1fr);gap:0 1rem;margin:0;padding:.6rem 0;border-bottom:1px solid var(--line)}
 .log p{margin:0}

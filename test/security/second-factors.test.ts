@@ -135,7 +135,14 @@ test('new recovery codes replace the old ones', async () => {
   const { email, browser } = await newPerson();
   const { codes } = await setUpApp(browser);
   const action = `${SECURITY}/recovery-codes`;
-  const renewed = await browser.post(action, { nonce: nonceOf(await browser.open(SECURITY), action) });
+  const settings = await browser.open(SECURITY);
+  assert.match(
+    settings.text,
+    /<details class="fold" ?>\s*<summary>Make new codes …[^]*The 10 codes that you have stop working/,
+  );
+  const renewed = await browser.post(action, { nonce: nonceOf(settings, action) });
+  const file = /href="data:text\/plain,([^"]+)" download=/.exec(renewed.text)?.[1] ?? '';
+  assert.deepEqual(decodeURIComponent(file).trim().split('\n'), recoveryCodesOf(renewed));
   const again = newBrowser();
   const page = await again.signIn(email);
   assert.equal((await withCode(again, page, codes[0] ?? '')).status, 422);

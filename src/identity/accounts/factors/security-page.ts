@@ -123,16 +123,20 @@ const appCard = ({ root, factors, nonce }: SecurityView): Markup =>
     ${factors.hasApp && removal(`${root}/account/security/app/remove`, nonce(['app', 'remove']), 'Remove the app')}
   </div>`;
 
-const codesCard = ({ root, factors, nonce }: SecurityView): Markup =>
+const codesCard = ({ root, factors: { recoveryCodes: left }, nonce }: SecurityView): Markup =>
   html`<div class="card">
     <h2>Recovery codes</h2>
-    <p>Each of them replaces a lost device once. You have ${factors.recoveryCodes} left.</p>
-    ${postForm({
-      action: `${root}/account/security/recovery-codes`,
-      hidden: { nonce: nonce(['recovery-codes']) },
-      submit: 'Make new codes',
-      style: 'quiet',
-    })}
+    <p>Each of them replaces a lost device once. You have ${left} left.</p>
+    <details class="fold" ${left === 0 && html`open`}>
+      <summary>Make new codes …</summary>
+      ${left > 0 && html`<p>The ${left === 1 ? 'code that you have stops' : `${left} codes that you have stop`} working at once.</p>`}
+      ${postForm({
+        action: `${root}/account/security/recovery-codes`,
+        hidden: { nonce: nonce(['recovery-codes']) },
+        submit: 'Make new codes',
+        ...(left > 0 && { style: 'danger' }),
+      })}
+    </details>
   </div>`;
 
 /** Only for a person with linked providers: an account is linked by signing in with a provider. */
@@ -230,16 +234,21 @@ export function appPage(view: {
   );
 }
 
-/** Renders new recovery codes, which are never shown again. */
+/** Renders new recovery codes, which are never shown again. The file is an address of its own, because the page has no script that copies. */
 export function recoveryCodesPage(root: string, codes: readonly string[]): string {
+  const file = `data:text/plain,${encodeURIComponent(codes.map((code) => `${code}\n`).join(''))}`;
   return cardPage(
     'Recovery codes',
     html`<p class="good" role="status">Saved. These are your recovery codes; earlier ones are no longer valid.</p>
-      <p>Write them down or print them now: they are not shown again. Each replaces a lost device once.</p>
+      <p>Download, copy or print them now: they are not shown again. Each replaces a lost device once.</p>
       <ul class="codes">
         ${codes.map((code) => html`<li><code>${code}</code></li>`)}
       </ul>
-      <div class="buttons"><a class="button" href="${root}/account/security">I have saved them</a></div>`,
+      <p class="soft">A click selects all codes, to copy them.</p>
+      <div class="buttons">
+        <a class="button" href="${file}" download="recovery-codes.txt">Download</a>
+        <a class="button quiet" href="${root}/account/security">I have saved them</a>
+      </div>`,
     accountNav(root),
   );
 }
