@@ -80,6 +80,11 @@ export function embeddedDocument(name: string, resource: JsonObject, { currency:
   };
 }
 
+/** Returns what a version embeds under the relations of its type, as `zoom` with all of them does. */
+export function embeddedOf(type: ResourceType, resource: JsonObject): Embedded[] {
+  return embed(resource, { currency: currencyOf(mapped(type, resource).resource), zoom: relationsOf(type) });
+}
+
 type Address = Omit<Frozen, 'body'>;
 
 export function addressOf({ baseUrl, storeId, type, id }: Address): string {

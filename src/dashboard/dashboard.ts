@@ -1,6 +1,7 @@
 /** The pages that are designed for people, by the names of their documents. All other documents have a generic page. */
 import type { Queryable } from '#db/pool.ts';
 import { collectionOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { embeddedOf, resourceView } from '#catalog/resource-document.ts';
 import type { DesignedPage, DesignedPages, ShownDocument } from '#http/services.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
@@ -29,9 +30,12 @@ function storeOf(document: Document): { shard: number; storeId: number } | undef
   return shown && { shard: shardOf(shown.storeId), storeId: shown.storeId };
 }
 
+/** A longer list of what a resource embeds has a page of its own alone. */
+const EMBEDDED_SHOWN_MAX = 25;
+
 /**
- * Returns the generic page of a resource with links to its events and deliveries, which its representation does not have, because
- * webhooks are sent it; undefined for another document with its name, such as what another resource embeds.
+ * Returns the generic page of a resource with what it embeds, and with links to its events and deliveries, which its representation does
+ * not have, because webhooks are sent it; undefined for another document with its name, such as what another resource embeds.
  */
 function resourcePage({ document, naming, view }: ShownDocument, type: ResourceType): string | undefined {
   const self = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
@@ -46,7 +50,12 @@ function resourcePage({ document, naming, view }: ShownDocument, type: ResourceT
     { rel: 'events', href: addressWith(`${store}/events`, of), title: 'Its events' },
     { rel: 'statuses', href: addressWith(`${store}/statuses`, of), title: 'Its deliveries' },
   ];
-  return renderHtml({ ...document, links: [...document.links, ...links] }, naming, view);
+  const resource = resourceView.of(document);
+  const all = document.embedded.length > 0 || resource === undefined ? document.embedded : embeddedOf(type, resource);
+  const embedded = all.filter(({ documents: { length } }) => length > 0 && length <= EMBEDDED_SHOWN_MAX);
+  const shown = new Set(embedded.map(({ rel }) => rel));
+  const others = document.links.filter(({ rel }) => !shown.has(rel));
+  return renderHtml({ ...document, embedded, links: [...links, ...others] }, naming, view);
 }
 
 /** Returns the page of the apps of a store; undefined for those of a user, and for parts of them. */

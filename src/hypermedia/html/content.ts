@@ -1,9 +1,9 @@
 /** Renders the content of a document: its properties, and its embedded documents recursively. */
-import type { Document, Embedded, Naming, Property } from '../document.ts';
+import type { Document, Embedded, Kind, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { exactDateOf } from '../shown-date.ts';
 import { hrefOf, linkRow, linkTo } from './links.ts';
-import { table, type RowDetails } from './table.ts';
+import { isReference, table, type RowDetails } from './table.ts';
 import { cellValue, fitsCell, isState, isUnset, kindOf, plainText, shownCode, shownValue } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
 import { leadsHere } from '../paging.ts';
@@ -135,9 +135,25 @@ const figures = (properties: readonly Property[]): Markup =>
     )}
   </dl>`;
 
-/** Renders properties as names and values. */
-export function propertyList(properties: readonly Property[]): Markup | false {
-  if (areFigures(properties)) return figures(properties);
+/** The order in which a person reads kinds of values; structures and secrets are long. */
+const READING: readonly (readonly Kind[])[] = [
+  ['text', 'url', 'enumeration', 'progress', 'trend'],
+  ['money'],
+  ['number', 'count', 'boolean'],
+  ['date'],
+  ['code', 'json', 'secret'],
+];
+
+/** Returns the place of a property among those of a document: ids and references say the least to a person. */
+const readingPlace = (property: Property): number =>
+  property.name === 'id' || isReference(property)
+    ? READING.length
+    : READING.findIndex((kinds) => kinds.includes(kindOf(property)));
+
+/** Renders properties as names and values, in the order in which a person reads them. */
+export function propertyList(given: readonly Property[]): Markup | false {
+  if (areFigures(given)) return figures(given);
+  const properties = given.toSorted((one, other) => readingPlace(one) - readingPlace(other));
   const unset = properties.filter(isUnsetValue);
   const isListed = (property: Property): boolean => unset.length < UNSET_TOGETHER_MIN || !isUnsetValue(property);
   return (

@@ -47,32 +47,68 @@ export function appsPage(root: string, title: string, main: Markup): string {
 
 type TextName = Exclude<SettingName, 'scopes' | 'is_listed' | 'rotates_refresh_tokens' | 'requires_pkce'>;
 
-type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
+type Section = 'basics' | 'access' | 'events' | 'listing';
+
+type Field = {
+  name: TextName;
+  section: Section;
+  label: string;
+  hint?: string;
+  type?: 'email';
+  isLong?: true;
+  isRequired?: true;
+};
 
 const FIELDS: readonly Field[] = [
-  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
-  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
-  { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
-  { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
+  {
+    name: 'name',
+    section: 'basics',
+    label: 'Name',
+    hint: 'Shown to users when your app requests access.',
+    isRequired: true,
+  },
+  { name: 'company', section: 'basics', label: 'Company', hint: 'The company that provides the app. Optional.' },
+  {
+    name: 'description',
+    section: 'basics',
+    label: 'Description',
+    hint: 'What it does, in a sentence or two. Optional.',
+    isLong: true,
+  },
+  {
+    name: 'contact',
+    section: 'basics',
+    label: 'Contact',
+    hint: 'An e-mail address for questions about it. Optional.',
+    type: 'email',
+  },
   {
     name: 'redirect_uris',
+    section: 'access',
     label: 'Redirect addresses',
     hint: 'One per line, such as https://app.example.com/callback. Optional for a program that only you use.',
     isLong: true,
   },
   {
     name: 'webhook_url',
+    section: 'events',
     label: 'Address for app events',
     hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
   },
   {
     name: 'initiate_login_uri',
+    section: 'listing',
     label: 'Install address',
     hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
   },
-  { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
-  { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
-  { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
+  {
+    name: 'client_uri',
+    section: 'listing',
+    label: 'Homepage',
+    hint: 'Begins with https:, like the two below. Optional.',
+  },
+  { name: 'policy_uri', section: 'listing', label: 'Privacy policy', hint: 'Optional.' },
+  { name: 'tos_uri', section: 'listing', label: 'Terms', hint: 'Optional.' },
 ];
 
 const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
@@ -165,9 +201,8 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 }
 
-export function detailFields({ texts }: FormValues, faults: readonly Fault[]): Markup {
-  return html`${FIELDS.map((field) => fieldOf(field, texts[field.name], faults))}`;
-}
+const fieldsOf = (section: Section, { texts }: FormValues, faults: readonly Fault[]): Markup =>
+  html`${FIELDS.filter((field) => field.section === section).map((field) => fieldOf(field, texts[field.name], faults))}`;
 
 /** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
 export function confidentialFields(values: FormValues): Markup {
@@ -185,7 +220,7 @@ export function confidentialFields(values: FormValues): Markup {
   })}`;
 }
 
-export function listedField(values: FormValues): Markup {
+function listedField(values: FormValues): Markup {
   return choice({
     name: 'listed',
     isChecked: values.isListed,
@@ -194,7 +229,7 @@ export function listedField(values: FormValues): Markup {
   });
 }
 
-export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
+function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
   const own = faults.filter(({ field }) => field === 'scopes');
   return html`<fieldset ${own.length > 0 && html`aria-describedby="scopes-fault"`}>
     <legend>Scopes that it may ask for</legend>
@@ -215,6 +250,32 @@ export function scopeFields(values: FormValues, faults: readonly Fault[]): Marku
       html`<div class="fault" id="scopes-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
     }
   </fieldset>`;
+}
+
+/** Renders a part of the form that needs no input: folded, unless it has a value or a fault. */
+const optionalPart = (title: string, isOpen: boolean, content: Markup): Markup =>
+  html`<details class="fold" ${isOpen && html`open`}>
+    <summary>${title}</summary>
+    ${content}
+  </details>`;
+
+/** Renders the settings in their parts. `kind`: the fields that depend on where the app runs. */
+export function settingFields(values: FormValues, faults: readonly Fault[], kind: Markup | false): Markup {
+  const isUsed = (section: Section): boolean =>
+    FIELDS.some(
+      ({ name, section: of }) =>
+        of === section && (values.texts[name] !== '' || faults.some(({ field }) => field === name)),
+    );
+  return html`<h2 id="basics">Basics</h2>
+    ${fieldsOf('basics', values, faults)}
+    <h2 id="access">Access</h2>
+    ${fieldsOf('access', values, faults)} ${scopeFields(values, faults)} ${kind}
+    ${optionalPart('Events of the app', isUsed('events'), fieldsOf('events', values, faults))}
+    ${optionalPart(
+      'Listing: its public page, install link and homepage',
+      values.isListed || isUsed('listing'),
+      html`${fieldsOf('listing', values, faults)} ${listedField(values)}`,
+    )}`;
 }
 
 export function refusedAlert(faults: readonly Fault[]): Markup | null {

@@ -10,16 +10,7 @@ import { settingsHash } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import { ownTokenCard } from '../own-token.ts';
 import type { AppKeys, KeyChange } from './app-webhook.ts';
-import {
-  appsPage,
-  confidentialFields,
-  detailFields,
-  listedField,
-  pathOf,
-  refusedAlert,
-  scopeFields,
-  type FormValues,
-} from './client-form.ts';
+import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields, type FormValues } from './client-form.ts';
 import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 
 type ClientView = {
@@ -46,13 +37,12 @@ type ClientView = {
 
 const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView): Markup =>
   html`<div class="card">
-    <h2>Settings</h2>
+    <h2 id="settings">Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
     ${postForm({
       action: pathOf(root, client.clientId),
       hidden: { nonce: nonce('change client'), saw: baseHash ?? settingsHash(client) },
-      fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)}
-      ${!client.isPublic && confidentialFields(values)} ${listedField(values)}`,
+      fields: settingFields(values, faults, !client.isPublic && confidentialFields(values)),
       submit: 'Save',
     })}
   </div>`;
@@ -75,7 +65,7 @@ function secrets(view: ClientView): Markup {
   const { root, client, nonce, overlapHours } = view;
   const replacing = view.secrets[0]?.fingerprint ?? '';
   return html`<div class="card">
-    <h2>Client secret</h2>
+    <h2 id="secret">Client secret</h2>
     <ul>
       ${view.secrets.map(secretEntry)}
     </ul>
@@ -97,7 +87,7 @@ function logo({ root, client, faults, nonce }: ClientView): Markup {
   const fault = faults.find(({ field }) => field === 'logo');
   const described = `logo-hint${fault === undefined ? '' : ' logo-fault'}`;
   return html`<div class="card">
-    <h2>Logo</h2>
+    <h2 id="logo-card">Logo</h2>
     <form method="post" action="${pathOf(root, client.clientId)}/logo" enctype="multipart/form-data">
       ${nonceField(nonce('set logo'))}
       <div class="field">
@@ -177,15 +167,23 @@ const heading = ({ root, client, usage, alert, good, installsAddress }: ClientVi
     </dl>
   </div>`;
 
+/** Leads to the parts of the page, which is long. */
+const parts = ({ client, webhookKeys }: ClientView): Markup =>
+  html`<nav class="states" aria-label="Parts of the page">
+    <a href="#basics">Basics</a>
+    <a href="#access">Access</a> ${webhookKeys !== null && html`<a href="#events">Events</a>`}
+    ${!client.isPublic && html`<a href="#secret">Secret</a>`} <a href="#logo-card">Logo</a> <a href="#danger">Danger</a>
+  </nav>`;
+
 export function clientPage(view: ClientView): string {
   const { root, client } = view;
   return appsPage(
     root,
     client.name,
-    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${webhookKeyCard(view)}
+    html`${heading(view)} ${parts(view)} ${view.shownWebhooks} ${settings(view)} ${webhookKeyCard(view)}
       ${!client.isPublic && secrets(view)} ${ownTokenCard(view)} ${logo(view)}
       <div class="card">
-        <h2>Delete</h2>
+        <h2 id="danger">Danger</h2>
         <p>Deleting the app disconnects all its users.</p>
         <div class="buttons">
           <a class="button quiet danger" href="${pathOf(root, client.clientId)}/delete">Delete this app …</a>
@@ -252,7 +250,7 @@ function webhookKeyCard(view: ClientView): Markup | false {
   if (keys === null) return false;
   const { rotationEndsAt } = keys;
   return html`<div class="card">
-    <h2>App events</h2>
+    <h2 id="events">App events</h2>
     <p>
       Events of the app from all stores are sent to <code>${client.webhookUrl}</code>, signed with this key. Each store
       that lets the app in has a webhook for them.

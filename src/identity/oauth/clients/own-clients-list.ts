@@ -13,12 +13,10 @@ import {
   appsPage,
   changeOf,
   confidentialFields,
-  detailFields,
-  listedField,
   pathOf,
   readFormValues,
   refusedAlert,
-  scopeFields,
+  settingFields,
   type FormValues,
   withDeclared,
 } from './client-form.ts';
@@ -156,8 +154,7 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
     ${postForm({
       action: `${root}/account/clients`,
       hidden: { nonce, client_id: clientId },
-      fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)}
-      ${confidentialFields(values)} ${listedField(values)}`,
+      fields: settingFields(values, faults, html`${kindFields(values)} ${confidentialFields(values)}`),
       submit: 'Create the app',
       cancel: { href: `${root}/account/clients` },
     })}`,
