@@ -22,6 +22,7 @@ import { findNames } from './names-sql.ts';
 import { deliveryPage } from './delivery-page.ts';
 import { invitationPage, membersOf, membersPage } from './members-page.ts';
 import { overviewPage } from './overview-page.ts';
+import { recoveryPage } from './recovery-page.ts';
 import { webhookPage } from './webhook-page.ts';
 
 /** Returns the store of an overview, of a webhook or of listed items; undefined for another document. */
@@ -149,6 +150,7 @@ export function createDashboard({
       },
     ],
     ['invitation', async (shown) => invitationPage(shown)],
+    ['recovery', async (shown) => recoveryPage(shown)],
     ['status', async (shown) => deliveryPage(shown)],
     ['webhook', async (shown) => webhookPage(await live(shown))],
   ];

@@ -264,7 +264,8 @@ form+p{margin-top:1.25rem}
 table{width:100%;border-collapse:collapse}
 caption{text-align:left;font-weight:600;padding:0 0 .5rem}
 th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th{color:var(--soft);font-weight:600;white-space:nowrap}
+th{color:var(--soft);font-weight:600}
+thead th{vertical-align:bottom}
 td{min-width:7rem}
 th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
 .number{min-width:0;padding-right:1.25rem;text-align:right;font-variant-numeric:tabular-nums}

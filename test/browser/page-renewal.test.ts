@@ -40,7 +40,7 @@ test(
     await page.getByText('Live: changes appear here.').waitFor();
     await page.evaluate('window.isSame = true');
     await comeTo(1_204, 'running');
-    await page.getByText('1,204 of 10,000').waitFor();
+    await page.getByText('1,204 of 10,000 events checked').waitFor();
     assert.equal(await page.evaluate('window.isSame'), true);
     await page.getByText('Started.').waitFor();
     await comeTo(10_000, 'finished');

@@ -280,6 +280,7 @@ const REVIEWED_PAGES: ReadonlySet<string> = new Set([
   'status',
   'event',
   'members',
+  'recovery',
   'error-of-validation',
   'transaction-zoomed',
 ]);
@@ -290,6 +291,7 @@ const NOT_SHOWN: Readonly<Record<string, readonly string[]>> = {
   'status-pending': ['webhook_id', 'status', 'reason', 'waits_for', 'id', 'body_length'],
   'status-of-another-app': ['id'],
   'webhook-of-automation': ['state'],
+  recovery: ['webhook_id', 'only_failed', 'loaded', 'events_recovered'],
   changelogs: ['id', 'resource_id', 'resource', 'action'],
   'grants-of-store': ['id', 'client_id', 'is_verified', 'scope', 'store_id'],
   'error-not-found': ['total'],

@@ -104,7 +104,7 @@ const ATTRIBUTES = new Set(
   (
     'lang charset name content class href rel role id type value action method autocomplete data-unsaved open required rows spellcheck ' +
     'selected checked min max step minlength inputmode for scope colspan tabindex datetime aria-label aria-describedby ' +
-    'aria-invalid aria-hidden data-label'
+    'aria-invalid aria-hidden data-label data-of'
   ).split(' '),
 );
 

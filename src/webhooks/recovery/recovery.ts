@@ -1,6 +1,7 @@
 /** A recovery of what a webhook missed: its properties and its Document. */
 import { comparisonsOf, propertiesOf, type Fields } from '#http/field-table.ts';
-import type { Document } from '#hypermedia/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { viewType, type Document } from '#hypermedia/document.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { RecoveryRow } from './recovery-sql.ts';
@@ -54,6 +55,38 @@ export function versionOf(row: Pick<RecoveryRow, 'state'>): string {
 
 type RecoveredWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
 
+export type RecoveryView = Pick<RecoveryRow, 'state' | 'event' | 'resourceId' | 'responseCode' | 'responseBody'> & {
+  since: string;
+  until: string | null;
+  created: string;
+  ended: string | null;
+  isOnlyFailed: boolean;
+  /** It sends resources of a loaded history, and counts these. */
+  isLoaded: boolean;
+  total: number;
+  seen: number;
+  recovered: number;
+};
+
+export const recoveryView = viewType<RecoveryView>('recovery');
+
+function viewOf(row: RecoveryRow, timeZone: string): RecoveryView {
+  const { state, event, resourceId, responseCode, responseBody, onlyFailed, loaded } = row;
+  const dateOf = (at: Date | null) => at && formatDate(at, timeZone);
+  return {
+    ...{ state, event, resourceId, responseCode, responseBody },
+    since: formatDate(row.since, timeZone),
+    until: dateOf(row.until),
+    created: formatDate(row.dateCreated, timeZone),
+    ended: dateOf(row.dateEnded),
+    isOnlyFailed: onlyFailed,
+    isLoaded: loaded,
+    total: row.eventsTotal,
+    seen: row.eventsSeen,
+    recovered: row.eventsRecovered,
+  };
+}
+
 /** `isSendable`: the reader may make Halcyon send to the webhook, and so cancel this. */
 export function recoveryDocument(
   row: RecoveryRow,
@@ -78,6 +111,7 @@ export function recoveryDocument(
         : []),
     ],
     embedded: [],
+    ...recoveryView.attach(viewOf(row, timeZone)),
     ...(isOpen(row) && { refreshSeconds: REFRESH_SECONDS }),
     properties: describe(row, timeZone, {}).map((property) =>
       property.name === 'events_seen' ? Object.assign(property, { kind: 'progress', of: row.eventsTotal }) : property,
