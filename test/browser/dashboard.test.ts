@@ -174,6 +174,8 @@ test(
     await tabTo(page, /^Name/);
     await keyboard.press('End');
     await keyboard.type(' of the south');
+    await tabTo(page, /^More settings/);
+    await keyboard.press('Enter');
     await tabTo(page, /^Active/);
     await keyboard.press('ArrowDown');
     await go(page, /^Save$/);

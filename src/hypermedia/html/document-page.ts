@@ -59,7 +59,8 @@ function badges({ properties }: Document): Markup[] {
 /** Renders the type of the resource above the heading. */
 function kindOf(document: Document): Markup | false {
   const kind = document.called ?? labelOf(document.name);
-  const isCalled = document.title !== undefined && !document.title.startsWith(kind) && linkTo(document, 'self') !== undefined;
+  const isCalled =
+    document.title !== undefined && !document.title.startsWith(kind) && linkTo(document, 'self') !== undefined;
   return isCalled && html`<p class="kind">${kind}</p>`;
 }
 
