@@ -89,6 +89,18 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
   </li>`;
 }
 
+/** Renders the page of one app of a store. */
+export function appPage({ document, naming, view }: Omit<ShownDocument, 'now'>, app: StoreGrantView): string {
+  const main = html`<div class="card">
+    ${crumbs(document, naming)}
+    <h1>${app.name}</h1>
+    <ul class="entries">
+      ${entry(app, { naming, session: view.session })}
+    </ul>
+  </div>`;
+  return renderDesigned({ document, naming, view, main });
+}
+
 /** Renders the page of these apps. `root`: the path prefix of the pages of people. */
 export function appsPage(
   { document, naming, view }: Omit<ShownDocument, 'now'>,

@@ -13,7 +13,7 @@ import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { overviewView } from '#webhooks/health/health-document.ts';
 import { webhookView } from '#webhooks/webhook-document.ts';
-import { appsPage } from './apps-page.ts';
+import { appPage, appsPage } from './apps-page.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
 import { itemsOf } from './days.ts';
@@ -142,6 +142,13 @@ export function createDashboard({
       },
     ],
     ['grants', async (shown) => storeAppsPage(shown, root)],
+    [
+      'grant',
+      async (shown) => {
+        const app = storeGrantView.of(shown.document);
+        return app && appPage(shown, app);
+      },
+    ],
     [
       'members',
       async (shown) => {

@@ -294,6 +294,7 @@ const NOT_SHOWN: Readonly<Record<string, readonly string[]>> = {
   recovery: ['webhook_id', 'only_failed', 'loaded', 'events_recovered'],
   changelogs: ['id', 'resource_id', 'resource', 'action'],
   'grants-of-store': ['id', 'client_id', 'is_verified', 'scope', 'store_id'],
+  'grant-of-store': ['id', 'client_id', 'is_verified', 'scope', 'store_id', 'webhooks_total'],
   'error-not-found': ['total'],
   'error-of-scope': ['total', 'error', 'code'],
   'error-of-query': ['total', 'code'],
