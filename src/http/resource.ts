@@ -286,10 +286,10 @@ export function mountResource(
   addresses.add({ path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
 }
 
-// Converts the query of a search form into the query that a program would send, and redirects the browser there: a browser sends
-// empty fields, which a filter reads as "not set". Dates stay as they are, because lists read them in the time zone of the store.
-
-/** Returns the query of the API; undefined if the query was not sent by a search form. */
+/**
+ * Returns the query that a program would send, to which the browser is redirected; undefined if it was not sent by a search form. A
+ * browser sends empty fields, which a filter reads as "not set". Dates stay as they are: lists read them in the zone of the store.
+ */
 export function searchedQuery(query: URLSearchParams): URLSearchParams | undefined {
   if (!query.has(SEARCH)) return undefined;
   const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');

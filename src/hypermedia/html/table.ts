@@ -55,8 +55,9 @@ const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
  * References to other resources: their numeric id means nothing to people, and their type is usually in another column.
  */
 const REFERENCE = /(?:^|_)(?:type|version)$/;
-export const isReference = ({ name, kind }: Pick<Property, 'name' | 'kind'>): boolean =>
-  REFERENCE.test(name) || (kind === 'number' && /(?:^|_)id$/.test(name));
+export function isReference({ name, kind }: Pick<Property, 'name' | 'kind'>): boolean {
+  return REFERENCE.test(name) || (kind === 'number' && /(?:^|_)id$/.test(name));
+}
 
 /** Response codes describe the result of a row as its state does. */
 const isCode = ({ name, kind }: Candidate): boolean => kind === 'number' && name.endsWith('_code');
