@@ -307,6 +307,6 @@ export function doneSentence(query: URLSearchParams): string | undefined {
   return sentenceOf(query.get(DONE) ?? '');
 }
 
-export function sentenceOf(word: string): string | undefined {
+function sentenceOf(word: string): string | undefined {
   return Object.hasOwn(SENTENCES, word) ? SENTENCES[word as Done] : undefined;
 }

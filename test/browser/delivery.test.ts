@@ -57,7 +57,7 @@ test('the page of a delivery shows why it failed and what was sent, and sends it
   await attempt.locator('summary', { hasText: 'Response 500' }).click();
   assert.equal(await answer.isVisible(), false);
   const request = page.getByRole('heading', { name: 'Request' }).locator('..');
-  assert.match(await request.innerText(), /This is the request of the last attempt\./);
+  assert.match(await request.innerText(), /This is the request of attempt 1\./);
   await request.locator('summary', { hasText: 'Copy as curl' }).click();
   assert.match(await request.locator('.command').innerText(), /^curl /);
   const signed = /webhook-signature: (v1,\S+)/.exec(await request.innerText())?.[1];

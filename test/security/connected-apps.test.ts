@@ -85,7 +85,7 @@ test('each user sees only their own connected apps', async () => {
 test('a revoked app ends at the next request, in every process, and leaves the list', async () => {
   const { client, token } = await letIn({}, alpha, 'Ended');
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [200, 200]);
-  assert.equal((await revoke(client.client_id)).location, '/account?done=disconnected#connected');
+  assert.equal((await revoke(client.client_id)).location, '/account?done=disconnected');
   assert.match((await browser.open('/account?done=disconnected')).text, /role="status">App disconnected/);
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [401, 401]);
   assert.equal(await entryOf('Ended'), '');

@@ -5,7 +5,7 @@ import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
-import { sentenceOf, type Done } from '#http/operation.ts';
+import type { Done } from '#http/operation.ts';
 import { type RawHandler, type RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -126,7 +126,7 @@ export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects
         await revokeGrantsOf(tx, effects, { ...which, ...by });
         return disconnected(await hasGrant(tx, grant));
       });
-      return redirectAnswer(`${rootOf(config.authUrl)}/account?done=${done}#connected`);
+      return redirectAnswer(`${rootOf(config.authUrl)}/account?done=${done}`);
     },
   );
 }
@@ -188,13 +188,10 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
   </li>`;
 
 export function connectedSection(sql: Sql, eachDatabase: EachDatabase): AccountSection {
-  return async ({ session, nonce, root, done }) => {
+  return async ({ session, nonce, root }) => {
     const rows = await listConnected(sql, eachDatabase, session.userId);
-    const isEnd = done === disconnected(true) || done === disconnected(false);
-    const sentence = isEnd ? sentenceOf(done) : undefined;
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
-      ${sentence !== undefined && html`<p class="good" role="status">${sentence}</p>`}
       ${rows.length === 0 && html`<p class="soft">No connected apps.</p>`}
       ${
         rows.length > 0 &&
