@@ -42,8 +42,8 @@ const WRITTEN_NAME = 'Orders &lt;b &amp;amp; &quot;x';
 test('the newest change is first, with names in place of ids, and names are escaped', async () => {
   const sentences = await read();
   assert.deepEqual(sentences.slice(0, 5), [
-    `The platform removed user ${bobId} from the store`,
-    `The platform added user ${bobId} as member`,
+    `The platform removed former member ${bobId} from the store`,
+    `The platform added former member ${bobId} as member`,
     `Mailer, for ${ada}, created the webhook By an app`,
     `${ada} disabled the webhook ${WRITTEN_NAME}`,
     `${ada} created the webhook ${WRITTEN_NAME}`,
@@ -53,7 +53,7 @@ test('the newest change is first, with names in place of ids, and names are esca
 });
 
 test('the form filters by kind, person and app, and keeps other parameters', async () => {
-  assert.ok((await read('?resource=member')).every((sentence) => sentence.includes(`user ${bobId}`)));
+  assert.ok((await read('?resource=member')).every((sentence) => sentence.includes(`former member ${bobId}`)));
   const page = await (await owner.show(`${PATH}?limit=5&action=created`)).text();
   assert.match(page, /<input type="hidden" name="limit" value="5"/);
   const [, adaId = ''] = new RegExp(`<option value="(\\d+)" *>${ada}</option>`).exec(page) ?? [];

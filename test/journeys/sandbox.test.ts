@@ -185,7 +185,7 @@ test('the page of the apps creates the sandbox store, whose page makes events an
   const { own, path } = await newPerson();
   assert.match((await own.open('/account/clients')).text, new RegExp(`href="${path}"`));
   const filler = createFiller(people.origin, own);
-  assert.match(await (await filler.show(path)).text(), /<span class="badge">Sandbox<\/span>/);
+  assert.match(await (await filler.show(path)).text(), /<span class="badge plain">Sandbox<\/span>/);
   const action = `${path}/sample_events`;
   const form = await filler.formFor(path, 'POST');
   const answer = await filler.send(action, filled(form, { scenario: 'checkout', count: '2' }));
@@ -244,5 +244,5 @@ test('switched off, no sandbox store is offered or created, and one that exists 
 
 test('the browser shows no badge in other stores', async () => {
   const page = await createFiller(people.origin, browser).show(`/stores/${alpha}`);
-  assert.doesNotMatch(await page.text(), /class="badge">Sandbox/);
+  assert.doesNotMatch(await page.text(), /class="badge plain">Sandbox/);
 });

@@ -51,7 +51,7 @@ test('a listed app has a page for everyone, with its description, links, scopes 
   for (const shown of ['My app', description, 'Example GmbH', ...Object.values(LINKS)]) assert.ok(text.includes(shown));
   assert.ok(text.includes(`href="${install}"`));
   assert.match(text, /See and change everything in one store/);
-  assert.match(text, /class="badge">Unverified</);
+  assert.match(text, /class="badge caution">Unverified</);
   assert.doesNotMatch(text, /app\/installed|Only you see|>Verified</);
   await verify(clientId);
   assert.match((await visitor.open(page)).text, />Verified</);
