@@ -157,6 +157,7 @@ test('before a sensitive change the passkey confirms who it is', needsChromium, 
   await addPasskey(device, 'Laptop');
   server.wait(10 * 60_000);
   await page.goto(`${origin}/account/security`);
+  await page.getByText('Make new codes …').click();
   await page.getByRole('button', { name: 'Make new codes' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
   await usePasskey(device);
