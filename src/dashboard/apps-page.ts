@@ -89,16 +89,20 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
   </li>`;
 }
 
-/** Renders the page of one app of a store. */
-export function appPage({ document, naming, view }: Omit<ShownDocument, 'now'>, app: StoreGrantView): string {
-  const main = html`<div class="card">
+/** Renders the page of one app of a store; undefined for an app of a user. */
+export function appPage(
+  { document, naming, view }: ShownDocument,
+  app: StoreGrantView | undefined,
+): string | undefined {
+  const main = app && entry(app, { naming, session: view.session });
+  const page = html`<div class="card">
     ${crumbs(document, naming)}
-    <h1>${app.name}</h1>
+    <h1>${app?.name}</h1>
     <ul class="entries">
-      ${entry(app, { naming, session: view.session })}
+      ${main}
     </ul>
   </div>`;
-  return renderDesigned({ document, naming, view, main });
+  return main && renderDesigned({ document, naming, view, main: page });
 }
 
 /** Renders the page of these apps. `root`: the path prefix of the pages of people. */

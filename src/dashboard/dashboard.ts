@@ -52,8 +52,10 @@ function resourcePage({ document, naming, view }: ShownDocument, type: ResourceT
     { rel: 'statuses', href: addressWith(`${store}/statuses`, of), title: 'Its deliveries' },
   ];
   const resource = resourceView.of(document);
-  const all = document.embedded.length > 0 || resource === undefined ? document.embedded : embeddedOf(type, resource);
-  const embedded = all.filter(({ documents: { length } }) => length > 0 && length <= EMBEDDED_SHOWN_MAX);
+  const isZoomed = document.embedded.length > 0 || resource === undefined;
+  const embedded = isZoomed
+    ? document.embedded
+    : embeddedOf(type, resource).filter(({ documents: { length } }) => length > 0 && length <= EMBEDDED_SHOWN_MAX);
   const shown = new Set(embedded.map(({ rel }) => rel));
   const others = document.links.filter(({ rel }) => !shown.has(rel));
   return renderHtml({ ...document, embedded, links: [...links, ...others] }, naming, view);
@@ -142,13 +144,7 @@ export function createDashboard({
       },
     ],
     ['grants', async (shown) => storeAppsPage(shown, root)],
-    [
-      'grant',
-      async (shown) => {
-        const app = storeGrantView.of(shown.document);
-        return app && appPage(shown, app);
-      },
-    ],
+    ['grant', async (shown) => appPage(shown, storeGrantView.of(shown.document))],
     [
       'members',
       async (shown) => {

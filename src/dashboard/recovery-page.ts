@@ -45,23 +45,14 @@ const fact = (label: string, value: Markup | string | number | null | false): Ma
     <dd>${value}</dd>`;
 
 /** Renders what the recovery was asked to send. */
-const request = ({
-  since,
-  until,
-  event,
-  resourceId,
-  responseCode,
-  responseBody,
-  isOnlyFailed,
-  created,
-}: RecoveryView) =>
+const request = (asked: RecoveryView): Markup =>
   html`<dl>
-    ${fact('From', shownDateOf(since) ?? since)}
-    ${fact('Until', until === null ? 'The time of the request' : (shownDateOf(until) ?? until))}
-    ${fact('Events', event === null ? 'All that the webhook subscribes to' : html`<code>${event}</code>`)}
-    ${fact('Only', isOnlyFailed && 'Events with a failed delivery')} ${fact('Resource', resourceId)}
-    ${fact('Failed with response code', responseCode)} ${fact('Failed with response', responseBody)}
-    ${fact('Requested', shownDateOf(created) ?? created)}
+    ${fact('From', shownDateOf(asked.since) ?? asked.since)}
+    ${fact('Until', asked.until === null ? 'The time of the request' : (shownDateOf(asked.until) ?? asked.until))}
+    ${fact('Events', asked.event ?? 'All that the webhook subscribes to')}
+    ${fact('Only', asked.isOnlyFailed && 'Events with a failed delivery')} ${fact('Resource', asked.resourceId)}
+    ${fact('Failed with response code', asked.responseCode)} ${fact('Failed with response', asked.responseBody)}
+    ${fact('Requested', shownDateOf(asked.created) ?? asked.created)}
   </dl>`;
 
 /** Renders the page of a recovery; undefined for a document of which `fields` has left properties out. */

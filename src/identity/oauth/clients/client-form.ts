@@ -47,69 +47,44 @@ export function appsPage(root: string, title: string, main: Markup): string {
 
 type TextName = Exclude<SettingName, 'scopes' | 'is_listed' | 'rotates_refresh_tokens' | 'requires_pkce'>;
 
-type Section = 'basics' | 'access' | 'events' | 'listing';
-
-type Field = {
-  name: TextName;
-  section: Section;
-  label: string;
-  hint?: string;
-  type?: 'email';
-  isLong?: true;
-  isRequired?: true;
-};
+type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
 const FIELDS: readonly Field[] = [
-  {
-    name: 'name',
-    section: 'basics',
-    label: 'Name',
-    hint: 'Shown to users when your app requests access.',
-    isRequired: true,
-  },
-  { name: 'company', section: 'basics', label: 'Company', hint: 'The company that provides the app. Optional.' },
-  {
-    name: 'description',
-    section: 'basics',
-    label: 'Description',
-    hint: 'What it does, in a sentence or two. Optional.',
-    isLong: true,
-  },
-  {
-    name: 'contact',
-    section: 'basics',
-    label: 'Contact',
-    hint: 'An e-mail address for questions about it. Optional.',
-    type: 'email',
-  },
+  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
+  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
+  { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
+  { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
   {
     name: 'redirect_uris',
-    section: 'access',
     label: 'Redirect addresses',
     hint: 'One per line, such as https://app.example.com/callback. Optional for a program that only you use.',
     isLong: true,
   },
   {
     name: 'webhook_url',
-    section: 'events',
     label: 'Address for app events',
     hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
   },
   {
     name: 'initiate_login_uri',
-    section: 'listing',
     label: 'Install address',
     hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
   },
-  {
-    name: 'client_uri',
-    section: 'listing',
-    label: 'Homepage',
-    hint: 'Begins with https:, like the two below. Optional.',
-  },
-  { name: 'policy_uri', section: 'listing', label: 'Privacy policy', hint: 'Optional.' },
-  { name: 'tos_uri', section: 'listing', label: 'Terms', hint: 'Optional.' },
+  { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
+  { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
+  { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
 ];
+
+/** The parts of the form, with their fields. */
+const SECTIONS = {
+  basics: ['name', 'company', 'description', 'contact'],
+  access: ['redirect_uris'],
+  events: ['webhook_url'],
+  listing: ['initiate_login_uri', 'client_uri', 'policy_uri', 'tos_uri'],
+} as const satisfies Record<string, readonly TextName[]>;
+
+const inSection = (section: keyof typeof SECTIONS): readonly Field[] =>
+  FIELDS.filter(({ name }) => SECTIONS[section].some((one) => one === name));
 
 const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
   Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])) as Record<TextName, string>;
@@ -201,8 +176,8 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 }
 
-const fieldsOf = (section: Section, { texts }: FormValues, faults: readonly Fault[]): Markup =>
-  html`${FIELDS.filter((field) => field.section === section).map((field) => fieldOf(field, texts[field.name], faults))}`;
+const fieldsOf = (section: keyof typeof SECTIONS, { texts }: FormValues, faults: readonly Fault[]): Markup =>
+  html`${inSection(section).map((field) => fieldOf(field, texts[field.name], faults))}`;
 
 /** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
 export function confidentialFields(values: FormValues): Markup {
@@ -261,11 +236,8 @@ const optionalPart = (title: string, isOpen: boolean, content: Markup): Markup =
 
 /** Renders the settings in their parts. `kind`: the fields that depend on where the app runs. */
 export function settingFields(values: FormValues, faults: readonly Fault[], kind: Markup | false): Markup {
-  const isUsed = (section: Section): boolean =>
-    FIELDS.some(
-      ({ name, section: of }) =>
-        of === section && (values.texts[name] !== '' || faults.some(({ field }) => field === name)),
-    );
+  const isUsed = (section: keyof typeof SECTIONS): boolean =>
+    inSection(section).some(({ name }) => values.texts[name] !== '' || faults.some(({ field }) => field === name));
   return html`<h2 id="basics">Basics</h2>
     ${fieldsOf('basics', values, faults)}
     <h2 id="access">Access</h2>
