@@ -48,11 +48,11 @@ const opener = (id: string, label: string): Markup => html`<a class="button quie
 /** Returns the document with a form for another key, without the field that finishes a rotation; none while a rotation is active. */
 function withoutFinish({ document, view }: ShownDocument, { rotationEnds }: WebhookView): Document {
   if (view.refused?.action === ROTATE) return document;
-  const actions = document.actions?.flatMap((action) => {
+  const offered = document.actions?.flatMap((action) => {
     if (action.name !== ROTATE) return [action];
     return rotationEnds === null ? [{ ...action, fields: action.fields.filter(({ name }) => name !== 'finish') }] : [];
   });
-  return { ...document, ...(actions && { actions }) };
+  return { ...document, ...(offered && { actions: offered }) };
 }
 
 /** Renders the second key of a webhook, with the button that makes it the only one; false without a rotation. */

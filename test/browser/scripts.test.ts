@@ -179,12 +179,12 @@ test('Escape closes a form, and the focus returns to its button', needsChromium,
 test('a form shows only the events of the chosen resource', needsChromium, async (t) => {
   const page = await enter(t);
   await page.goto(`/webhooks/${orders}#change`);
-  const events = page.locator('#change [name="events[]"]');
-  const values = (of: typeof events) => of.evaluateAll((boxes) => boxes.map((box) => box.getAttribute('value') ?? ''));
-  const shown = await values(events.filter({ visible: true }));
+  const boxes = page.locator('#change [name="events[]"]');
+  const values = (of: typeof boxes) => of.evaluateAll((all) => all.map((box) => box.getAttribute('value') ?? ''));
+  const shown = await values(boxes.filter({ visible: true }));
   assert.deepEqual(new Set(shown.map((name) => name.split('/', 1)[0])), new Set(['transaction']));
   await page.locator('#change [name=event_resource]').selectOption('customer');
-  assert.ok((await values(events.filter({ visible: true }))).every((name) => name.startsWith('customer/')));
+  assert.ok((await values(boxes.filter({ visible: true }))).every((name) => name.startsWith('customer/')));
   assert.deepEqual(
     await values(page.locator('#change [name="events[]"]:checked')),
     [],

@@ -44,7 +44,7 @@ const titleOf = (document: Document): string =>
 /** Returns the title of the window: of several pages, the tabs of a browser show only its beginning. */
 function windowTitle(document: Document, { store }: View): string {
   const parts = [titleOf(document), linkTo(document, 'webhook')?.crumb, store];
-  return [...new Set(parts.filter((part) => part !== undefined))].join(' · ');
+  return [...new Set(parts.filter((text) => text !== undefined))].join(' · ');
 }
 
 /** Returns the badges beside the heading: states if the document has any, else whether it is active. */

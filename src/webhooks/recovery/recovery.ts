@@ -74,7 +74,11 @@ function viewOf(row: RecoveryRow, timeZone: string): RecoveryView {
   const { state, event, resourceId, responseCode, responseBody, onlyFailed, loaded } = row;
   const dateOf = (at: Date | null) => at && formatDate(at, timeZone);
   return {
-    ...{ state, event, resourceId, responseCode, responseBody },
+    state,
+    event,
+    resourceId,
+    responseCode,
+    responseBody,
     since: formatDate(row.since, timeZone),
     until: dateOf(row.until),
     created: formatDate(row.dateCreated, timeZone),
