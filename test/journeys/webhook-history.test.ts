@@ -144,7 +144,7 @@ test('the next attempt of a delivery is never before the pause or the probe of i
   await holdUntil(null, at(59));
   assert.deepEqual(await nexts(), [dateAt(59), dateAt(59), dateAt(59)]);
   const waits = async () => (await call('GET', `/webhooks/${webhook}/statuses/${id(4)}`)).body['waits_for'];
-  assert.match(String(await waits()), / after 5 consecutive failures .* Last failure: \w+/);
+  assert.match(String(await waits()), / after 5 consecutive failures, .* Last failure: \w+/);
   await holdUntil(at(59), at(33));
   assert.match(String(await waits()), / pause /);
   assert.equal((await nexts('?date_next=2026-07-01T10:00:59Z')).length, 3);
