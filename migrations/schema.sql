@@ -171,6 +171,7 @@ create table client (
   policy_uri text,
   tos_uri text,
   initiate_login_uri text,
+  suspended_reason text,
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
   constraint client_check3 CHECK (((unused_until IS NULL) OR (NOT is_verified))),
@@ -191,6 +192,7 @@ create table client (
   constraint client_policy_uri_check CHECK (((length(policy_uri) >= 1) AND (length(policy_uri) <= 2000))),
   constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20)),
   constraint client_scopes_check CHECK ((cardinality(scopes) > 0)),
+  constraint client_suspended_reason_check CHECK (((length(suspended_reason) >= 1) AND (length(suspended_reason) <= 200))),
   constraint client_tos_uri_check CHECK (((length(tos_uri) >= 1) AND (length(tos_uri) <= 2000)))
 );
 CREATE INDEX client_deleted ON client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
@@ -939,7 +941,7 @@ END),
   constraint webhook_filter_check CHECK ((((length(filter) >= 1) AND (length(filter) <= 1000)) AND ((filter IS NULL) = (filter_id IS NULL)))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text, 'cloudevents'::text, 'cloudevents_binary'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
-  constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
+  constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text, 'suspended'::text]))),
   constraint webhook_key_check CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL) OR is_for_app)),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint webhook_ordering_check CHECK ((ordering = 'resource'::text)),

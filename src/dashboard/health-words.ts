@@ -62,6 +62,7 @@ export function stateWords(
       return ['Paused', ''];
     case 'inactive':
       if (health.isActive) return ['Incomplete', 'broken'];
+      if (health.inactiveReason === 'suspended') return ['Suspended', 'broken'];
       return isDisabledByPerson(health) ? ['Disabled', 'plain'] : ['Disabled by Halcyon', 'broken'];
   }
 }
@@ -71,6 +72,8 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
   failures: 'Halcyon disabled this webhook after too many consecutive failed attempts.',
   gone: 'Halcyon disabled this webhook because its endpoint answered 410: it no longer exists.',
   access_ended: 'Halcyon disabled this webhook because the app that created it no longer has access to the store.',
+  suspended:
+    'The operator of this service has suspended the app of this webhook. The webhook is enabled again when the suspension ends; recover what it missed then.',
 };
 
 /** Returns a sentence about why the webhook needs attention. */
@@ -107,6 +110,7 @@ export function remedyOf(
       ? ['See what is retried', deliveries({ status: 'pending', 'attempts:greaterthan': '0' })]
       : ['See what failed', addressWith(`${href}/logs`, [['outcome:not', 'delivered']])];
   if (isActive) return ['Complete the settings', `${href}#change`];
+  if (inactiveReason === 'suspended') return ['See the webhook', href];
   return [inactiveReason === 'access_ended' ? 'See how to reconnect' : 'Repair and enable', href];
 }
 

@@ -81,12 +81,13 @@ function lossWords(health: HealthView | undefined): string {
 type Numbers = { health: HealthView | undefined };
 type Switch = { button: Markup; panel: Markup | false };
 
-/** Returns the button that enables the webhook, or the one that opens the confirmation to disable it. */
+/** Returns the button that enables the webhook, or the one that opens the confirmation to disable it; none while it is suspended. */
 function switchOf(
   shown: ShownDocument,
   change: Action,
   { isActive, health }: Numbers & Pick<WebhookView, 'isActive'>,
 ): Switch {
+  if (health?.inactiveReason === 'suspended') return { button: html``, panel: false };
   if (!isActive) {
     const button = html`<button type="submit">Enable</button>`;
     return {

@@ -1,5 +1,7 @@
 /** Renders the pages of operators. `root` is the path prefix of the pages, without a trailing slash. */
 import { addressWith } from '#hypermedia/html/links.ts';
+import { REASON_LENGTH_MAX } from '#core/suspension.ts';
+import { postForm } from '#identity/accounts/page-kit.ts';
 import type { Client } from '#identity/oauth/clients/clients-sql.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import { select } from '#hypermedia/html/search-form.ts';
@@ -138,6 +140,48 @@ export function failingTable(
       ];
     }),
   );
+}
+
+/** `name`: of what is suspended; `reason`: why it is, null if it is not. `fault`: of the reason that was entered. */
+type SuspensionView = { at: string; name: string; reason: string | null; nonce: string; fault: string | undefined };
+
+/** What a suspension does, and what its end does not do. */
+const EFFECTS =
+  'Its tokens and secrets are refused at once, no person can connect it, and its webhooks in all stores are disabled: their pending deliveries ' +
+  'fail. The end of the suspension enables these webhooks and makes its tokens valid again; a recovery sends what a webhook missed.';
+
+/** Renders the form that suspends an app, or ends its suspension. */
+export function suspensionCard({ at, name, reason, nonce, fault }: SuspensionView): Markup {
+  if (reason !== null)
+    return html`<div class="card">
+      <h2>Suspended</h2>
+      <p>${reason}</p>
+      ${postForm({ action: at, hidden: { nonce, act: 'resume' }, submit: `End the suspension of ${name}` })}
+    </div>`;
+  return html`<div class="card">
+    <h2>Suspend</h2>
+    <p>${EFFECTS}</p>
+    ${postForm({
+      action: at,
+      hidden: { nonce, act: 'suspend' },
+      fields: html`<div class="field">
+        <label for="reason">Reason</label>
+        <input
+          type="text"
+          id="reason"
+          name="reason"
+          maxlength="${REASON_LENGTH_MAX}"
+          required
+          ${fault !== undefined && html`aria-invalid="true"`}
+          aria-describedby="reason-hint"
+        />
+        <p class="soft" id="reason-hint">One line. Its developer and its users read it.</p>
+        ${fault !== undefined && html`<p class="fault" role="alert">${fault}.</p>`}
+      </div>`,
+      submit: `Suspend ${name}`,
+      style: 'danger',
+    })}
+  </div>`;
 }
 
 type Fact = readonly [name: string, value: Markup];

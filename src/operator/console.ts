@@ -1,7 +1,7 @@
 /**
- * The pages of operators, below /operator: what fails now in all stores, and a search for stores and apps. The role is given on the
- * command line alone, and counts only in a session whose person has proved a second factor. An operator sees no content of a store and
- * no secret, and cannot act as another person.
+ * The pages of operators, below /operator: what fails now in all stores, a search for stores and apps, and the suspension of apps. The role
+ * is given on the command line alone, and counts only in a session whose person has proved a second factor. An operator sees no content of
+ * a store and no secret, and cannot act as another person.
  */
 import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
 import type { People } from '#identity/accounts/people.ts';
@@ -9,7 +9,9 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentForRole } from '#identity/accounts/signed-in.ts';
 import { countClients, listClients } from '#identity/oauth/clients/client-lists-sql.ts';
 import { isClientId } from '#identity/oauth/clients/clients.ts';
+import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
+import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Condition, Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
@@ -36,6 +38,7 @@ import {
   type List,
   type Search,
 } from './console-pages.ts';
+import { suspensionOf } from './suspend-form.ts';
 
 /** Webhooks on the first page. */
 const SHOWN_MAX = 20;
@@ -117,8 +120,8 @@ const appsOf = (root: string): Source => ({
 export function createConsole(
   { sql, config }: Pick<Runtime, 'sql' | 'config'>,
   { verified }: Pick<People, 'verified'>,
-  { failingOf }: { failingOf: ReadFailing },
-): Record<'overview' | 'stores' | 'store' | 'apps' | 'app', RawHandler> {
+  { failingOf, effects }: { failingOf: ReadFailing; effects: Pick<RevocationEffects, 'accessChanged'> },
+): Record<'overview' | 'stores' | 'store' | 'apps' | 'app' | 'actOnApp', RawHandler> {
   const root = rootOf(config.authUrl);
   const search = createSearch(sql, config.database);
   const page = (handle: Handle): RawHandler =>
@@ -154,6 +157,21 @@ export function createConsole(
       return html`<div class="card"><p class="alert" role="alert">${error.message}.</p></div>`;
     }
   };
+  const apps = suspensionOf(verified, root, {
+    what: 'app',
+    find: async ({ params: { client_id: clientId = '' } }) => {
+      const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+      return (
+        client && {
+          id: clientId,
+          name: client.name,
+          reason: client.suspendedReason,
+          content: factsCard(appFacts(client)),
+        }
+      );
+    },
+    set: (clientId, suspension) => setSuspension(sql, effects, clientId, suspension),
+  });
   return {
     overview: page(async ({ now }) => htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now)))),
     stores: list(storesOf(root)),
@@ -166,11 +184,7 @@ export function createConsole(
       return htmlAnswer(200, consolePage(root, store.name, content));
     }),
     apps: list(appsOf(root)),
-    app: page(async ({ params }) => {
-      const clientId = params['client_id'] ?? '';
-      const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
-      if (client === undefined) throw notFound('app');
-      return htmlAnswer(200, consolePage(root, client.name, factsCard(appFacts(client))));
-    }),
+    app: page(apps.show),
+    actOnApp: page(apps.submit),
   };
 }

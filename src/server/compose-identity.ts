@@ -168,7 +168,7 @@ export function openOAuth(
     handshake: serving.sending.handshake,
     onDeclared: () => outbox.noteEnqueued(),
   });
-  const authenticate = createClientAuthentication({ throttle });
+  const authenticate = createClientAuthentication(runtime, { throttle });
   const consenting = createConsenting(runtime, people, effects);
   const userCodeKeys = derive('device user code');
   const apps = { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer };

@@ -162,7 +162,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     resourceMetadata: createMetadata(resourceMetadata(config)),
     fixedAddresses: createFixedAddresses(config, config.securityContact),
     assets: createAssets(logo),
-    console: createConsole(runtime, people, ofStores),
+    console: createConsole(runtime, people, { ...ofStores, effects: publishing }),
     health: createHealthEndpoints(parts.health),
     reference: openReference(config, {
       testableOf: (ids, limit) => listTestableIn(databases, ids, limit),

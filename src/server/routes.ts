@@ -189,7 +189,7 @@ const consoleRoutes = ({ console }: Handlers, auth: string): Route[] => [
   page(`${auth}/operator/stores`, { GET: console.stores }),
   page(`${auth}/operator/stores/:store_id`, { GET: console.store }),
   page(`${auth}/operator/apps`, { GET: console.apps }),
-  page(`${auth}/operator/apps/:client_id`, { GET: console.app }),
+  page(`${auth}/operator/apps/:client_id`, { GET: console.app, POST: console.actOnApp }),
 ];
 
 const receivedRoutes = ({ receivedInvitations: received }: Handlers, api: string): Route[] => [

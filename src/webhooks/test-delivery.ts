@@ -77,6 +77,7 @@ const retryLater = (status: 429 | 503, code: string, message: string): Problem =
   temporary(status, { code, message }, RETRY_AFTER_SECONDS);
 
 const NO_URL = 'The webhook has no url: set url first';
+const SUSPENDED = 'The operator of this service has suspended the app of this webhook';
 
 function problemOf(kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping'): Problem {
   switch (kind) {
@@ -151,6 +152,7 @@ export function createTest(deps: WebhookDeps): Operation {
       const webhook = await sendingWebhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;
       if (webhook.url === null && !isHeld) throw conflict('no_url', NO_URL);
+      if (webhook.inactiveReason === 'suspended') throw conflict('app_suspended', SUSPENDED);
       if (type === null) {
         throw conflict('no_events', 'The webhook has no events: set event_resource or events first');
       }

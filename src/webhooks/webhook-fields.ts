@@ -122,7 +122,7 @@ export const webhookFields = {
   inactive_reason: {
     kind: 'enumeration',
     isNullable: true,
-    choices: ['failures', 'gone', 'access_ended'],
+    choices: ['failures', 'gone', 'access_ended', 'suspended'],
     isAudited: true,
   },
   is_held: {

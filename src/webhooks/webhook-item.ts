@@ -17,7 +17,7 @@ import {
   type Schemas,
   type WebhookPart,
 } from './webhook-fields.ts';
-import { lockAccessOf, userAfter } from './app-access/app-access.ts';
+import { lockAccessOf, requireNotSuspended, userAfter } from './app-access/app-access.ts';
 import {
   CHANGE_SCOPES,
   READ_SCOPES,
@@ -158,6 +158,8 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   const { before, after: changed } = await transaction(sql, async (tx) => {
     // Locks the grant before the webhook: the end of a grant takes its locks in this order.
     const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
+    const ofWebhook = willBeActive ? unlocked.client : null;
+    await requireNotSuspended(tx, deps.accounts, { caller: request.principal.clientId, ofWebhook });
     const access = willBeActive ? await lockAccessOf(tx, deps.accounts, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');

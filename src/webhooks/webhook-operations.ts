@@ -7,6 +7,7 @@ import type { ApiRequest, Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
+import { requireNotSuspended } from './app-access/app-access.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
 import {
   CHANGE_SCOPES,
@@ -113,6 +114,7 @@ async function insert(
   // The token was checked before this transaction; the app may have lost its access since.
   const access = { userId: user, storeId: store.storeId };
   const sameUser = { isSameUserOnly: true };
+  await requireNotSuspended(tx, accounts, { caller: client });
   if (client !== null && !(await lockAccess(await accounts.locked(tx), { client, ...access }, sameUser)))
     throw notFound('store');
   await lockStore(tx, store);

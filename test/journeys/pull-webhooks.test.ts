@@ -260,17 +260,28 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   assert.equal((await answer(message as StreamEvent)).status, 200, 'deliveries of other webhooks stay');
 });
 
-test('a listener whose webhook is deleted or whose token is revoked receives goodbye', async () => {
+test('a listener whose webhook is deleted, whose token is revoked or whose app is suspended receives goodbye', async (t) => {
   const [path, revoked] = [await make(), await make()];
   const [one, two] = [await listen(app, path), await listen(app, revoked)];
+  t.after(two.hangUp);
   await call('DELETE', path);
   assert.equal(await one.ended, 'deleted');
   const [webhook] = await app.sql<{ client: number }[]>`
     select client from webhook where id = ${Number(revoked.split('/')[2])}`;
   const [grant] = await app.sql<{ id: number }[]>`select id from access_grant where client = ${webhook?.client ?? 0}`;
+  const suspend = (reason: string | null) =>
+    app.sql`update client set suspended_reason = ${reason} where id = ${webhook?.client ?? 0}`;
+  await suspend('It leaks data');
+  await until(
+    async () => two.events.map(({ event }) => event),
+    (events) => events.includes('goodbye'),
+  );
+  assert.equal(await two.ended, 'unauthorized');
+  await suspend(null);
+  const three = await listen(app, revoked);
   const { status } = await call('DELETE', `/grants/${grant?.id}`, undefined, app.platformToken);
   assert.equal(status, 204);
-  assert.equal(await two.ended, 'unauthorized');
+  assert.equal(await three.ended, 'unauthorized');
 });
 
 after(() => app.stop());

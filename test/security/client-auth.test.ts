@@ -71,7 +71,7 @@ test('an unknown client and a wrong secret cost the same statements and get the 
     return { status, body, statements: [...statements] };
   };
   const wrong = await costOf({ ...client, client_secret: 'x' });
-  assert.equal(wrong.statements.length, 2);
+  assert.equal(wrong.statements.length, 3);
   assert.deepEqual(await costOf({ client_id: 'unknown', client_secret: 'x' }), wrong);
   assert.deepEqual(await costOf({ ...publicId, client_secret: 'x' }), wrong);
 });

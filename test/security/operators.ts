@@ -1,6 +1,7 @@
 /** A person with the role of operator, who has set up an authenticator app and confirms with its codes. */
+import assert from 'node:assert/strict';
 import { Secret, TOTP } from 'otpauth';
-import type { Browser, Page, startAuthorizationServer } from './oauth-server.ts';
+import { createBrowser, type Browser, type Page, type startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 
 const PERIOD_MS = 30_000;
@@ -38,4 +39,27 @@ export async function openConsole(
   if (page.location?.startsWith('/account/confirm') !== true) return page;
   const returned = await confirm('/account/confirm', await browser.open(page.location));
   return returned.location === path ? browser.open(path) : returned;
+}
+
+/** Starts a browser of Bob with the role of operator, and returns a function that submits the form of a page that suspends something. */
+export async function suspending(server: Awaited<ReturnType<typeof startAuthorizationServer>>) {
+  const operator = createBrowser(server.origin);
+  await operator.signIn(server.bob);
+  await makeOperator(server, server.bobId);
+  const factor = await enrol(server, operator);
+  const post = async (path: string, fields: Record<string, string>): Promise<Page> =>
+    operator.post(path, { ...hiddenIn(await openConsole(operator, factor, path), path), ...fields });
+  return {
+    operator,
+    factor,
+    post,
+    suspend: async (path: string, reason = 'It leaks data'): Promise<void> => {
+      const { status, text } = await post(path, { reason });
+      assert.equal(status, 303, text);
+    },
+    resume: async (path: string): Promise<void> => {
+      const { status, text } = await post(path, {});
+      assert.equal(status, 303, text);
+    },
+  };
 }

@@ -51,6 +51,8 @@ const DESCRIPTIONS = {
   client_changed: 'Your app changed',
   client_secret_rotated: 'Secret of your app rotated',
   client_deleted: 'Your app deleted',
+  client_suspended: 'Your app suspended by the operator',
+  client_resumed: 'Suspension of your app ended by the operator',
   registration_token_created: 'Registration token created',
   registration_token_revoked: 'Registration token revoked',
 } as const;

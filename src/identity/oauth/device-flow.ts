@@ -9,7 +9,7 @@ import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { areOwnResources, readForm, type AuthenticateClient } from './protocol-requests.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
+import { answeringRefusals, refusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import { findAuthenticatedClient } from './oauth-sql.ts';
 import { mayAskFor, readScope, scopeNames } from './scope.ts';
 import { createToken } from './oauth-tokens.ts';
@@ -122,6 +122,7 @@ export function createDeviceAuthorization(
 const MALFORMED = 'The code has eight letters, such as WDJB-MJHT. Enter the code that your device shows.';
 const UNKNOWN =
   'This code is wrong, was used already or has expired. Compare it with your device, or start again there.';
+const SUSPENDED = `${refusals.suspendedClient.description}. Nothing was shared with it.`;
 const ADVICE = html`<p>Wait, then enter the code that your device shows.</p>`;
 
 function entryPage(root: string, { typed, alert }: { typed: string; alert?: string }): string {
@@ -177,6 +178,7 @@ async function readRequest(
   if (found === undefined || client === undefined || scope === undefined || !isAllowed)
     return htmlAnswer(422, entryPage(root, { typed, alert: UNKNOWN }));
   await taken.giveBack();
+  if (client.suspendedReason !== null) return htmlAnswer(403, entryPage(root, { typed, alert: SUSPENDED }));
   const device = { hash: found.hash, expires: found.expires, userCode: shownUserCode(userCode) };
   return { client, scope, redirectUri: null, codeChallenge: null, device };
 }

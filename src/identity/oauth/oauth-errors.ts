@@ -12,6 +12,7 @@ export type Fault = { error: string; description: string };
 export const refusals = {
   noClientId: { error: 'invalid_client', description: 'No client id supplied' },
   unknownClient: { error: 'invalid_client', description: 'The client id supplied is invalid' },
+  suspendedClient: { error: 'unauthorized_client', description: 'The operator of this service has suspended this app' },
   redirectUriMismatch: {
     error: 'redirect_uri_mismatch',
     description: 'The redirect_uri supplied is not one that is registered for this client',
@@ -67,6 +68,7 @@ export const tokenErrors = {
     error: 'invalid_client',
     description: 'Client authentication failed too often from this address; try again later',
   },
+  suspendedClient: { status: 400, ...refusals.suspendedClient },
   noGrantType: invalidRequest('The grant_type parameter is required'),
   unsupportedGrantType: {
     status: 400,

@@ -40,6 +40,7 @@ const client: Client = {
   initiateLoginUri: 'https://studio.example.com/install',
   isListed: true,
   logoDate: null,
+  suspendedReason: null,
   externalId: null,
 };
 
@@ -55,6 +56,7 @@ const grant: ConnectedApp = {
   isVerified: true,
   ownerId: null,
   logoDate: null,
+  isSuspended: false,
   storeId: 1001,
   storeName: 'Corner Shop',
   permissions: null,

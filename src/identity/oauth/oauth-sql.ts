@@ -25,12 +25,16 @@ export function clientColumns(sql: Queryable) {
 }
 
 /**
- * Returns the SQL condition that client `c` is authenticated: a public client presents no secret, any other client a valid
+ * Returns the SQL condition that client `c` is authenticated and not suspended: a public client presents no secret, any other client a valid
  * one (several are valid during a rotation). As a condition it can be part of a statement that also does the client's work.
  * The hash is compared by an index, not in constant time: timing could reveal the stored hash, but not the 256 random bits
  * it was computed from.
  */
-export function isClientAuthenticated(sql: Queryable, { clientId, secretHash, now }: ClientClaim) {
+export function isClientAuthenticated(sql: Queryable, claim: ClientClaim) {
+  return sql`${presentsSecret(sql, claim)} and c.suspended_reason is null`;
+}
+
+function presentsSecret(sql: Queryable, { clientId, secretHash, now }: ClientClaim) {
   return sql`
   c.client_id = ${clientId}
   and c.date_deleted is null
@@ -43,6 +47,13 @@ export function isClientAuthenticated(sql: Queryable, { clientId, secretHash, no
         and (s.date_expires is null or s.date_expires > ${now})
     )
   end`;
+}
+
+/** Returns whether the client is suspended and would be authenticated otherwise. */
+export async function isSuspendedClient(sql: Queryable, claim: ClientClaim): Promise<boolean> {
+  const rows = await sql`
+    select from client c where ${presentsSecret(sql, claim)} and c.suspended_reason is not null`;
+  return rows.length > 0;
 }
 
 /** Returns the client; undefined if it is not authenticated. */
@@ -67,6 +78,8 @@ export type GrantStatus = GrantedScope & {
   ends: Date | null;
   /** The grant's user is disabled. */
   disabled: boolean;
+  /** Why the client is suspended; null if it is not. */
+  suspendedReason: string | null;
   trusted: boolean;
   /** The stores of the grant of which its user is still a member. */
   stores: number[];
@@ -90,7 +103,7 @@ const grantStatusColumns = (sql: Queryable) => sql`
   case when t.permissions is null then g.scope else 'store_limited' end as scope,
   coalesce(t.permissions, g.permissions) as permissions,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
-  g.date_ends as ends, u.date_disabled is not null as disabled, c.trusted,
+  g.date_ends as ends, u.date_disabled is not null as disabled, c.suspended_reason as "suspendedReason", c.trusted,
   array(
     select m.store_id from membership m
     where m.user_id = g.user_id

@@ -14,6 +14,7 @@ import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
+import { suspended } from '#core/suspension.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 
@@ -173,10 +174,15 @@ function invalidToken(baseUrl: string, message: string): Problem {
 }
 
 /**
- * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its user enabled, its client
- * trusted (platform), its user a member of the store.
+ * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its client not suspended, its user
+ * enabled, its client trusted (platform), its user a member of the store.
  */
 export function isInEffect(row: GrantStatus, now: Date): boolean {
+  return row.suspendedReason === null && isStanding(row, now);
+}
+
+/** Returns whether the grant is in effect, or would be if its client were not suspended. */
+function isStanding(row: GrantStatus, now: Date): boolean {
   if (row.revoked || row.disabled || (row.ends !== null && now >= row.ends)) return false;
   switch (row.scope) {
     case 'platform':
@@ -198,7 +204,7 @@ async function touch(sql: Sql, hash: Buffer, { grantId, used, isFirstUse }: Bear
 
 /**
  * Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired
- * (RFC 6750).
+ * (RFC 6750), and a 403 if its client is suspended.
  */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
@@ -219,8 +225,9 @@ export function createBearer({ sql, config, clock }: Pick<Runtime, 'sql' | 'conf
   return async (token, now) => {
     const hash = hashToken(token);
     const row = looksLike('accessToken', token) ? await find(hash.toString('base64')) : undefined;
-    if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);
+    if (row === undefined || !isStanding(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);
     if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
+    if (row.suspendedReason !== null) throw suspended('app', row.suspendedReason);
     // A known token of an outage is not written.
     await touch(sql, hash, row, now).catch((error: unknown) => {
       if (outageMs === 0 || !isUnavailable(error)) throw error;

@@ -4,12 +4,13 @@
  * public client, which has no secret, by its client_id.
  */
 import type { RawRequest } from '#http/route.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { TokenRefusal, tokenErrors } from './oauth-errors.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { addressPrefix, type Throttle } from '#identity/accounts/throttle.ts';
 import { isClientId } from './clients/clients.ts';
-import type { ClientClaim } from './oauth-sql.ts';
+import { isSuspendedClient, type ClientClaim } from './oauth-sql.ts';
 import { hashToken } from './oauth-tokens.ts';
 
 /** The parameters of /token, /device_authorization, /revoke and /introspect. */
@@ -135,7 +136,10 @@ export function verifierFits(verifier: string | undefined, challenge: string | n
 /** Runs one statement, which returns undefined if the client is not authenticated, and may do more if it is. */
 export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
-/** Returns the result of `find` for the client. Throws `invalid_client`: 401, or 429 after many wrong secrets. */
+/**
+ * Returns the result of `find` for the client. Throws `invalid_client`: 401, or 429 after many wrong secrets; `unauthorized_client` for a
+ * suspended one.
+ */
 export type AuthenticateClient = <Found>(
   request: RawRequest,
   form: Form,
@@ -192,14 +196,19 @@ const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.in
  * bucket that rejected the right secret would let an attacker at the same address lock the owner out. The bucket only slows
  * down programs with a wrong secret.
  */
-export function createClientAuthentication({ throttle }: { throttle: Throttle }): AuthenticateClient {
+export function createClientAuthentication(
+  { sql }: Pick<Runtime, 'sql'>,
+  { throttle }: { throttle: Throttle },
+): AuthenticateClient {
   return async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
     if (credentials === undefined) throw authenticationFailed();
     const { clientId, secret } = credentials;
     const secretHash = secret === undefined ? null : hashToken(secret);
-    const found = await find({ clientId: isClientId(clientId) ? clientId : '', secretHash, now });
+    const claim = { clientId: isClientId(clientId) ? clientId : '', secretHash, now };
+    const found = await find(claim);
     if (found !== undefined) return found;
+    if (await isSuspendedClient(sql, claim)) throw new TokenRefusal(tokenErrors.suspendedClient);
     // A request without a secret is not a guess.
     if (secret === undefined) throw authenticationFailed();
     const subject = JSON.stringify([clientId, addressPrefix(address)]);

@@ -20,25 +20,42 @@ const sendingGrants = (sql: Queryable) => sql`
   join users u on u.id = g.user_id and u.date_disabled is null
   join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 
+/** What the app of a webhook has in its store; `suspended` whatever its grants are. */
+export type Standing = 'access' | 'none' | 'suspended';
+
 /**
- * Returns the apps of these webhooks that have access, by index: under a grant of the user, or, for a client of the platform, while
- * it exists.
+ * Returns what the apps of these webhooks have, in their order: access under a grant of the user, or, for a client of the platform, while it
+ * exists.
  */
-export async function listWithAccess(sql: Queryable, webhooks: readonly Access[]): Promise<ReadonlySet<number>> {
-  const rows = await sql<{ at: number }[]>`
-  select w.at - 1 as at
+export async function listStandings(sql: Queryable, webhooks: readonly Access[]): Promise<Standing[]> {
+  const rows = await sql<{ standing: Standing }[]>`
+  select case when a.is_suspended then 'suspended' when a.has_access then 'access' else 'none' end as standing
   from unnest(
     ${webhooks.map(({ client }) => client)}::bigint[], ${webhooks.map(({ userId }) => userId)}::bigint[],
     ${webhooks.map(({ storeId }) => storeId)}::bigint[]
   ) with ordinality as w (client, user_id, store_id, at)
-  where case when w.user_id is null
-    then exists (select from client c where c.id = w.client and c.date_deleted is null)
-    else exists (
-      select ${sendingGrants(sql)}
-      where g.client = w.client and g.user_id = w.user_id and g.date_revoked is null
-        and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.store_id % 256 and m.store_id = w.store_id)
-  end`;
-  return new Set(rows.map(({ at }) => at));
+  cross join lateral (
+    select exists (select from client c where c.id = w.client and c.suspended_reason is not null) as is_suspended,
+      case when w.user_id is null
+        then exists (select from client c where c.id = w.client and c.date_deleted is null)
+        else exists (
+          select ${sendingGrants(sql)}
+          where g.client = w.client and g.user_id = w.user_id and g.date_revoked is null
+            and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.store_id % 256 and m.store_id = w.store_id)
+      end as has_access
+  ) as a
+  order by w.at`;
+  return rows.map(({ standing }) => standing);
+}
+
+/** Returns why apps are suspended, without those that are not, and locks all of them against a suspension until the transaction ends. */
+export async function lockSuspensions(
+  sql: Queryable,
+  clients: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ client: number; reason: string | null }[]>`
+    select id as client, suspended_reason as reason from client where id = any(${clients}::bigint[]) order by id for share`;
+  return new Map(rows.flatMap(({ client, reason }) => (reason === null ? [] : [[client, reason] as const])));
 }
 
 /**
@@ -74,7 +91,10 @@ export async function listAppsOf(sql: Queryable, { client, userId }: Scope): Pro
   return rows.map((row) => row.client);
 }
 
-/** Returns the apps that declare a webhook, of `apps` or else of the scope. The grants of a user name its apps even after they have ended. */
+/**
+ * Returns the apps that declare a webhook and are not suspended, of `apps` or else of the scope, and locks them against their suspension.
+ * The grants of a user name its apps even after they have ended.
+ */
 export function findDeclaring(
   sql: Queryable,
   { client, userId }: Scope,
@@ -83,7 +103,8 @@ export function findDeclaring(
   const ofUser = sql`a.client in (select g.client from access_grant g where g.user_id = ${userId ?? null})`;
   const inScope = client === undefined ? ofUser : sql`a.client = ${client}`;
   return sql<DeclaringApp[]>`
-  select a.client, c.client_id as "clientId", c.name, a.url from app_webhook a join client c on c.id = a.client
+  select a.client, c.client_id as "clientId", c.name, a.url
+  from app_webhook a join client c on c.id = a.client and c.suspended_reason is null
   where ${apps === undefined ? inScope : sql`a.client = any(${apps}::bigint[])`}
   order by a.client for share of c`;
 }

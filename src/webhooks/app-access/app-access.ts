@@ -1,10 +1,12 @@
 /**
  * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store, and may
- * be enabled again under a new grant. The webhook that an app declares is sent each change of its access.
+ * be enabled again under a new grant. The webhook that an app declares is sent each change of its access. While the app is suspended, both
+ * are disabled.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
+import { suspensionOf } from '#core/suspension.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
@@ -16,24 +18,27 @@ import {
   listInstalled,
   listScopes,
   listStoresOf,
-  listWithAccess,
+  listStandings,
   lockAccess,
+  lockSuspensions,
   readClientIds,
   type DeclaringApp,
   type Reach,
   type Scope,
+  type Standing,
 } from './app-access-sql.ts';
 import {
   countStopped,
-  disable,
   insertMissing,
-  lockActive,
   lockForApps,
+  lockInScope,
   prepareForErasure,
   resumeStopped,
   type LockedForApp,
   type Page,
+  type WebhookInScope,
   type WebhookRef,
+  updateActivity,
   updateScopes,
 } from './app-webhooks-sql.ts';
 import { formatDate } from '#hypermedia/date.ts';
@@ -44,6 +49,22 @@ const REASON: InactiveReason = 'access_ended';
 
 type AppWebhook = Pick<WebhookRow, 'client' | 'user' | 'storeId' | 'isHeld'>;
 type LockedAccess = { userId: number | null } | undefined;
+
+/**
+ * Throws a 403 if the app that calls is suspended, and a 409 if the app of the webhook is. Locks both against a suspension until the
+ * transaction ends, so that nothing that a request of before sets up remains active.
+ */
+export async function requireNotSuspended(
+  tx: Queryable,
+  accounts: Accounts,
+  { caller, ofWebhook = null }: { caller: number | null; ofWebhook?: number | null },
+): Promise<void> {
+  const clients = [...new Set([caller, ofWebhook])].filter((client) => client !== null);
+  if (clients.length === 0) return;
+  const reasons = await lockSuspensions(await accounts.locked(tx), clients);
+  const status = reasons.has(caller ?? 0) ? 403 : 409;
+  for (const reason of reasons.values()) throw new Problem(status, suspensionOf('app', reason));
+}
 
 /**
  * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
@@ -73,8 +94,9 @@ export function userAfter(
 
 export type AppAccess = {
   /**
-   * Applies the beginning or end of grants in the scope: disables the webhooks whose apps no longer have access, records each in the
-   * changelog, and writes the events of apps that declare a webhook. `userId` is the user of the grants.
+   * Applies the beginning or end of grants in the scope, or of the suspension of its app: disables the webhooks whose apps no longer have
+   * access, enables those whose apps are no longer suspended, records each in the changelog, and writes the events of apps that declare a
+   * webhook. `userId` is the user of the grants.
    */
   accessChanged: (tx: Queryable, scope: Scope & { reach?: Reach | undefined }, now: Date) => Promise<void>;
   /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
@@ -89,17 +111,34 @@ export type AppAccess = {
   ) => Promise<void>;
 };
 
-/** Disables the active webhooks in the scope whose app no longer has access to their store, and returns them. */
-async function disableWithoutAccess(tx: Queryable, accounts: Accounts, scope: Scope, now: Date): Promise<WebhookRef[]> {
-  const disabled: WebhookRef[] = [];
-  for await (const locked of pagesOf((page) => lockActive(tx, scope, page))) {
-    const withAccess = await listWithAccess(accounts.of(tx), locked);
-    const stopping = locked.filter((_, index) => !withAccess.has(index));
-    await disable(tx, stopping, now);
-    disabled.push(...stopping);
-  }
-  return disabled;
+/** A webhook with the reason why it was and is disabled; null while it is active. */
+type Switched = WebhookRef & { before: InactiveReason | null; after: InactiveReason | null };
+
+/** Returns why a webhook has to be disabled. One that the app declares is sent the end of its access, too. */
+function inactiveReasonOf(standing: Standing, { isForApp }: Pick<WebhookInScope, 'isForApp'>): InactiveReason | null {
+  if (standing === 'suspended') return 'suspended';
+  return standing === 'access' || isForApp ? null : REASON;
 }
+
+/** Enables and disables the webhooks in the scope as the access and the suspension of their apps require, and returns those that it changed. */
+async function switchWebhooks(tx: Queryable, accounts: Accounts, scope: Scope, now: Date): Promise<Switched[]> {
+  const switched: Switched[] = [];
+  for await (const locked of pagesOf((page) => lockInScope(tx, scope, page))) {
+    const standings = await listStandings(accounts.of(tx), locked);
+    const changed = locked.flatMap((webhook, index): Switched[] => {
+      const after = inactiveReasonOf(standings[index] ?? 'none', webhook);
+      return webhook.before === after ? [] : [{ ...webhook, after }];
+    });
+    await updateActivity(tx, changed, now);
+    switched.push(...changed);
+  }
+  return switched;
+}
+
+const factsOf = (reason: InactiveReason | null) => ({
+  is_active: reason === null ? '1' : '0',
+  inactive_reason: reason,
+});
 
 export function createAppAccess({
   accounts,
@@ -112,32 +151,26 @@ export function createAppAccess({
   writeInternalEvents: InternalEventWriter;
   announce: WebhookDeps['announce'];
 }): AppAccess {
-  const recordAndNotify = async (
-    tx: Queryable,
-    webhooks: readonly WebhookRef[],
-    isActive: boolean,
-    actor: Actor,
-    now: Date,
-  ) => {
-    const disabled = { is_active: '0', inactive_reason: REASON };
-    const enabled = { is_active: '1', inactive_reason: null };
-    const [before, after] = isActive ? [disabled, enabled] : [enabled, disabled];
-    const action = isActive ? 'changed' : 'deactivated';
-    const changes = webhooks.map(
-      ({ id, storeId }) => ({ storeId, actor, resource: 'webhook', resourceId: id, action, before, after }) as const,
-    );
+  const recordAndNotify = async (tx: Queryable, webhooks: readonly Switched[], actor: Actor, now: Date) => {
+    const changes = webhooks.map(({ id, storeId, before, after }) => {
+      const action = before === null ? 'deactivated' : 'changed';
+      const facts = { before: factsOf(before), after: factsOf(after) };
+      return { storeId, actor, resource: 'webhook', resourceId: id, action, ...facts } as const;
+    });
     await changelog.record(tx, changes, now);
     await announceWebhooks(tx, announce, webhooks);
   };
   return {
     accessChanged: async (tx, scope, now) => {
-      await recordAndNotify(tx, await disableWithoutAccess(tx, accounts, scope, now), false, HALCYON, now);
+      await recordAndNotify(tx, await switchWebhooks(tx, accounts, scope, now), HALCYON, now);
       await announceAccess(tx, { accounts, writeInternalEvents, announce }, scope, now);
     },
     readReach,
     countStopped,
-    resumeWebhooks: async (tx, target, now) =>
-      recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
+    resumeWebhooks: async (tx, target, now) => {
+      const resumed = await resumeStopped(tx, target, now);
+      await recordAndNotify(tx, resumed, inPerson(target.userId), now);
+    },
   };
 }
 

@@ -3,7 +3,7 @@ import { filterIdOf } from '#catalog/payload-filter.ts';
 import { eventsOf } from '#catalog/catalog.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
-import { defaults } from '../webhook-fields.ts';
+import { defaults, type InactiveReason } from '../webhook-fields.ts';
 import type { Access, DeclaringApp, Scope } from './app-access-sql.ts';
 
 export type WebhookRef = { shard: number; id: number; storeId: number };
@@ -15,14 +15,19 @@ export type Page = { after: WebhookKey; limit: number };
 const isAfter = (sql: Queryable, { after }: Page) =>
   sql`(w.shard, w.id) > (${after.shard}::smallint, ${after.id}::bigint)`;
 
+/** A webhook of an app that is active (`before` is null), or not because the app is suspended. */
+export type WebhookInScope = WebhookRef & Access & { isForApp: boolean; before: InactiveReason | null };
+
 /**
- * Locks a page of the active webhooks in the scope that apps created, except those that the apps declare. Locks the rows in the order
+ * Locks a page of the webhooks of apps in the scope that are active, or disabled because the app is suspended. Locks the rows in the order
  * of their keys, so that two calls cannot deadlock.
  */
-export function lockActive(sql: Queryable, scope: Scope, page: Page): Promise<(WebhookRef & Access)[]> {
-  return sql<(WebhookRef & Access)[]>`
-  select w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId" from webhook w
-  where w.client is not null and w.is_active and not w.is_for_app
+export function lockInScope(sql: Queryable, scope: Scope, page: Page): Promise<WebhookInScope[]> {
+  return sql<WebhookInScope[]>`
+  select w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId", w.is_for_app as "isForApp",
+    w.inactive_reason as before
+  from webhook w
+  where w.client is not null and (w.is_active or w.inactive_reason = 'suspended')
     and ${scope.client === undefined ? sql`true` : sql`w.client = ${scope.client}`}
     and ${scope.userId === undefined ? sql`true` : sql`w.user_id = ${scope.userId}`}
     and ${scope.storeId == null ? sql`true` : sql`w.store_id = ${scope.storeId}`}
@@ -30,12 +35,24 @@ export function lockActive(sql: Queryable, scope: Scope, page: Page): Promise<(W
   order by w.shard, w.id limit ${page.limit} for no key update of w`;
 }
 
-/** Disables locked webhooks because their app no longer has access to their store. */
-export async function disable(sql: Queryable, webhooks: readonly WebhookKey[], now: Date): Promise<void> {
+/**
+ * Disables locked webhooks for the reason `after`, or enables them (null). Disabling an active one raises its epoch; the time without a
+ * listener begins again for a pull webhook that is enabled.
+ */
+export async function updateActivity(
+  sql: Queryable,
+  webhooks: readonly (WebhookKey & { after: InactiveReason | null })[],
+  now: Date,
+): Promise<void> {
   await sql`
   update webhook w
-  set is_active = false, inactive_reason = 'access_ended', epoch = epoch + 1, revision = revision + 1, date_modified = ${now}
-  from unnest(${webhooks.map(({ shard }) => shard)}::smallint[], ${webhooks.map(({ id }) => id)}::bigint[]) as k (shard, id)
+  set is_active = k.reason is null, inactive_reason = k.reason, epoch = epoch + case when w.is_active then 1 else 0 end,
+    listened_at = case when w.is_held and k.reason is null then ${now}::timestamptz else w.listened_at end, revision = revision + 1,
+    date_modified = ${now}
+  from unnest(
+    ${webhooks.map(({ shard }) => shard)}::smallint[], ${webhooks.map(({ id }) => id)}::bigint[],
+    ${webhooks.map(({ after }) => after)}::text[]
+  ) as k (shard, id, reason)
   where w.shard = k.shard and w.id = k.id`;
 }
 
@@ -56,8 +73,8 @@ export function resumeStopped(
   sql: Queryable,
   { client, userId, storeIds }: { client: number; userId: number; storeIds: readonly number[] },
   now: Date,
-): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
+): Promise<(WebhookRef & { before: 'access_ended'; after: null })[]> {
+  return sql<(WebhookRef & { before: 'access_ended'; after: null })[]>`
   with resuming as (
     select shard, id from webhook
     where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
@@ -67,7 +84,7 @@ export function resumeStopped(
   set is_active = true, inactive_reason = null, user_id = ${userId}, revision = revision + 1, date_modified = ${now}
   from resuming
   where w.shard = resuming.shard and w.id = resuming.id
-  returning w.shard, w.id, w.store_id as "storeId"`;
+  returning w.shard, w.id, w.store_id as "storeId", 'access_ended' as before, null as after`;
 }
 
 const NAME_LENGTH_MAX = 255;
@@ -104,7 +121,7 @@ export async function insertMissing(
 /** A locked webhook that an app declares, with the scope that was sent last; null if the app is not installed. */
 export type LockedForApp = WebhookRef & { client: number; scope: string | null };
 
-/** Locks a page of the apps' webhooks in these stores (undefined: all), in the order of their keys. */
+/** Locks a page of the apps' webhooks in these stores (undefined: all) that are not suspended, in the order of their keys. */
 export function lockForApps(
   sql: Queryable,
   apps: readonly DeclaringApp[],
@@ -114,6 +131,7 @@ export function lockForApps(
   return sql<LockedForApp[]>`
   select w.shard, w.id, w.store_id as "storeId", w.client, w.app_scope as scope from webhook w
   where w.client = any(${apps.map(({ client }) => client)}::bigint[]) and w.is_for_app
+    and w.inactive_reason is distinct from 'suspended'
     and ${storeIds === undefined ? sql`true` : sql`w.store_id = any(${storeIds}::bigint[])`}
     and ${isAfter(sql, page)}
   order by w.shard, w.id limit ${page.limit} for no key update of w`;
@@ -139,7 +157,7 @@ export async function updateScopes(
 /**
  * Prepares the webhooks that apps declare in a store for the event of its erasure, and returns them with the scopes that were sent last. The
  * raised epoch ends all earlier deliveries, and the backoff of a failing endpoint. Webhooks that were made before the event existed are
- * subscribed to it.
+ * subscribed to it. Those of suspended apps stay disabled.
  */
 export function prepareForErasure(
   sql: Queryable,
@@ -152,7 +170,8 @@ export function prepareForErasure(
     order by id for no key update
   )
   update webhook w
-  set app_scope = null, user_id = null, events = ${eventsOf('app')}::text[], is_active = true, inactive_reason = null,
+  set app_scope = null, user_id = null, events = ${eventsOf('app')}::text[],
+    is_active = w.inactive_reason is distinct from 'suspended', inactive_reason = case when w.inactive_reason = 'suspended' then w.inactive_reason end,
     epoch = epoch + 1, revision = revision + 1, date_modified = ${now}
   from declared d
   where w.shard = d.shard and w.id = d.id and w.client is not null

@@ -203,6 +203,10 @@ const accessEnded = ({ enable, recover }: ReturnType<typeof linksOf>): Markup =>
   html`Halcyon disabled this webhook because the app that created it no longer has access to the store. To enable it,
   connect the app again. Then ${enable}, and finally ${recover}.`;
 
+const whileSuspended = ({ recover }: ReturnType<typeof linksOf>): Markup =>
+  html`The operator of this service has suspended the app of this webhook: nothing is sent. The webhook is enabled again
+  when the suspension ends. Then ${recover}: missed events are not sent automatically.`;
+
 function failures(
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: FailureState,
   timeZone: string,
@@ -245,6 +249,7 @@ function paragraphsOf(
   switch (stateOf(webhook, now)) {
     case 'inactive':
       if (webhook.inactiveReason === 'access_ended') return [accessEnded(links)];
+      if (webhook.inactiveReason === 'suspended') return [whileSuspended(links)];
       return trouble.wasAutoDisabled
         ? [html`Halcyon disabled this webhook. ${failures(trouble, timeZone)}`, afterRepair(links)]
         : [html`This webhook is disabled: nothing is sent until you ${links.enable}.`];

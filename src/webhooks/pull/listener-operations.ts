@@ -44,16 +44,16 @@ export type OpenStream = (
   findEndReason: FindEndReason,
 ) => Readable;
 
-/** Returns the principal of a token. Throws a 401 Problem if the token is no longer valid. */
+/** Returns the principal of a token. Throws a 401 Problem if the token is no longer valid, a 403 if its app is suspended. */
 export type Authenticate = (token: string, now: Date) => Promise<Principal>;
 
 const RENEWAL_INTERVAL_MS = 60_000;
-/** Returns the principal of the token; null if it is no longer valid. */
+/** Returns the principal of the token; null if it is no longer valid, or its app is suspended. */
 async function principalOf(authenticate: Authenticate, token: string, now: Date): Promise<Principal | null> {
   try {
     return await authenticate(token, now);
   } catch (error) {
-    if (error instanceof Problem && error.status === 401) return null;
+    if (error instanceof Problem && (error.status === 401 || error.status === 403)) return null;
     throw error;
   }
 }

@@ -35,12 +35,13 @@ export async function lastListened(sql: Queryable, { shard, id, stores }: Key): 
   return row?.listenedAt;
 }
 
-/** Returns pull webhooks without a listener since `before`, the longest unattended first. */
+/** Returns pull webhooks without a listener since `before`, the longest unattended first. The listener of a suspended app cannot come. */
 export async function listUnattended(
   sql: Queryable,
   before: Date,
   limit: number,
 ): Promise<{ shard: number; id: number }[]> {
   return sql<{ shard: number; id: number }[]>`
-  select shard, id from webhook where is_held and listened_at < ${before} order by listened_at limit ${limit}`;
+  select shard, id from webhook 
+  where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended' order by listened_at limit ${limit}`;
 }

@@ -27,9 +27,10 @@ const remove = (
   transaction(sql, async (tx) => {
     const key = { shard, id, stores: null, app: null };
     const row = await lockWebhook(tx, key);
-    // The webhook may have been deleted, or have a listener again, before it was locked.
+    // The webhook may have been deleted, have a listener again, or belong to a suspended app, before it was locked.
     const listenedAt = row && (await lastListened(tx, key));
-    if (row === undefined || listenedAt === undefined || listenedAt >= before) return false;
+    if (row === undefined || row.inactiveReason === 'suspended' || listenedAt === undefined || listenedAt >= before)
+      return false;
     await deleteWebhook(tx, key);
     await recordUnattended(tx, changelog, withCurrentKeys(row, now), now);
     await announce(tx, shard, [id]);

@@ -52,6 +52,9 @@ const clientSupplied: Check = ({ values }) => (values.client_id === undefined ? 
 
 const clientKnown: Check = ({ client }) => (client === undefined ? refusals.unknownClient : undefined);
 
+const clientNotSuspended: Check = ({ client }) =>
+  client?.suspendedReason == null ? undefined : refusals.suspendedClient;
+
 const redirectRegistered: Check = ({ redirectUri }) =>
   redirectUri === undefined ? refusals.redirectUriMismatch : undefined;
 
@@ -95,6 +98,7 @@ const checksBeforeRedirect: Steps = [
   ['address once',  addressOnce       ],
   ['client_id',     clientSupplied    ],
   ['client_id',     clientKnown       ],
+  ['client_id',     clientNotSuspended],
   ['redirect_uri',  redirectRegistered],
 ];
 

@@ -21,13 +21,14 @@ export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[
 }
 
 /**
- * Locks the client, the user and the session until the transaction ends; returns false if one of them does not exist or the
- * user is disabled. The session is locked, because a password change ends sessions and may revoke all grants: it must either
+ * Locks the client, the user and the session until the transaction ends; returns false if one of them does not exist, the client is
+ * suspended or the user is disabled. The session is locked, because a password change ends sessions and may revoke all grants: it must either
  * see this grant or prevent it.
  */
 export async function lockParties(sql: Queryable, client: number, session: Session): Promise<boolean> {
   const rows = await sql`
     select from users u join session s on s.user_id = u.id join client c on c.id = ${client} and c.date_deleted is null
+      and c.suspended_reason is null
     where u.id = ${session.userId} and u.date_disabled is null
       and s.hash = ${Buffer.from(session.id, 'hex')}
     for share

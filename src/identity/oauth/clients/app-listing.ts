@@ -15,6 +15,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
+import { suspended } from '#core/suspension.ts';
 import { shownHost, withParameters } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeTexts } from '../scope.ts';
 import { isClientId } from './clients.ts';
@@ -124,10 +125,12 @@ const leavingPage = (root: string, client: Client, target: string): string =>
     </div>`,
   });
 
+/** Returns the client of the address. Throws a 404 if there is none, and a 403 if it is suspended. */
 async function clientOf(sql: Sql, request: RawRequest): Promise<Client> {
   const clientId = clientIdOf(request);
   const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
   if (client === undefined) throw notFound('app');
+  if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
   return client;
 }
 

@@ -17,6 +17,7 @@ import {
   retireSecrets,
   storeGrantsOf,
   updateClient,
+  updateSuspension,
   type Client,
   type ClientIdentity,
 } from './clients-sql.ts';
@@ -134,7 +135,33 @@ async function recordDeletion(
   }
 }
 
-const BUILT_IN = 'This client is built in for the command line and cannot be deleted';
+const BUILT_IN = 'This client is built in for the command line and cannot be deleted or suspended';
+
+function requireNotBuiltIn(clientId: string): void {
+  if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
+}
+
+/**
+ * Suspends a client for a reason, which ends the use of its tokens and secrets with this commit in every process and disables its webhooks,
+ * or ends the suspension (null). Does nothing if that is done already, or the client no longer exists. Throws a 409 `built_in` for the
+ * command line's client.
+ */
+export function setSuspension(
+  sql: Sql,
+  { accessChanged }: Pick<RevocationEffects, 'accessChanged'>,
+  clientId: string,
+  { reason, operatorId, now }: { reason: string | null; operatorId: number; now: Date },
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    requireNotBuiltIn(clientId);
+    const client = await updateSuspension(tx, clientId, { reason, now });
+    if (client === undefined) return;
+    await accessChanged(tx, { client: client.id }, now);
+    const action = reason === null ? 'client_resumed' : 'client_suspended';
+    const detail = { name: client.name, operator: String(operatorId), ...(reason !== null && { reason }) };
+    await recordClientEntry(tx, action, client, { userId: null, origin: null, now, detail });
+  });
+}
 
 /**
  * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 if there is no such
@@ -148,7 +175,7 @@ export function removeClient(
   { unmodified, ...actor }: ClientActor & { unmodified?: (version: number) => void },
 ): Promise<void> {
   return transaction(sql, async (tx) => {
-    if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
+    requireNotBuiltIn(clientId);
     const client = await markDeleted(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));

@@ -13,6 +13,8 @@ export type Client = RowOf<typeof clientFields> & {
   scopes: readonly string[] | null;
   /** May use the device authorization grant (RFC 8628). */
   allowsDeviceGrant: boolean;
+  /** Why an operator has suspended it; null if it is not suspended. */
+  suspendedReason: string | null;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
 };
@@ -69,7 +71,7 @@ export function clients(sql: Queryable, reader: number | null = null) {
   const given = { webhook_url: sql`a.url`, owner: sql`c.owner`, external_id: clientKey(sql, reader) };
   return sql`
   select c.id, ${columns.selected(sql, given)}, c.scopes, c.allows_device_grant as "allowsDeviceGrant",
-    l.date_modified as "logoDate"
+    c.suspended_reason as "suspendedReason", l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id left join app_webhook a on a.client = c.id`;
 }
 
@@ -122,13 +124,13 @@ export async function findManagedClient(
   return row;
 }
 
-/** Replaces the management token of a client; returns false if another request has replaced it. */
+/** Replaces the management token of a client; returns false if another request has replaced it, or the client is suspended. */
 export async function replaceManagementToken(
   sql: Queryable,
   { id, from, to }: { id: number; from: Buffer; to: Buffer },
 ): Promise<boolean> {
   const { count } = await sql`
-    update client set management_token_hash = ${to} where id = ${id} and management_token_hash = ${from}
+    update client set management_token_hash = ${to} where id = ${id} and management_token_hash = ${from} and suspended_reason is null
   `;
   return count === 1;
 }
@@ -192,6 +194,20 @@ export async function markVerified(sql: Queryable, clientId: string, now: Date):
 export async function markDeleted(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
     update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
+    returning ${identityColumns(sql)}
+  `;
+  return row;
+}
+
+/** Suspends a client for a reason, or ends its suspension (null). Returns undefined if nothing changed. */
+export async function updateSuspension(
+  sql: Queryable,
+  clientId: string,
+  { reason, now }: { reason: string | null; now: Date },
+): Promise<ClientIdentity | undefined> {
+  const [row] = await sql<ClientIdentity[]>`
+    update client set suspended_reason = ${reason}, date_modified = ${now}
+    where client_id = ${clientId} and date_deleted is null and (suspended_reason is null) <> ${reason === null}
     returning ${identityColumns(sql)}
   `;
   return row;

@@ -137,6 +137,13 @@ const heading = ({ root, client, usage, alert, good, installsAddress }: ClientVi
   html`<div class="card">
     ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`}
     ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
+    ${
+      client.suspendedReason !== null &&
+      html`<p class="alert" role="alert">
+        The operator of this service has suspended this app: ${client.suspendedReason}. Its tokens and secrets are
+        refused, and nothing is sent to its webhooks.
+      </p>`
+    }
     <div class="who">
       ${logoImage(root, client)}
       <h1>${client.name}</h1>

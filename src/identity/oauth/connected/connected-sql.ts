@@ -27,6 +27,7 @@ type ConnectedRow = RowOf<typeof grantFields> & {
   email: string;
   /** The app declares a webhook for all its stores. */
   declares: boolean;
+  isSuspended: boolean;
 };
 
 /** Webhooks that the app created for the user in the stores of the grant. */
@@ -103,7 +104,7 @@ export function grantExpressions(sql: Queryable) {
 const connected = (sql: Queryable, filter: GrantFilter) => sql`
   select ${columns.selected(sql, grantExpressions(sql))}, g.client, l.date_modified as "logoDate", s.name as "storeName",
     m.user_id is not null as "isMember", c.owner as "ownerId", string_to_array(g.limited, ' ') as permissions, u.email,
-    exists (select from app_webhook a where a.client = g.client) as declares
+    exists (select from app_webhook a where a.client = g.client) as declares, c.suspended_reason is not null as "isSuspended"
   ${connectedApps(sql, filter)}`;
 
 type Access = { client: number; storeId: number | null };

@@ -155,6 +155,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       ${logoImage(root, row)}
       <p>
         <strong>${row.name}</strong> ${!row.isVerified && stateBadge('unverified')}
+        ${row.isSuspended && html`<span class="badge">Suspended by the operator</span>`}
         ${row.company !== null && html`<br /><span class="soft">${row.company}</span>`}
       </p>
     </div>

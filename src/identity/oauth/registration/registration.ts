@@ -16,6 +16,7 @@ import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary } from '#core/problem.ts';
+import { suspended } from '#core/suspension.ts';
 import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
@@ -271,7 +272,7 @@ const wrongToken = (): Problem =>
     `${REALM}, error="invalid_token"`,
   );
 
-/** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2). */
+/** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2), and a 403 for a suspended one. */
 async function managedBy(sql: Sql, { headers, params }: RawRequest): Promise<Managed> {
   const token = bearerTokenOf(headers['authorization']);
   const { client_id: clientId = '' } = params;
@@ -279,6 +280,7 @@ async function managedBy(sql: Sql, { headers, params }: RawRequest): Promise<Man
   if (!looksLike('managementToken', token) || !isClientId(clientId)) throw wrongToken();
   const client = await findManagedClient(sql, clientId, hashToken(token));
   if (client === undefined) throw wrongToken();
+  if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
   return { client, token };
 }
 
