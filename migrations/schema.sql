@@ -889,6 +889,8 @@ create table users (
   is_email_of_platform boolean default false not null,
   revision integer default 0 not null,
   is_operator boolean default false not null,
+  disabled_reason text,
+  constraint users_disabled_reason_check CHECK (((length(disabled_reason) >= 1) AND (length(disabled_reason) <= 200))),
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

@@ -5,13 +5,8 @@ import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
 import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import {
-  deleteSessionsOf,
-  findUserByEmail,
-  lockUser,
-  updateDisabled,
-  updateOperator,
-} from '#identity/accounts/accounts-sql.ts';
+import { deleteSessionsOf, findUserByEmail, lockUser, updateOperator } from '#identity/accounts/accounts-sql.ts';
+import { setDisabledIn } from '#identity/accounts/disabling.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
@@ -47,9 +42,7 @@ const setDisabled =
   (isDisabled: boolean): Change<object> =>
   async ({ sql, accessChanged, now }, { id }) => {
     await transaction(sql, async (tx) => {
-      if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
-      await accessChanged(tx, { userId: id }, now);
-      await recordAuditEntry(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
+      await setDisabledIn(tx, accessChanged, { userId: id, isDisabled, now });
     });
     return { disabled: isDisabled };
   };
@@ -132,7 +125,7 @@ export function createUserCommand(terminal: Terminal): Command {
   ).action(changing(setDisabled(true)));
   add(
     'enable',
-    'enable a disabled user again, with their sessions and apps; webhooks stay disabled until they are enabled',
+    'enable a disabled user again, with their apps; the user signs in again, and webhooks stay disabled until they are enabled',
   ).action(changing(setDisabled(false)));
   add('set-password', 'set a new password, print it, and end all sessions of the user')
     .option('--disconnect-apps', 'also end the access of all apps')

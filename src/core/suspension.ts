@@ -4,11 +4,13 @@ import { Problem, type Fault } from './problem.ts';
 /** Characters of a reason; the CHECKs of the columns have the same limit. */
 export const REASON_LENGTH_MAX = 200;
 
-/** Returns the fault of a suspended app; every place that refuses it has this code. */
-export function suspensionOf(what: 'app', reason: string): Fault {
+type Suspended = 'app' | 'account';
+
+/** Returns the fault of something suspended; every place that refuses it has this code. */
+export function suspensionOf(what: Suspended, reason: string): Fault {
   return { code: `${what}_suspended`, message: `The operator of this service has suspended this ${what}: ${reason}` };
 }
 
-export function suspended(what: 'app', reason: string): Problem {
+export function suspended(what: Suspended, reason: string): Problem {
   return new Problem(403, suspensionOf(what, reason));
 }

@@ -2,6 +2,7 @@
 import { addressWith } from '#hypermedia/html/links.ts';
 import { REASON_LENGTH_MAX } from '#core/suspension.ts';
 import { postForm } from '#identity/accounts/page-kit.ts';
+import type { UserRow } from '#identity/accounts/users-sql.ts';
 import type { Client } from '#identity/oauth/clients/clients-sql.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import { select } from '#hypermedia/html/search-form.ts';
@@ -25,7 +26,7 @@ export function consolePage(root: string, title: string, content: Markup): strin
     title,
     wide: true,
     nav: html`<nav aria-label="Pages of operators">
-      ${link('', 'What fails now')} ${link('/stores', 'Stores')} ${link('/apps', 'Apps')}
+      ${link('', 'What fails now')} ${link('/stores', 'Stores')} ${link('/apps', 'Apps')} ${link('/people', 'People')}
       <a href="${root}/account">Account</a>
       <form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>
     </nav>`,
@@ -111,6 +112,10 @@ export function appLink(root: string, { clientId, name }: Pick<Client, 'clientId
   return html`<a href="${consolePath(root)}/apps/${clientId}">${name}</a>`;
 }
 
+export function personLink(root: string, { id, email }: Pick<UserRow, 'id' | 'email'>): Markup {
+  return html`<a href="${consolePath(root)}/people/${id}">${email}</a>`;
+}
+
 const counted = (count: number): string =>
   count >= NOT_ARRIVED_COUNTED_MAX ? `${NOT_ARRIVED_COUNTED_MAX} or more` : String(count);
 
@@ -143,15 +148,29 @@ export function failingTable(
 }
 
 /** `name`: of what is suspended; `reason`: why it is, null if it is not. `fault`: of the reason that was entered. */
-type SuspensionView = { at: string; name: string; reason: string | null; nonce: string; fault: string | undefined };
+type SuspensionView = {
+  at: string;
+  what: keyof typeof EFFECTS;
+  name: string;
+  reason: string | null;
+  nonce: string;
+  fault: string | undefined;
+};
 
-/** What a suspension does, and what its end does not do. */
-const EFFECTS =
-  'Its tokens and secrets are refused at once, no person can connect it, and its webhooks in all stores are disabled: their pending deliveries ' +
-  'fail. The end of the suspension enables these webhooks and makes its tokens valid again; a recovery sends what a webhook missed.';
+/** What a suspension does, and what its end brings back. */
+export const EFFECTS = {
+  app:
+    'Its tokens and secrets are refused at once, no person can connect it, and its webhooks in all stores are disabled: their pending deliveries ' +
+    'fail. The end of the suspension enables these webhooks and makes its tokens valid again; a recovery sends what a webhook missed.',
+  person:
+    'Their sessions end at once, they cannot sign in or reset the password, the access that they gave to apps is refused, and the webhooks that ' +
+    'these apps created for them are disabled. The end of the suspension lets them sign in and makes the access valid again; the webhooks ' +
+    'stay disabled until they are enabled. Stores and other members keep theirs.',
+} as const;
+const READERS = { app: 'Its developer and its users read it', person: 'The person reads it at the sign-in' } as const;
 
 /** Renders the form that suspends an app, or ends its suspension. */
-export function suspensionCard({ at, name, reason, nonce, fault }: SuspensionView): Markup {
+export function suspensionCard({ at, what, name, reason, nonce, fault }: SuspensionView): Markup {
   if (reason !== null)
     return html`<div class="card">
       <h2>Suspended</h2>
@@ -160,7 +179,7 @@ export function suspensionCard({ at, name, reason, nonce, fault }: SuspensionVie
     </div>`;
   return html`<div class="card">
     <h2>Suspend</h2>
-    <p>${EFFECTS}</p>
+    <p>${EFFECTS[what]}</p>
     ${postForm({
       action: at,
       hidden: { nonce, act: 'suspend' },
@@ -175,7 +194,7 @@ export function suspensionCard({ at, name, reason, nonce, fault }: SuspensionVie
           ${fault !== undefined && html`aria-invalid="true"`}
           aria-describedby="reason-hint"
         />
-        <p class="soft" id="reason-hint">One line. Its developer and its users read it.</p>
+        <p class="soft" id="reason-hint">One line. ${READERS[what]}.</p>
         ${fault !== undefined && html`<p class="fault" role="alert">${fault}.</p>`}
       </div>`,
       submit: `Suspend ${name}`,
@@ -207,6 +226,14 @@ export function storeFacts({ id, domain, email, dateCreated, isSandbox }: StoreR
     ['Domain', text(domain)],
     ['E-mail', text(email)],
     ['Sandbox', text(isSandbox ? 'Yes' : 'No')],
+    ['Created', shownDate(dateCreated)],
+  ];
+}
+
+export function personFacts({ id, isEmailVerified, dateCreated }: UserRow): Fact[] {
+  return [
+    ['Id', text(id)],
+    ['E-mail verified', text(isEmailVerified ? 'Yes' : 'No')],
     ['Created', shownDate(dateCreated)],
   ];
 }

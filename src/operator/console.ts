@@ -1,12 +1,15 @@
 /**
- * The pages of operators, below /operator: what fails now in all stores, a search for stores and apps, and the suspension of apps. The role
+ * The pages of operators, below /operator: what fails now in all stores, a search for stores, apps and people, and their suspension. The role
  * is given on the command line alone, and counts only in a session whose person has proved a second factor. An operator sees no content of
  * a store and no secret, and cannot act as another person.
  */
 import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
+import { findCredentials } from '#identity/accounts/accounts-sql.ts';
+import { setPersonSuspension } from '#identity/accounts/disabling.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentForRole } from '#identity/accounts/signed-in.ts';
+import { countUsers, findUser, listUsers } from '#identity/accounts/users-sql.ts';
 import { countClients, listClients } from '#identity/oauth/clients/client-lists-sql.ts';
 import { isClientId } from '#identity/oauth/clients/clients.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
@@ -33,6 +36,8 @@ import {
   factsCard,
   failingTable,
   listPage,
+  personFacts,
+  personLink,
   storeFacts,
   storeLink,
   type List,
@@ -116,12 +121,66 @@ const appsOf = (root: string): Source => ({
   },
 });
 
+const peopleOf = (root: string): Source => ({
+  path: 'people',
+  title: 'People',
+  by: ['email', 'id'],
+  headings: ['E-mail', 'Id', 'Created'],
+  read: async (tx, listing) => {
+    const shown = { ids: undefined, reader: null };
+    const people = await listUsers(tx, shown, listing);
+    const rows = people.map((person) => [personLink(root, person), html`${person.id}`, shownDate(person.dateCreated)]);
+    return { rows, total: await countUsers(tx, shown, listing) };
+  },
+});
+
+type Effects = Pick<RevocationEffects, 'accessChanged'>;
+
+/** Creates the pages of what an operator may suspend. */
+function suspendable(
+  { sql }: Pick<Runtime, 'sql'>,
+  verified: People['verified'],
+  { root, effects }: { root: string; effects: Effects },
+) {
+  const app = suspensionOf(verified, root, {
+    what: 'app',
+    find: async ({ params: { client_id: clientId = '' } }) => {
+      const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+      return (
+        client && {
+          id: clientId,
+          name: client.name,
+          reason: client.suspendedReason,
+          content: factsCard(appFacts(client)),
+        }
+      );
+    },
+    set: (clientId, suspension) => setSuspension(sql, effects, clientId, suspension),
+  });
+  const person = suspensionOf(verified, root, {
+    what: 'person',
+    find: async (request) => {
+      const userId = idIn(request, 'user_id', 'person');
+      const [user, credentials] = [await findUser(sql, userId), await findCredentials(sql, userId)];
+      if (user === undefined || credentials === undefined) return undefined;
+      const { isDisabled, disabledReason } = credentials;
+      const reason = isDisabled ? (disabledReason ?? 'Disabled on the command line') : null;
+      return { id: String(userId), name: user.email, reason, content: factsCard(personFacts(user)) };
+    },
+    set: (id, suspension) => setPersonSuspension(sql, effects.accessChanged, Number(id), suspension),
+  });
+  return { app, person };
+}
+
 /** `failingOf`: in all databases, without those that are not available; of one store in its own. */
 export function createConsole(
   { sql, config }: Pick<Runtime, 'sql' | 'config'>,
   { verified }: Pick<People, 'verified'>,
-  { failingOf, effects }: { failingOf: ReadFailing; effects: Pick<RevocationEffects, 'accessChanged'> },
-): Record<'overview' | 'stores' | 'store' | 'apps' | 'app' | 'actOnApp', RawHandler> {
+  { failingOf, effects }: { failingOf: ReadFailing; effects: Effects },
+): Record<
+  'overview' | 'stores' | 'store' | 'apps' | 'app' | 'actOnApp' | 'people' | 'person' | 'actOnPerson',
+  RawHandler
+> {
   const root = rootOf(config.authUrl);
   const search = createSearch(sql, config.database);
   const page = (handle: Handle): RawHandler =>
@@ -157,21 +216,7 @@ export function createConsole(
       return html`<div class="card"><p class="alert" role="alert">${error.message}.</p></div>`;
     }
   };
-  const apps = suspensionOf(verified, root, {
-    what: 'app',
-    find: async ({ params: { client_id: clientId = '' } }) => {
-      const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
-      return (
-        client && {
-          id: clientId,
-          name: client.name,
-          reason: client.suspendedReason,
-          content: factsCard(appFacts(client)),
-        }
-      );
-    },
-    set: (clientId, suspension) => setSuspension(sql, effects, clientId, suspension),
-  });
+  const { app, person } = suspendable({ sql }, verified, { root, effects });
   return {
     overview: page(async ({ now }) => htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now)))),
     stores: list(storesOf(root)),
@@ -184,7 +229,10 @@ export function createConsole(
       return htmlAnswer(200, consolePage(root, store.name, content));
     }),
     apps: list(appsOf(root)),
-    app: page(apps.show),
-    actOnApp: page(apps.submit),
+    app: page(app.show),
+    actOnApp: page(app.submit),
+    people: list(peopleOf(root)),
+    person: page(person.show),
+    actOnPerson: page(person.submit),
   };
 }

@@ -8,7 +8,7 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { html } from '#hypermedia/markup.ts';
-import { consolePage, suspensionCard } from './console-pages.ts';
+import { consolePage, suspensionCard, type EFFECTS } from './console-pages.ts';
 
 /** The reason is null for the end of a suspension. */
 export type Suspension = { reason: string | null; operatorId: number; now: Date };
@@ -29,7 +29,7 @@ export function suspensionOf(
   verified: People['verified'],
   root: string,
   deps: {
-    what: 'app';
+    what: keyof typeof EFFECTS;
     find: (request: RawRequest) => Promise<Suspendable | undefined>;
     set: (id: string, suspension: Suspension) => Promise<void>;
   },
@@ -43,7 +43,7 @@ export function suspensionOf(
   const show = async (request: RawRequest, session: Session, fault?: string): Promise<RawResponse> => {
     const { name, reason, content } = await found(request);
     const bound = [reason === null ? 'suspend' : 'resume', request.path];
-    const card = suspensionCard({ at: request.path, name, reason, nonce: verified.nonce(session, bound), fault });
+    const card = suspensionCard({ at: request.path, what, name, reason, nonce: verified.nonce(session, bound), fault });
     return htmlAnswer(fault === undefined ? 200 : 422, consolePage(root, name, html`${content} ${card}`));
   };
   const submit = verified.sensitiveForm(

@@ -190,6 +190,8 @@ const consoleRoutes = ({ console }: Handlers, auth: string): Route[] => [
   page(`${auth}/operator/stores/:store_id`, { GET: console.store }),
   page(`${auth}/operator/apps`, { GET: console.apps }),
   page(`${auth}/operator/apps/:client_id`, { GET: console.app, POST: console.actOnApp }),
+  page(`${auth}/operator/people`, { GET: console.people }),
+  page(`${auth}/operator/people/:user_id`, { GET: console.person, POST: console.actOnPerson }),
 ];
 
 const receivedRoutes = ({ receivedInvitations: received }: Handlers, api: string): Route[] => [

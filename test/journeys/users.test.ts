@@ -233,6 +233,8 @@ test('the operator disables a user and enables them again, each with one audit e
   assert.equal((await browser.open('/account')).status, 303);
   assert.match((await program('reset-link', server.bob)).err, /is disabled: run halcyon user enable/);
   await printed('enable', server.bob);
+  assert.equal((await browser.open('/account')).status, 303, 'the session has ended for good');
+  await browser.signIn(server.bob);
   assert.equal((await browser.open('/account')).status, 200);
   for (const action of ['user_disabled', 'user_enabled'])
     assert.equal((await actionRoutesOf(bobId, action)).length, 1, action);

@@ -38,12 +38,14 @@ export type Credentials = {
   email: string;
   passwordHash: string;
   isDisabled: boolean;
+  /** Why an operator has suspended the person; null for one who is not, or whom the command line has disabled. */
+  disabledReason: string | null;
   isEmailVerified: boolean;
 };
 
 const credentials = (sql: Queryable) =>
   sql`email, password_hash as "passwordHash", date_disabled is not null as "isDisabled",
-    is_email_verified as "isEmailVerified"`;
+    disabled_reason as "disabledReason", is_email_verified as "isEmailVerified"`;
 
 export async function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
@@ -93,13 +95,25 @@ export async function updatePassword(sql: Queryable, userId: number, passwordHas
 }
 
 /** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */
-export async function updateDisabled(sql: Queryable, userId: number, since: Date | null): Promise<boolean> {
+export async function updateDisabled(
+  sql: Queryable,
+  userId: number,
+  since: Date | null,
+  reason: string | null = null,
+): Promise<boolean> {
   const rows = await sql`
-    update users set date_disabled = ${since}
+    update users set date_disabled = ${since}, disabled_reason = ${reason}
     where id = ${userId} and (date_disabled is null) <> ${since === null}
     returning id
   `;
   return rows.length > 0;
+}
+
+/** Locks all enabled people with the role of operator, in the order of their ids, and returns these. */
+export async function lockOperators(sql: Queryable): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    select id from users where is_operator and date_disabled is null order by id for no key update`;
+  return rows.map(({ id }) => id);
 }
 
 /** Gives the role of operator to a user, or takes it. Returns false if nothing changed. */

@@ -88,7 +88,8 @@ export type Devices = ReturnType<typeof createDevices>;
 
 type Attempt =
   | { kind: 'right'; user: Credentials }
-  | { kind: 'wrong' }
+  /** `suspendedReason`: the password was right, and an operator has suspended the person. */
+  | { kind: 'wrong'; suspendedReason: string | null }
   /** The password was not checked and no hash was computed. */
   | { kind: 'too many'; retryAfterSeconds: number };
 
@@ -112,7 +113,7 @@ const bucketsOf = (device: string | undefined, address: string, account: string)
 
 /**
  * An unknown e-mail address costs the same statements and the same hash as a wrong password, and a disabled user gets
- * `wrong`: neither the response nor its duration reveals whether an account exists.
+ * `wrong`: neither the response nor its duration reveals whether an account exists, except to a suspended person who knows the password.
  */
 export function createAttempts(deps: {
   sql: Sql;
@@ -140,6 +141,6 @@ export function createAttempts(deps: {
     }
     const userId = user?.id ?? null;
     await recordAuditEntry(sql, { action: 'sign_in_failed', userId, origin: originOf(request), now: request.now });
-    return { kind: 'wrong' };
+    return { kind: 'wrong', suspendedReason: matches ? (user?.disabledReason ?? null) : null };
   };
 }

@@ -352,7 +352,7 @@ export function createReset(runtime: Runtime, people: People, deps: ResetDeps): 
       if ('factors' in redeemed)
         return deps.pages.secondStep(
           request,
-          { ...user, passwordHash, isDisabled: false, isEmailVerified: true },
+          { ...user, passwordHash, isDisabled: false, disabledReason: null, isEmailVerified: true },
           redeemed.factors,
         );
       const cookies = [redeemed.session, ...people.factors.devices.remember(request, { email, passwordHash })];

@@ -2,6 +2,7 @@
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
  * external/external-sign-in.ts.
  */
+import { suspensionOf } from '#core/suspension.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
@@ -97,6 +98,11 @@ const begin = (
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), detail, now });
     return { ...used, cookies: [session, ...devices.remember(request, user)] };
   });
+
+/** Returns what a suspended person reads after a proof of who they are; undefined for others. */
+export function suspensionAlert(reason: string | null | undefined): string | undefined {
+  return reason == null ? undefined : `${suspensionOf('account', reason).message}.`;
+}
 
 export type SignInPages = {
   signIn: (request: RawRequest, status: number, typed: { email: string; alert?: string }) => Promise<RawResponse>;
@@ -202,7 +208,8 @@ export function createSignIn(
       const email = request.form.get('email')?.trim() ?? '';
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-      if (attempt.kind === 'wrong') return pages.signIn(request, 422, { email, alert: WRONG });
+      if (attempt.kind === 'wrong')
+        return pages.signIn(request, 422, { email, alert: suspensionAlert(attempt.suspendedReason) ?? WRONG });
       const found = await findFactors(sql, attempt.user.id);
       if (hasSecondFactor(found)) return pages.secondStep(request, attempt.user, found);
       return pages.finish(request, attempt.user, WRONG);
@@ -212,8 +219,9 @@ export function createSignIn(
       const token = request.form.get('pending') ?? '';
       const id = pendingSignIns.userIdOf(token, request.now);
       const user = id === undefined ? undefined : await findCredentials(sql, id);
-      if (user === undefined || !pendingSignIns.isOf(token, user))
-        return pages.signIn(request, 422, { email: '', alert: TOO_LATE });
+      // A recovery code of a disabled person is not used up.
+      if (user === undefined || user.isDisabled || !pendingSignIns.isOf(token, user))
+        return pages.signIn(request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? TOO_LATE });
       const verified = await secondFactor.verify(request, user);
       if (verified.kind === 'too many') return tooManyAnswer(root, verified, advice);
       if (verified.kind === 'wrong')
@@ -229,7 +237,7 @@ export function createSignIn(
       const user = id === undefined ? undefined : await findCredentials(sql, id);
       if (user === undefined) return pages.signIn(request, 422, { email: '', alert: WRONG_PASSKEY });
       await taken.giveBack();
-      return pages.finish(request, user, WRONG_PASSKEY);
+      return pages.finish(request, user, suspensionAlert(user.disabledReason) ?? WRONG_PASSKEY);
     },
 
     signOut: async (request) => {

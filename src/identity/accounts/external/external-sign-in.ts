@@ -24,7 +24,7 @@ import { hasSecondFactor } from '../factors/second-factor.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Passwords } from '../passwords.ts';
 import type { People } from '../people.ts';
-import type { SignInPages } from '../sign-in.ts';
+import { suspensionAlert, type SignInPages } from '../sign-in.ts';
 import { addressPrefix } from '../throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
 import type { UserErasure } from '../user-erasure.ts';
@@ -135,7 +135,8 @@ async function signInAs(sql: Sql, deps: Deps, arrival: Arrival, userId: number):
   const request = withIdentity(deps, arrival, { userId, isLinked: true });
   const alert = ended(arrival.provider.name);
   const user = await findCredentials(sql, userId);
-  if (user === undefined || user.isDisabled) return pages.signIn(arrival.request, 422, { email: '', alert });
+  if (user === undefined || user.isDisabled)
+    return pages.signIn(arrival.request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? alert });
   const factors = await findFactors(sql, userId);
   return hasSecondFactor(factors) ? pages.secondStep(request, user, factors) : pages.finish(request, user, alert);
 }
