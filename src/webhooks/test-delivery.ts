@@ -5,6 +5,7 @@ import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
+import { requireNotSuspended } from './app-access/app-access.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
 import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
@@ -77,7 +78,6 @@ const retryLater = (status: 429 | 503, code: string, message: string): Problem =
   temporary(status, { code, message }, RETRY_AFTER_SECONDS);
 
 const NO_URL = 'The webhook has no url: set url first';
-const SUSPENDED = 'The operator of this service has suspended the app of this webhook';
 
 function problemOf(kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping'): Problem {
   switch (kind) {
@@ -152,7 +152,10 @@ export function createTest(deps: WebhookDeps): Operation {
       const webhook = await sendingWebhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;
       if (webhook.url === null && !isHeld) throw conflict('no_url', NO_URL);
-      if (webhook.inactiveReason === 'suspended') throw conflict('app_suspended', SUSPENDED);
+      await requireNotSuspended(deps.sql, deps.accounts, {
+        caller: request.principal.clientId,
+        ofWebhook: webhook.client,
+      });
       if (type === null) {
         throw conflict('no_events', 'The webhook has no events: set event_resource or events first');
       }

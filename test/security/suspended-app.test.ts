@@ -298,8 +298,10 @@ test('webhooks of the app are disabled, and its end enables those that it may st
     const enabled = await call(method, `/webhooks/${kept}`, { token: platformToken, body: change });
     assert.deepEqual([enabled.status, faultsOf(enabled)], [409, ['- app_suspended']], method);
   }
-  const tested = await call('POST', `/webhooks/${kept}/test`, { token: platformToken, body: {} });
-  assert.deepEqual([tested.status, faultsOf(tested)], [409, ['- app_suspended']]);
+  for (const id of [kept, off]) {
+    const tested = await call('POST', `/webhooks/${id}/test`, { token: platformToken, body: {} });
+    assert.deepEqual([tested.status, faultsOf(tested)], [409, ['- app_suspended']]);
+  }
 
   await resume(pathOf(app));
   assert.deepEqual(await reasons(), ['active', null, 'access_ended', 'active', 'active', 'active']);
@@ -505,6 +507,28 @@ test(
     const { status, body } = await both.creation;
     await both.suspension;
     assert.deepEqual([status, await reasonOf(Number(body['id']))], [201, 'suspended']);
+  },
+);
+
+test(
+  'a suspension and an end of access at the same time lock the app before its webhooks',
+  inOneDatabase('the webhooks are in another database'),
+  async () => {
+    const [owner, app] = [await newOwner(), await newApp({ declares: true })];
+    const { access } = await letIn(owner, app);
+    const id = await newHook(owner, access);
+    const running = await transaction(sql, async (tx) => {
+      await tx`update client set suspended_reason = ${REASON} where id = ${app.id}`;
+      const disabling = suspend(`/operator/people/${owner.userId}`);
+      await until(
+        () => waitingForLocks(sql),
+        (count) => count > 0,
+      );
+      await tx`select from webhook where client = ${app.id} order by shard, id for no key update`;
+      return { disabling };
+    });
+    await running.disabling;
+    assert.equal(await reasonOf(id), 'suspended');
   },
 );
 

@@ -162,8 +162,10 @@ export function createAppAccess({
   };
   return {
     accessChanged: async (tx, scope, now) => {
+      // Locks the apps before their webhooks, as a suspension does.
+      const apps = await findDeclaring(accounts.of(tx), scope, scope.reach?.apps);
       await recordAndNotify(tx, await switchWebhooks(tx, accounts, scope, now), HALCYON, now);
-      await announceAccess(tx, { accounts, writeInternalEvents, announce }, scope, now);
+      await announceTo(tx, { accounts, writeInternalEvents, announce }, { ...scope, apps }, now);
     },
     readReach,
     countStopped,
@@ -283,12 +285,23 @@ async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): 
  */
 export async function announceAccess(
   tx: Queryable,
-  { accounts: accountsOf, writeInternalEvents, announce }: Deps,
+  deps: Deps,
   scope: Scope & { isSilent?: boolean; reach?: Reach | undefined },
   now: Date,
 ): Promise<void> {
+  const apps = await findDeclaring(deps.accounts.of(tx), scope, scope.reach?.apps);
+  await announceTo(tx, deps, { ...scope, apps }, now);
+}
+
+/** Does so for these locked apps. */
+async function announceTo(
+  tx: Queryable,
+  { accounts: accountsOf, writeInternalEvents, announce }: Deps,
+  scope: Scope & { apps: readonly DeclaringApp[]; isSilent?: boolean; reach?: Reach | undefined },
+  now: Date,
+): Promise<void> {
   const accounts = accountsOf.of(tx);
-  const apps = await findDeclaring(accounts, scope, scope.reach?.apps);
+  const { apps } = scope;
   if (apps.length === 0) return;
   const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
   const clientIdOf = (client: number): string => {
