@@ -43,7 +43,7 @@ import {
   type List,
   type Search,
 } from './console-pages.ts';
-import { suspensionOf } from './suspend-form.ts';
+import { suspensionPages } from './suspend-form.ts';
 
 /** Webhooks on the first page. */
 const SHOWN_MAX = 20;
@@ -142,7 +142,7 @@ function suspendable(
   verified: People['verified'],
   { root, effects }: { root: string; effects: Effects },
 ) {
-  const app = suspensionOf(verified, root, {
+  const app = suspensionPages(verified, root, {
     what: 'app',
     find: async ({ params: { client_id: clientId = '' } }) => {
       const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
@@ -157,7 +157,7 @@ function suspendable(
     },
     set: (clientId, suspension) => setSuspension(sql, effects, clientId, suspension),
   });
-  const person = suspensionOf(verified, root, {
+  const person = suspensionPages(verified, root, {
     what: 'person',
     find: async (request) => {
       const userId = idIn(request, 'user_id', 'person');

@@ -6,8 +6,7 @@ import { REASON_LENGTH_MAX } from '#core/suspension.ts';
 import { isLonger, isName } from '#core/text.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
-import type { Markup } from '#hypermedia/markup.ts';
-import { html } from '#hypermedia/markup.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
 import { consolePage, suspensionCard, type EFFECTS } from './console-pages.ts';
 
 /** The reason is null for the end of a suspension. */
@@ -15,6 +14,8 @@ export type Suspension = { reason: string | null; operatorId: number; now: Date 
 
 /** `reason`: why it is suspended; null if it is not. `content`: what its page says of it. */
 type Suspendable = { id: string; name: string; reason: string | null; content: Markup };
+
+const actOf = (form: URLSearchParams) => (form.get('act') === 'resume' ? 'resume' : 'suspend');
 
 /** Returns the reason; undefined if it is empty, or has more than one line. */
 function readReason(form: URLSearchParams): string | undefined {
@@ -25,7 +26,7 @@ function readReason(form: URLSearchParams): string | undefined {
 const NO_REASON = `The reason must be one line with letters, of at most ${REASON_LENGTH_MAX} characters`;
 
 /** Creates both handlers, which only an operator may get (`console.ts`). The nonce is bound to the act and to what it changes. */
-export function suspensionOf(
+export function suspensionPages(
   verified: People['verified'],
   root: string,
   deps: {
@@ -47,10 +48,10 @@ export function suspensionOf(
     return htmlAnswer(fault === undefined ? 200 : 422, consolePage(root, name, html`${content} ${card}`));
   };
   const submit = verified.sensitiveForm(
-    ({ path, form }) => [form.get('act') ?? '', path],
+    ({ path, form }) => [actOf(form), path],
     async (request, session) => {
       const { id } = await found(request);
-      const reason = request.form.get('act') === 'resume' ? null : readReason(request.form);
+      const reason = actOf(request.form) === 'resume' ? null : readReason(request.form);
       if (reason === undefined) return show(request, session, NO_REASON);
       await set(id, { reason, operatorId: session.userId, now: request.now });
       return redirectAnswer(request.path);

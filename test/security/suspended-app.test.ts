@@ -98,13 +98,22 @@ test('the form needs a reason of one line, its own nonce, and a person who has j
   const elsewhere = hiddenIn(await operator.open(pathOf(another)), pathOf(another));
   for (const hidden of [elsewhere, { ...hiddenIn(await operator.open(path), path), act: 'resume' }])
     assert.equal((await operator.post(path, { ...hidden, reason: REASON })).status, 403);
-  const fields = { ...hiddenIn(await operator.open(path), path), reason: REASON };
+  const shown = await operator.open(path);
+  const { act = '', nonce = '' } = hiddenIn(shown, path);
+  assert.deepEqual([shown.status, act], [200, 'suspend']);
+  assert.equal((await operator.post(path, { act, nonce })).status, 422, 'without a reason');
+  for (const unknown of ['apps/unknown', 'people/999999999'])
+    assert.equal((await operator.open(`/operator/${unknown}`)).status, 404, unknown);
+  const fields = { act, nonce, reason: ` ${REASON} ` };
   owners.wait(11 * 60_000);
   const asked = await operator.post(path, fields);
   assert.deepEqual([asked.status, await isSuspended(app)], [403, false]);
   const confirmed = await factor.confirm(path, asked);
   assert.deepEqual([confirmed.status, await isSuspended(app)], [303, true]);
-  assert.equal((await operator.post(path, fields)).status, 303, 'a second click changes nothing');
+  assert.equal((await operator.post(path, { ...fields, reason: 'Another' })).status, 303);
+  const [row] = await homeOf(sql)<{ reason: string | null }[]>`
+    select suspended_reason as reason from client where id = ${app.id}`;
+  assert.equal(row?.reason, REASON, 'a second click changes nothing');
 });
 
 test('the app of the command line cannot be suspended, and an act is in the audit with the operator and the reason', async () => {
@@ -122,7 +131,10 @@ test('the app of the command line cannot be suspended, and an act is in the audi
   await suspend(pathOf(app));
   const page = await owner.browser.open(`/account/clients/${app.credentials.client_id}`);
   assert.ok(page.text.includes(REASON), 'its developer reads the reason');
+  const ownToken = `/account/clients/${app.credentials.client_id}/token?scope=store_full_access`;
+  assert.equal((await owner.browser.open(ownToken)).status, 403, 'and makes no token of it');
   await resume(pathOf(app));
+  assert.equal((await owner.browser.open(ownToken)).status, 200);
   const entries = await homeOf(sql)<{ action: string; user: number; address: string | null; detail: unknown }[]>`
     select action, user_id as user, address, detail from audit where client = ${app.id} and action ~ 'suspended|resumed' order by id`;
   const of = { user: owner.userId, address: null };

@@ -10,7 +10,7 @@ type AccessChanged = (tx: Queryable, scope: { userId: number }, now: Date) => Pr
 type Disabling = {
   userId: number;
   isDisabled: boolean;
-  /** The operator and the reason; absent for the command line. */
+  /** The operator, and the reason to disable the user; absent for the command line. */
   by?: { operatorId: number; reason: string | null };
   now: Date;
 };
@@ -24,7 +24,7 @@ export async function setDisabledIn(
   accessChanged: AccessChanged,
   { userId, isDisabled, by, now }: Disabling,
 ): Promise<void> {
-  const reason = isDisabled ? (by?.reason ?? null) : null;
+  const reason = by?.reason ?? null;
   if (!(await updateDisabled(tx, userId, isDisabled ? now : null, reason))) return;
   if (isDisabled) await deleteSessionsOf(tx, userId);
   await accessChanged(tx, { userId }, now);

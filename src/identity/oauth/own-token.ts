@@ -4,6 +4,7 @@
  */
 import { cardPage, accountNav, choice } from '#identity/accounts/page-kit.ts';
 import { invalid } from '#core/problem.ts';
+import { suspended } from '#core/suspension.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -135,6 +136,7 @@ async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<
   const session = await decidingSession(consenting, page, rawRequest);
   if ('status' in session) return session;
   const client = await ownClientOf(runtime.sql, rawRequest, session);
+  if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
   const scope = readScope(query.get('scope') ?? '');
   if (scope === undefined || !mayAskFor(client.scopes, scope))
     throw invalid({ code: 'invalid_value', message: 'scope must be scopes of the app', field: 'scope' });

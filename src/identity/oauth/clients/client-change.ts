@@ -154,7 +154,7 @@ export function setSuspension(
 ): Promise<void> {
   return transaction(sql, async (tx) => {
     requireNotBuiltIn(clientId);
-    const client = await updateSuspension(tx, clientId, { reason, now });
+    const client = await updateSuspension(tx, clientId, reason);
     if (client === undefined) return;
     await accessChanged(tx, { client: client.id }, now);
     const action = reason === null ? 'client_resumed' : 'client_suspended';

@@ -203,10 +203,10 @@ export async function markDeleted(sql: Queryable, clientId: string, now: Date): 
 export async function updateSuspension(
   sql: Queryable,
   clientId: string,
-  { reason, now }: { reason: string | null; now: Date },
+  reason: string | null,
 ): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
-    update client set suspended_reason = ${reason}, date_modified = ${now}
+    update client set suspended_reason = ${reason}
     where client_id = ${clientId} and date_deleted is null and (suspended_reason is null) <> ${reason === null}
     returning ${identityColumns(sql)}
   `;
