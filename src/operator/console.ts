@@ -18,6 +18,7 @@ import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Condition, Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { isLegible } from '#core/text.ts';
 import type { Queryable } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -75,9 +76,12 @@ function conditionOf({ by, text }: Search): Condition {
 function readSearch({ query }: RawRequest, by: readonly string[]): Search {
   const faults: Fault[] = [];
   const page = readPage(query, faults);
+  const text = query.get('q')?.trim() ?? '';
+  if (!isLegible(text))
+    faults.push({ code: 'invalid_value', message: 'q must have no control characters', field: 'q' });
   if (faults.length > 0) throw invalid(...faults);
   const [first = ''] = by;
-  return { by: by.find((name) => name === query.get('by')) ?? first, text: query.get('q')?.trim() ?? '', page };
+  return { by: by.find((name) => name === query.get('by')) ?? first, text, page };
 }
 
 type Source = List & {

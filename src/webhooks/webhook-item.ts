@@ -175,12 +175,14 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
       user: userAfter(stored, settings, access),
     };
     const present = { ...stored, ...storedColumns(row) };
-    if (isDeepStrictEqual(present, { ...present, ...columns })) return { before: row, after: row };
+    // A person who disables a suspended webhook keeps it disabled after the suspension.
+    const isKeptDisabled = stored.inactiveReason === 'suspended' && input.isActive === false;
+    if (!isKeptDisabled && isDeepStrictEqual(present, { ...present, ...columns })) return { before: row, after: row };
     await updateWebhook(tx, {
       ...columns,
       ...key,
       storeId: stored.storeId,
-      inactiveReason: stored.inactiveReason,
+      inactiveReason: isKeptDisabled ? null : stored.inactiveReason,
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
     });

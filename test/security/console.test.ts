@@ -80,6 +80,11 @@ for (const { path } of forms) {
   });
 }
 
+test('a search with an invisible character is refused', async () => {
+  for (const list of ['stores', 'apps', 'people'])
+    assert.equal((await operator.open(`/operator/${list}?q=a%00b`)).status, 400, list);
+});
+
 test('the command gives the role to a person with a verified address, and takes it at once', async () => {
   const env = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
   const run = (...args: string[]) => runCommand(['user', 'operator', ...args, '--json'], env);

@@ -328,14 +328,43 @@ test('webhooks of the app are disabled, and its end enables those that it may st
   );
 });
 
-test('an app that is deleted while it is suspended leaves no active webhook', async () => {
+test('a webhook that a person disables while its app is suspended stays disabled', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  const { access } = await letIn(owner, app);
+  const [disabled, renamed] = [await newHook(owner, access), await newHook(owner, access)];
+  await suspend(pathOf(app));
+  for (const [id, body] of [
+    [disabled, { is_active: '0' }],
+    [renamed, { name: 'Letters' }],
+  ] as const)
+    assert.equal((await call('PATCH', `/webhooks/${id}`, { token: platformToken, body })).status, 200);
+  assert.deepEqual([await reasonOf(disabled), await reasonOf(renamed)], [null, 'suspended']);
+  await resume(pathOf(app));
+  assert.deepEqual([await reasonOf(disabled), await reasonOf(renamed)], [null, 'active']);
+});
+
+test('the public page of a suspended app does not show the reason, which is for its users', async () => {
+  const app = await newApp();
+  await suspend(pathOf(app));
+  for (const path of ['', '/install']) {
+    const { status, text } = await send(`${origin}/apps/${app.credentials.client_id}${path}`, {});
+    assert.equal(status, 403);
+    assert.ok(!text.includes(REASON), text);
+  }
+});
+
+test('an app that is deleted while it is suspended ends as any other', async () => {
   const [owner, app] = [await newOwner(), await newApp({ declares: true })];
   const { access } = await letIn(owner, app);
-  const hooks = [await newHook(owner, access), await declaredOf(app, owner)];
+  const [own, declared] = [await newHook(owner, access), await declaredOf(app, owner)];
   await suspend(pathOf(app));
   const { status } = await call('DELETE', `/clients/${app.credentials.client_id}`, { token: platformToken });
   assert.equal(status, 204);
-  for (const id of hooks) assert.notEqual(await reasonOf(id), 'active');
+  // The declared webhook is deleted when app/uninstalled has been delivered.
+  assert.deepEqual([await reasonOf(own), await reasonOf(declared)], ['access_ended', 'active']);
+  const [last] = await storesOf(sql)<{ action: string }[]>`
+    select action from event where store_id = ${owner.storeId} and resource_type = 'app' order by id desc limit 1`;
+  assert.equal(last?.action, 'uninstalled');
 });
 
 test('the store of a suspended app that is erased sends it nothing', async () => {

@@ -14,8 +14,8 @@ import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
-import { invalid, notFound } from '#core/problem.ts';
-import { suspended } from '#core/suspension.ts';
+import { invalid, notFound, Problem } from '#core/problem.ts';
+import { refusals } from '../oauth-errors.ts';
 import { shownHost, withParameters } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeTexts } from '../scope.ts';
 import { isClientId } from './clients.ts';
@@ -130,7 +130,9 @@ async function clientOf(sql: Sql, request: RawRequest): Promise<Client> {
   const clientId = clientIdOf(request);
   const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
   if (client === undefined) throw notFound('app');
-  if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
+  // The reason is for its users and its developer; this page is for everyone.
+  if (client.suspendedReason !== null)
+    throw new Problem(403, { code: 'app_suspended', message: refusals.suspendedClient.description });
   return client;
 }
 

@@ -189,11 +189,11 @@ export async function markVerified(sql: Queryable, clientId: string, now: Date):
 
 /**
  * Marks a client as deleted, which ends all its grants and tokens with the next request; returns undefined if it is already
- * deleted. It writes one row regardless of the number of grants, which retention deletes.
+ * deleted. A suspension ends with it: the webhooks of the app lose their access, instead of waiting for its end. It writes one row regardless of the number of grants, which retention deletes.
  */
 export async function markDeleted(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
-    update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
+    update client set date_deleted = ${now}, suspended_reason = null where client_id = ${clientId} and date_deleted is null
     returning ${identityColumns(sql)}
   `;
   return row;
@@ -215,7 +215,7 @@ export async function updateSuspension(
 
 export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> {
   return sql<ClientIdentity[]>`
-  update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
+  update client set date_deleted = ${now}, suspended_reason = null where owner = ${ownerId} and date_deleted is null
   returning ${identityColumns(sql)}
 `;
 }
