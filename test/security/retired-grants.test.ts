@@ -1,10 +1,13 @@
 /** A grant that a newer one of the same app, user, store and scopes replaces: its tokens work for another day, and then it ends. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { transaction } from '#db/pool.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openEffects } from '../setup/grant-access.ts';
-import { changeHome } from '../setup/suite-map.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { changeHome, homeOf } from '../setup/suite-map.ts';
+import { until } from '../setup/until.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const MINUTE_MS = 60_000;
@@ -13,10 +16,10 @@ const DAY_MS = 86_400_000;
 const server = await startAuthorizationServer();
 const { alpha, client, newCode, origin, read, redeem, sql, token, wait } = server;
 const config = readConfig({}, process.cwd());
-const purge = (name: string) =>
+const purge = (name: string, limit = 100) =>
   changeHome(sql, async (home) => {
     const purges = createOAuthPurges({ sql: home, config }, await openEffects(home, ISSUER));
-    return purges.find((one) => one.name === name)?.purge(100, server.now());
+    return purges.find((one) => one.name === name)?.purge(limit, server.now());
   });
 
 const refresh = (refreshToken: unknown) =>
@@ -64,6 +67,29 @@ test('a grant with an end of its own is replaced too', async () => {
   await purge('authorization_codes');
   wait(DAY_MS);
   assert.equal((await refresh(older['refresh_token'])).status, 400);
+});
+
+test('of two purges at once one records the replacement of a grant', async () => {
+  await purge('authorization_codes');
+  await redeem(await newCode());
+  const home = homeOf(sql);
+  const [older] = await home<{ id: number }[]>`select max(id) as id from access_grant`;
+  for (const code of [await newCode(), await newCode()]) await redeem(code);
+  wait(31 * MINUTE_MS);
+  const purges = await transaction(home, async (tx) => {
+    await tx`select from access_grant where id = ${older?.id ?? NaN} for update`;
+    // Each takes one of the two codes.
+    const both = [purge('authorization_codes', 1), purge('authorization_codes', 1)];
+    await until(
+      () => waitingForLocks(home),
+      (waiting) => waiting === 2,
+    );
+    return { both };
+  });
+  await Promise.all(purges.both);
+  const entries =
+    await home`select from audit where action = 'grant_retired' and detail ->> 'grant' = ${String(older?.id)}`;
+  assert.equal(entries.length, 1);
 });
 
 test('a code that is never redeemed replaces nothing', async () => {

@@ -126,7 +126,7 @@ async function retireReplaced(tx: Tx, newer: readonly number[], now: Date): Prom
       select id from access_grant where id = any(array(select id from older)) order by id for no key update
     )
     update access_grant g set date_ends = ${ends} from locked
-    where g.id = locked.id and g.date_revoked is null
+    where g.id = locked.id and g.date_revoked is null and (g.date_ends is null or g.date_ends > ${ends})
     returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
   `;
   for (const { grantId: grant, ...whose } of retired) {

@@ -62,7 +62,7 @@ export async function requireNotSuspended(
   const clients = [...new Set([caller, ofWebhook])].filter((client) => client !== null);
   if (clients.length === 0) return;
   const reasons = await lockSuspensions(await accounts.locked(tx), clients);
-  const status = reasons.has(caller ?? 0) ? 403 : 409;
+  const status = caller !== null && reasons.has(caller) ? 403 : 409;
   for (const reason of reasons.values()) throw new Problem(status, suspensionOf('app', reason));
 }
 

@@ -42,6 +42,7 @@ export async function listUnattended(
   limit: number,
 ): Promise<{ shard: number; id: number }[]> {
   return sql<{ shard: number; id: number }[]>`
-  select shard, id from webhook 
-  where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended' order by listened_at limit ${limit}`;
+  select shard, id from webhook
+  where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended'
+  order by listened_at limit ${limit}`;
 }
