@@ -6,13 +6,11 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { isMissing, makePythonEnvironment, succeed, type Program } from './programs.ts';
+import { copyArtifact, isMissing, makePythonEnvironment, MAVEN, succeed, type Program } from './programs.ts';
 
 const GENERATOR = 'openapi-generator-cli';
 const VERSION = '7.25.0';
-const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy';
 
-const MAVEN: Program = { version: ['mvn', '--version'], debianPackages: 'maven default-jdk-headless' };
 /** The first Go that can read the go.mod of the client's dependencies; Debian 13 has it. */
 const GO: Program = { version: ['go', 'version'], atLeast: [1, 23], debianPackages: 'golang-go' };
 
@@ -24,9 +22,9 @@ const app = await startFurnishedApp();
 let jar: Promise<string> | undefined;
 /** Gets the generator from Maven Central once; returns its file. */
 function getGenerator(): Promise<string> {
-  const artifact = `org.openapitools:${GENERATOR}:${VERSION}`;
-  const options = ['--quiet', '--batch-mode', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`];
-  jar ??= succeed('mvn', [COPY, ...options]).then(() => join(folder, `${GENERATOR}-${VERSION}.jar`));
+  jar ??= copyArtifact(`org.openapitools:${GENERATOR}:${VERSION}`, folder).then(() =>
+    join(folder, `${GENERATOR}-${VERSION}.jar`),
+  );
   return jar;
 }
 

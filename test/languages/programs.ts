@@ -41,6 +41,15 @@ export async function makePythonEnvironment(
   return programOf;
 }
 
+const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy';
+
+/** Copies an artifact of Maven Central (`group:name:version`) into a folder, as `<name>-<version>.jar`. */
+export async function copyArtifact(artifact: string, folder: string): Promise<void> {
+  await succeed('mvn', [COPY, '--quiet', '--batch-mode', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`]);
+}
+
+export const MAVEN: Program = { version: ['mvn', '--version'], debianPackages: 'maven default-jdk-headless' };
+
 /** `version`: the command that prints the version; `atLeast`: the first version that suffices. */
 export type Program = {
   version: readonly string[];

@@ -15,7 +15,7 @@ import { runCommand } from '../setup/command.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
-import { startMariadb } from '../setup/mariadb-server.ts';
+import { startMysql } from '../setup/mysql-server.ts';
 import { serversOver } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
 
@@ -71,7 +71,7 @@ async function openPostgres(ends: Cleanups): Promise<Shop> {
 }
 
 async function openMariadb(ends: Cleanups): Promise<Shop> {
-  const server = await startMariadb(ends);
+  const server = await startMysql(ends, 'MariaDB');
   const pool = createPool({ uri: server.url, connectionLimit: WRITERS + 1, multipleStatements: true });
   ends.after(() => pool.end());
   const ask = async <T>(statement: string): Promise<T[]> => (await pool.query(statement))[0] as T[];
