@@ -20,6 +20,7 @@ import { itemsOf } from './days.ts';
 import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
 import { findNames } from './names-sql.ts';
 import { deliveryPage } from './delivery-page.ts';
+import { stateCell } from './health-words.ts';
 import { invitationPage, membersOf, membersPage } from './members-page.ts';
 import { overviewPage } from './overview-page.ts';
 import { recoveryPage } from './recovery-page.ts';
@@ -59,6 +60,21 @@ function resourcePage({ document, naming, view }: ShownDocument, type: ResourceT
   const shown = new Set(embedded.map(({ rel }) => rel));
   const others = document.links.filter(({ rel }) => !shown.has(rel));
   return renderHtml({ ...document, embedded, links: [...links, ...others] }, naming, view);
+}
+
+/** Returns the generic page of the webhooks of a store, with the states of their overview, which knows what is retried and did not arrive. */
+function webhooksPage({ document, naming, view }: ShownDocument): string | undefined {
+  const overview = view.summary && overviewView.of(view.summary);
+  if (overview === undefined) return undefined;
+  const healths = new Map(overview.healths.map((health) => [health.address, health]));
+  const withState = (webhook: Document): Document => {
+    const health = healths.get(linkTo(webhook, 'self')?.href ?? '');
+    if (health === undefined) return webhook;
+    const cell = stateCell(health, naming);
+    return { ...webhook, properties: webhook.properties.map((one) => (one.name === 'state' ? { ...one, cell } : one)) };
+  };
+  const embedded = document.embedded.map((part) => ({ ...part, documents: part.documents.map(withState) }));
+  return renderHtml({ ...document, embedded }, naming, view);
 }
 
 /** Returns the page of the apps of a store; undefined for those of a user, and for parts of them. */
@@ -156,6 +172,7 @@ export function createDashboard({
     ['recovery', async (shown) => recoveryPage(shown)],
     ['status', async (shown) => deliveryPage(shown)],
     ['webhook', async (shown) => webhookPage(await live(shown))],
+    ['webhooks', async (shown) => webhooksPage(shown)],
   ];
   return new Map(
     pages.map(([name, page]) => [

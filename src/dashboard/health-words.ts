@@ -4,6 +4,7 @@ import type { Naming } from '#hypermedia/document.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { hrefOf } from '#hypermedia/html/links.ts';
 import { addressWith } from '#hypermedia/html/links.ts';
+import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
@@ -67,6 +68,13 @@ export function stateWords(
   }
 }
 
+/** Renders the state of a webhook in a table, with what did not arrive. */
+export function stateCell(health: HealthView, naming: Naming): Markup {
+  const { notArrived } = health;
+  return html`${badge(...stateWords(health))}
+  ${notArrived > 0 && html` <a href="${notArrivedAddress(health, naming)}">${notArrivedWords(notArrived)}</a>`}`;
+}
+
 /** Why Halcyon has disabled a webhook, by its `inactive_reason`. */
 const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']>, string>> = {
   failures: 'Halcyon disabled this webhook after too many consecutive failed attempts.',
@@ -87,7 +95,7 @@ export function reasonOf(health: HealthView): string {
 }
 
 /** Returns the address of the events that did not arrive at a webhook, as many as its health counts. */
-export function notArrivedAddress({ address }: Pick<HealthView, 'address'>, naming: Naming): string {
+function notArrivedAddress({ address }: Pick<HealthView, 'address'>, naming: Naming): string {
   return addressWith(`${hrefOf(address, naming) ?? ''}/statuses`, Object.entries(NOT_ARRIVED));
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { HealthView } from '#webhooks/health/health-document.ts';
 import { naming } from '../../test/setup/documents.ts';
 import { html, render } from '#hypermedia/markup.ts';
-import { nextWords, remedyOf, responseTime, stateWords } from './health-words.ts';
+import { nextWords, remedyOf, responseTime, stateCell, stateWords } from './health-words.ts';
 import { stateSentence } from './overview-page.ts';
 
 const ok: HealthView = {
@@ -58,6 +58,15 @@ const sentences: readonly (readonly [sentence: string, healths: readonly HealthV
 ];
 for (const [sentence, healths] of sentences)
   test(`the state is: ${sentence}`, () => assert.equal(stateSentence(healths), sentence));
+
+test('a row has the state, and what did not arrive', () => {
+  const text = (health: HealthView) =>
+    render(stateCell(health, naming))
+      .replaceAll(/<[^>]+>/g, '')
+      .trim();
+  assert.equal(text(ok), 'Delivering');
+  assert.match(text(missed), /^Delivering\s+5 events did not arrive$/);
+});
 
 test('a state has words of its own', () => {
   assert.deepEqual(

@@ -13,7 +13,6 @@ import { shownDateOf } from '#hypermedia/shown-date.ts';
 import {
   countWords,
   isDisabledByPerson,
-  notArrivedAddress,
   notArrivedWords,
   needsAttention,
   nextWords,
@@ -21,6 +20,7 @@ import {
   remedyOf,
   responseTime,
   sendNotArrived,
+  stateCell,
   stateWords,
 } from './health-words.ts';
 import { DEFAULT_PERIOD, PERIODS } from '#webhooks/health/figures.ts';
@@ -103,14 +103,10 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
 }
 
 function row(health: HealthView, naming: Naming): Markup {
-  const { name, address, successRate, medianMs, notArrived, pending, trend } = health;
-  const [words, tone] = stateWords(health);
+  const { name, address, successRate, medianMs, pending, trend } = health;
   return html`<tr>
     <th scope="row"><a href="${hrefOf(address, naming)}">${name}</a></th>
-    <td>
-      ${badge(words, tone)}
-      ${notArrived > 0 && html` <a href="${notArrivedAddress(health, naming)}">${notArrivedWords(notArrived)}</a>`}
-    </td>
+    <td>${stateCell(health, naming)}</td>
     <td>
       ${
         successRate === null

@@ -209,7 +209,7 @@ export function operation(
     closedAt: undefined,
     ...rest,
     handle: async (request, execution) => {
-      if (rest.properties === undefined) refuseParameters(request.query, modifiers);
+      if (rest.properties === undefined && request.query.size > 0) refuseParameters(request.query, modifiers);
       return rest.handle(request, execution);
     },
   };

@@ -3,6 +3,7 @@
  * modules know no format, and renderers no resource.
  */
 import { ExactNumber } from '#core/exact-number.ts';
+import type { Markup } from './markup.ts';
 
 export type Scalar = string | number | ExactNumber | boolean | null;
 export type Value = Scalar | readonly Value[] | { readonly [name: string]: Value };
@@ -51,6 +52,8 @@ export type Property = {
   labels?: readonly string[];
   /** The value has masked parts, which are shown to the reader after a confirmation. */
   isWithheld?: true;
+  /** What a cell of a page has in place of the value. */
+  cell?: Markup;
   /** For a secret that is not shown yet: the address where the reader proves who they are, and from which they return. */
   confirmAt?: string;
 };

@@ -37,7 +37,7 @@ import { requireConsent } from './handshake.ts';
 import { createAnswer, createListen } from './pull/listener-operations.ts';
 import { createHistory } from './history/history-operations.ts';
 import { createRetries } from './retry.ts';
-import { createHealth } from './health/health-operations.ts';
+import { createHealth, readOverview } from './health/health-operations.ts';
 import { createItem } from './webhook-item.ts';
 import {
   countOwnWebhooks,
@@ -77,7 +77,8 @@ const createList = (deps: WebhookDeps): Operation =>
         { rel: 'event_types', href: `${deps.config.baseUrl}/docs/events`, title: 'Event types' },
         { rel: 'receiving', href: `${deps.config.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
       ];
-      return { path, items: rows.map((row) => documentFor(deps, row, request)), total, links };
+      const items = rows.map((row) => documentFor(deps, row, request));
+      return { path, items, total, links, summary: async () => (await readOverview(deps, store, { now })).document };
     },
   });
 

@@ -44,6 +44,11 @@ test('the overview begins with one sentence, then what needs attention, with its
   assert.doesNotMatch(text, /breaker|probe|epoch/i);
 });
 
+test('the list of the webhooks has their states in the words of the overview', async () => {
+  const text = textIn(await pageAt(`/stores/${alpha}/webhooks`));
+  assert.match(text, /Orders Delivering JSON .* Warehouse Failing JSON .* Automation Disabled /);
+});
+
 test('the overview can be of 7 and 30 days, and shows which', async () => {
   for (const [period, label, chart] of [
     ['7d', '7 days', 'Attempts in the last 7 days'],

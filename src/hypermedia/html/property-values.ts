@@ -127,7 +127,8 @@ export function cellText(value: Value): string {
 
 /** Renders a value in a cell. Secrets, code and structures have no cells. */
 export function cellValue(property: Property): Markup | string {
-  const { value } = property;
+  const { value, cell } = property;
+  if (cell !== undefined) return cell;
   if (isUnset(value)) return html`<span class="soft">–</span>`;
   const kind = kindOf(property);
   const trend = kind === 'trend' ? trendOf(value) : undefined;

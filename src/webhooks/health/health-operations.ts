@@ -82,12 +82,26 @@ export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'co
   };
 }
 
+/** Reads the health of all webhooks of a store, or of those that an app sees, and returns the Document with it. Throws a 404 if it does not exist. */
+export async function readOverview(
+  { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
+  store: Store & { app: number | null },
+  { now, period = DEFAULT_PERIOD }: { now: Date; period?: Period },
+): Promise<{ document: Document; charts: Charted }> {
+  const rows = await listHealths(sql, store, config.webhooks.webhooksPerStore, store.app);
+  if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
+  const found = await readHealths(sql, store.shard, rows, { now, period, pendingLimit: PENDING_COUNTED_MAX_EACH });
+  return {
+    document: overviewDocument(found, store, { baseUrl: config.baseUrl, now }),
+    charts: async () => chartsOfFigures(found.total, rows[0]?.timeZone ?? DEFAULT_TIME_ZONE),
+  };
+}
+
 export function createHealth({
   sql,
   config,
 }: Pick<WebhookDeps, 'sql' | 'config'>): Record<'health' | 'overview', Operation> {
   const { baseUrl } = config;
-  const { webhooksPerStore } = config.webhooks;
   return {
     health: guarded({
       summary: 'The health of this webhook in the last 24 hours, 7 or 30 days',
@@ -112,22 +126,9 @@ export function createHealth({
       scopes: READ_SCOPES,
       modifiers: ['period'],
       handle: async (request) => {
-        const store = storeOfAddress(request);
-        const { now } = request;
+        const store = { ...storeOfAddress(request), app: appOf(request.principal) };
         const period = readPeriod(request.query);
-        const rows = await listHealths(sql, store, webhooksPerStore, appOf(request.principal));
-        if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
-        const found = await readHealths(sql, store.shard, rows, {
-          now,
-          period,
-          pendingLimit: PENDING_COUNTED_MAX_EACH,
-        });
-        const timeZone = rows[0]?.timeZone ?? DEFAULT_TIME_ZONE;
-        return {
-          status: 200,
-          document: overviewDocument(found, store, { baseUrl, now }),
-          charts: async () => chartsOfFigures(found.total, timeZone),
-        };
+        return { status: 200, ...(await readOverview({ sql, config }, store, { now: request.now, period })) };
       },
     }),
   };
