@@ -151,8 +151,9 @@ p.ways a{padding:.3rem 0}
 .tabs{flex:1 0 100%;border-bottom:1px solid var(--line)}
 .tabs [aria-current]{box-shadow:inset 0 -3px var(--accent)}
 .tabs form{display:flex;gap:.4rem;margin-left:auto;padding:.3rem 0}
-.tabs form input{width:9rem;min-height:2.25rem;padding:.25rem .6rem}
-.tabs form button{min-height:2.25rem;padding:.25rem .75rem;width:auto}
+.tabs form input{width:8rem;min-height:2.25rem;padding:.25rem .6rem}
+.tabs form button{min-height:2.25rem;padding:.25rem .4rem;width:auto}
+.tabs>strong{max-width:10rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .search{margin:0 0 .75rem}
 .search>summary{padding:.6rem 0;color:var(--accent);font-weight:600}
 .fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:0 1rem}
@@ -275,7 +276,7 @@ dd .table{margin:0}
 dd th{padding-top:0}
 dd td,.chart td{min-width:0}
 tbody .badge,tbody time{white-space:nowrap}
-tbody time>span{display:block;color:var(--soft);font-size:.9rem}
+tbody time>span{display:block;color:var(--soft);font-size:.9rem;white-space:normal}
 .brief{display:block;max-width:15rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .parted>*{border-bottom:0;padding-bottom:.1rem}
 .parted+tr>td{padding-top:0;padding-bottom:.4rem}

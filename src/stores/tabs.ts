@@ -45,7 +45,7 @@ export function storeTabs(
   // Documents without a tab of their own are under the tab of the store.
   const currentTab = TABS.find(([, path]) => addressOf(path) === self || isBelow(addressOf(path)))?.[1];
   const tabs = html`<nav class="tabs" aria-label="The store ${name}">
-    <strong>${name}${isSandbox && html` <span class="badge plain">Sandbox</span>`}</strong>
+    <strong>${name}</strong>${isSandbox && html` <span class="badge plain">Sandbox</span>`}
     ${TABS.map(([label, path]) => {
       const href = new URL(addressOf(path)).pathname;
       const current =

@@ -1,9 +1,14 @@
-/** The checks of a page: axe in light, in dark and on a phone, and no page is wider than the narrowest screen. */
+/** The checks of a page: axe in light, in dark and on a phone; no page is wider than the narrowest screen, no table than a laptop's. */
 import assert from 'node:assert/strict';
 import { AxeBuilder } from '@axe-core/playwright';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 
 const NARROWEST_PX = 320;
+const LAPTOP_PX = 1280;
+/** The tables that a person has to scroll sideways. */
+const CLIPPED = `[...document.querySelectorAll('.table')]
+  .filter((table) => table.scrollWidth > table.clientWidth)
+  .map((table) => table.ariaLabel + ': ' + table.scrollWidth + ' of ' + table.clientWidth + ' px')`;
 
 type Rules = NonNullable<Parameters<AxeBuilder['options']>[0]>;
 const everything: Rules = { rules: { 'target-size': { enabled: true } } };
@@ -23,4 +28,6 @@ export async function assertAccessible(page: Page, rules: Rules): Promise<void> 
   assert.notEqual(passes.length, 0, 'axe checked the page');
   await page.setViewportSize({ width: NARROWEST_PX, height: 640 });
   assert.equal(await page.evaluate('document.documentElement.scrollWidth'), NARROWEST_PX);
+  await page.setViewportSize({ width: LAPTOP_PX, height: 800 });
+  assert.deepEqual(await page.evaluate(CLIPPED), []);
 }
