@@ -27,6 +27,9 @@ const BUTTONS: Readonly<Record<string, string>> = {
   recover: 'Recover',
 };
 
+/** What a suspended webhook refuses. */
+const SENDING: ReadonlySet<string> = new Set(['test', 'retry_pending', 'recover']);
+
 const DELETE = 'delete';
 const ROTATE = 'rotate_key';
 
@@ -79,15 +82,20 @@ function lossWords(health: HealthView | undefined): string {
 }
 
 type Numbers = { health: HealthView | undefined };
-type Switch = { button: Markup; panel: Markup | false };
+type Switch = { button: Markup | false; panel: Markup | false };
 
-/** Returns the button that enables the webhook, or the one that opens the confirmation to disable it; none while it is suspended. */
+const isSuspended = (health: HealthView | undefined): boolean => health?.inactiveReason === 'suspended';
+
+/** Returns the button that enables the webhook, or the one that opens the confirmation to disable it. A suspended one can only be kept disabled. */
 function switchOf(
   shown: ShownDocument,
   change: Action,
   { isActive, health }: Numbers & Pick<WebhookView, 'isActive'>,
 ): Switch {
-  if (health?.inactiveReason === 'suspended') return { button: html``, panel: false };
+  if (isSuspended(health)) {
+    const button = html`<button type="submit" class="quiet">Keep disabled after the suspension</button>`;
+    return { button: fixedForm(change, { values: { is_active: '0' }, button }, shown), panel: false };
+  }
   if (!isActive) {
     const button = html`<button type="submit">Enable</button>`;
     return {
@@ -115,7 +123,8 @@ function actions(shown: ShownDocument, forms: readonly ShownForm[], state: Numbe
   const toggle = change && switchOf(shown, change, state);
   const top = Object.entries(BUTTONS).flatMap(([name, label]) => {
     const found = forms.find(({ action }) => action.name === name);
-    const isIdle = name === 'retry_pending' && state.health?.pending === 0;
+    const isIdle =
+      (name === 'retry_pending' && state.health?.pending === 0) || (SENDING.has(name) && isSuspended(state.health));
     return found === undefined || isIdle ? [] : [{ ...found, label }];
   });
   return {
@@ -150,7 +159,7 @@ function sinceFigure(health: HealthView): Markup {
 function notArrived(health: HealthView, shown: ShownDocument): Markup | false {
   const { notArrived: count, notArrivedSince, state } = health;
   if (count === 0 || notArrivedSince === null) return false;
-  const advice = state === 'inactive' && ' Enable the webhook, and send them again.';
+  const advice = state === 'inactive' && !isSuspended(health) && ' Enable the webhook, and send them again.';
   return html`<div class="alert">
     <p><strong>${notArrivedWords(count)}</strong> since ${shownMoment(notArrivedSince)}.${advice}</p>
     ${sendNotArrived(health, shown)}
