@@ -5,6 +5,7 @@ import type { Sql } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { standingClock } from '../setup/clock.ts';
 import { startEngine } from '../setup/engine.ts';
+import { waitingForLocks } from '../setup/locks.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -41,6 +42,11 @@ for (const first of ['the record', 'the heartbeat'] as const)
     const record = await hold(sql, (on) => on`select from shard_lease where shard = ${shardOf(webhookId)} for update`);
     await engine.publish([1], worker);
     await receiver.until(1);
+    // Otherwise one statement may record both.
+    await until(
+      () => waitingForLocks(sql),
+      (waiting) => waiting === 1,
+    );
     await engine.publish([2], worker);
     await receiver.until(2);
     const heartbeat = await hold(sql, (on) => on`select from worker for update`);
