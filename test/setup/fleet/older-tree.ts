@@ -1,4 +1,4 @@
-/** The code of an earlier commit in its own folder, with the packages of this tree, and the commits of releases. */
+/** The code of an earlier commit in its own folder, with its packages, and the commits of releases. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import type { Cleanups } from '../cleanups.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const RELEASES = 'migrations/releases.json';
+const LOCK = 'package-lock.json';
 /** The last commit with the migrations that 0038-schema.sql replaces. */
 export const REPLACED_AT = '5de66331';
 
@@ -40,8 +41,10 @@ export async function treeAt(commit: string, ends: Pick<Cleanups, 'after'>): Pro
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const archive = join(folder, 'tree.tar');
-  await git('archive', '--output', archive, commit, 'src', 'packages', 'docs', 'migrations', 'package.json');
+  await git('archive', '--output', archive, commit, 'src', 'packages', 'docs', 'migrations', 'package.json', LOCK);
   await run('tar', ['-xf', archive, '-C', folder]);
-  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  const hasSamePackages = (await readFile(join(folder, LOCK), 'utf8')) === (await readFile(join(ROOT, LOCK), 'utf8'));
+  if (hasSamePackages) await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  else await run('npm', ['ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder });
   return folder;
 }
