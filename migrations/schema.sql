@@ -836,13 +836,15 @@ create table store (
   subscription_events text default 'derived'::text not null,
   second_factor text default 'optional'::text not null,
   sandbox_of bigint,
+  suspended_reason text,
   constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint store_pkey PRIMARY KEY (shard, id),
   constraint store_second_factor_check CHECK ((second_factor = ANY (ARRAY['optional'::text, 'required'::text]))),
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
-  constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
+  constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text]))),
+  constraint store_suspended_reason_check CHECK (((length(suspended_reason) >= 1) AND (length(suspended_reason) <= 200)))
 );
 CREATE UNIQUE INDEX store_sandbox_of ON store USING btree (sandbox_of) WHERE (sandbox_of IS NOT NULL);
 

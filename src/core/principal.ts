@@ -1,11 +1,21 @@
 import { parseId, shardOf } from './ids.ts';
 import { notFound, Problem, type Fault } from './problem.ts';
+import { suspended } from './suspension.ts';
 
 /** What a token has access to. `store_limited`: to the parts of one store that its permissions name. */
 export type Scope = 'store_full_access' | 'store_limited' | 'user_full_access' | 'platform';
 
 /** A scope for a part of one store; `<resource>:read` reads the resources of one type. */
 export type Permission = 'store_read' | 'webhooks' | 'events_read' | `${string}:read`;
+
+export type Suspensions = ReadonlyMap<number, string>;
+
+/** Returns the reasons of those stores that are suspended. */
+export function suspensionsOf(stores: readonly { storeId: number; suspendedReason: string | null }[]): Suspensions {
+  return new Map(
+    stores.flatMap(({ storeId, suspendedReason: reason }) => (reason === null ? [] : [[storeId, reason] as const])),
+  );
+}
 
 /**
  * The authenticated caller and the stores it has access to; `'all'` for the platform. The bearer check or the session creates
@@ -22,6 +32,8 @@ export type Principal = {
   /** The scopes of a caller with `store_limited`; null for all others, which are not limited. */
   permissions: readonly Permission[] | null;
   stores: readonly number[] | 'all';
+  /** Why further stores of the caller are suspended, by their ids. */
+  suspended?: Suspensions;
   /** Stores that the signed-in user owns; empty for callers with a token. */
   owned: readonly number[];
   /** A signed-in user who has to prove again who they are before secrets are shown. */
@@ -49,6 +61,12 @@ export function reachesStore(principal: Principal, storeId: number): boolean {
   return principal.stores === 'all' || principal.stores.includes(storeId);
 }
 
+/** Throws a 403 if the caller has no access to the store because an operator has suspended it. */
+export function refuseSuspended({ suspended: reasons }: Principal, storeId: number): void {
+  const reason = reasons?.get(storeId);
+  if (reason !== undefined) throw suspended('store', reason);
+}
+
 /** Returns whether the caller has access to a user: the platform to all, others to the user that they are or act for. */
 export function reachesUser({ scope, userId }: Principal, id: number): boolean {
   return scope === 'platform' || userId === id;
@@ -70,13 +88,17 @@ export function isPerson(principal: Principal, userId: number | undefined): bool
   return isInPerson(principal) && principal.userId === userId;
 }
 
-/** Returns the store of the path parameter `:store_id`. Throws a 404 if the caller has no access to it. */
+/** Returns the store of the path parameter `:store_id`. Throws a 404 if the caller has no access to it, a 403 if it is suspended. */
 export function storeOfAddress(request: { params: Readonly<Record<string, string>>; principal: Principal }): {
   shard: number;
   storeId: number;
 } {
   const storeId = parseId(request.params['store_id'] ?? '');
-  if (storeId === undefined || !reachesStore(request.principal, storeId)) throw notFound('store');
+  if (storeId === undefined) throw notFound('store');
+  if (!reachesStore(request.principal, storeId)) {
+    refuseSuspended(request.principal, storeId);
+    throw notFound('store');
+  }
   return { shard: shardOf(storeId), storeId };
 }
 

@@ -4,7 +4,7 @@ import { Problem, type Fault } from './problem.ts';
 /** Characters of a reason; the CHECKs of the columns have the same limit. */
 export const REASON_LENGTH_MAX = 200;
 
-type Suspended = 'app' | 'account';
+type Suspended = 'app' | 'account' | 'store';
 
 /** Returns the fault of something suspended; every place that refuses it has this code. */
 export function suspensionOf(what: Suspended, reason: string): Fault {

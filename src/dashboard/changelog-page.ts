@@ -62,7 +62,7 @@ const DISABLED_BECAUSE: Readonly<Record<string, string>> = {
   failures: 'after too many consecutive failed attempts',
   gone: 'because its endpoint answered 410 (Gone)',
   access_ended: 'because the app that created it lost its access',
-  suspended: 'because the operator of this service suspended its app',
+  suspended: 'because the operator of this service suspended the store or its app',
 };
 
 /** The words of `encryption_key` in an entry say what happened to the key. */

@@ -81,7 +81,7 @@ const INACTIVE_REASONS: Readonly<Record<NonNullable<HealthView['inactiveReason']
   gone: 'Halcyon disabled this webhook because its endpoint answered 410: it no longer exists.',
   access_ended: 'Halcyon disabled this webhook because the app that created it no longer has access to the store.',
   suspended:
-    'The operator of this service has suspended the app of this webhook. The webhook is enabled again when the suspension ends; recover what it missed then.',
+    'The operator of this service has suspended the store or the app of this webhook. The webhook is enabled again when the suspension ends; recover what it missed then.',
 };
 
 /** Returns a sentence about why the webhook needs attention. */

@@ -166,10 +166,18 @@ export const EFFECTS = {
     'Their sessions end at once, they cannot sign in or reset the password, the access that they gave to apps is refused, and the webhooks that ' +
     'these apps created for them are disabled. The end of the suspension lets them sign in and makes the access valid again; the webhooks ' +
     'stay disabled until they are enabled. Stores and other members keep theirs.',
+  store:
+    'Its members and apps are refused at once, and all its webhooks are disabled: their pending deliveries fail. The platform still publishes ' +
+    'its events, and they are kept. The end of the suspension enables these webhooks and makes the access valid again; a recovery sends what ' +
+    'a webhook missed.',
 } as const;
-const READERS = { app: 'Its developer and its users read it', person: 'The person reads it at the sign-in' } as const;
+const READERS = {
+  app: 'Its developer and its users read it',
+  person: 'The person reads it at the sign-in',
+  store: 'Its members and apps read it',
+} as const;
 
-/** Renders the form that suspends an app, or ends its suspension. */
+/** Renders the form that suspends something, or ends its suspension. */
 export function suspensionCard({ at, what, name, reason, nonce, fault }: SuspensionView): Markup {
   if (reason !== null)
     return html`<div class="card">

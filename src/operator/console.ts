@@ -4,6 +4,7 @@
  * a store and no secret, and cannot act as another person.
  */
 import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
+import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { findCredentials } from '#identity/accounts/accounts-sql.ts';
 import { setPersonSuspension } from '#identity/accounts/disabling.ts';
 import type { People } from '#identity/accounts/people.ts';
@@ -19,7 +20,7 @@ import { parseId, shardOf } from '#core/ids.ts';
 import type { Condition, Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isLegible } from '#core/text.ts';
-import type { Queryable } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { idIn, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
@@ -28,7 +29,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { readPage } from '#hypermedia/paging.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { countStores, findStore, listStores } from '#stores/stores-sql.ts';
+import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/failing.ts';
 import {
   appFacts,
@@ -44,7 +45,7 @@ import {
   type List,
   type Search,
 } from './console-pages.ts';
-import { suspensionPages } from './suspend-form.ts';
+import { suspensionPages, type Suspension } from './suspend-form.ts';
 
 /** Webhooks on the first page. */
 const SHOWN_MAX = 20;
@@ -140,12 +141,48 @@ const peopleOf = (root: string): Source => ({
 
 type Effects = Pick<RevocationEffects, 'accessChanged'>;
 
-/** Creates the pages of what an operator may suspend. */
+/**
+ * Suspends a store for a reason, which ends the access of its members and apps with this commit in every process and disables its webhooks, or
+ * ends the suspension (null). Does nothing if that is done already, or the store no longer exists.
+ */
+function setStoreSuspension(
+  sql: Sql,
+  { accessChanged }: Effects,
+  storeId: number,
+  { reason, operatorId, now }: Suspension,
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    const store = await updateSuspension(tx, { shard: shardOf(storeId), storeId }, reason);
+    if (store === undefined) return;
+    await accessChanged(tx, { storeId }, now);
+    const action = reason === null ? 'store_resumed' : 'store_suspended';
+    const detail = { store, operator: String(operatorId), ...(reason !== null && { reason }) };
+    await recordAuditEntry(tx, { action, userId: null, storeId, origin: null, detail, now });
+  });
+}
+
+/** Creates the pages of what an operator may suspend. `failingCard` renders what fails in a store. */
 function suspendable(
   { sql }: Pick<Runtime, 'sql'>,
   verified: People['verified'],
-  { root, effects }: { root: string; effects: Effects },
+  {
+    root,
+    effects,
+    failingCard,
+  }: { root: string; effects: Effects; failingCard: (...of: Parameters<ReadFailing>) => Promise<Markup> },
 ) {
+  const store = suspensionPages(verified, root, {
+    what: 'store',
+    find: async (request) => {
+      const storeId = idIn(request, 'store_id', 'store');
+      const key = { shard: shardOf(storeId), storeId };
+      const found = await findStore(sql, key);
+      if (found === undefined) return undefined;
+      const content = async () => html`${factsCard(storeFacts(found))} ${await failingCard(request.now, key)}`;
+      return { id: String(storeId), name: found.name, reason: found.suspendedReason, content };
+    },
+    set: (id, suspension) => setStoreSuspension(sql, effects, Number(id), suspension),
+  });
   const app = suspensionPages(verified, root, {
     what: 'app',
     find: async ({ params: { client_id: clientId = '' } }) => {
@@ -155,7 +192,7 @@ function suspendable(
           id: clientId,
           name: client.name,
           reason: client.suspendedReason,
-          content: factsCard(appFacts(client)),
+          content: () => factsCard(appFacts(client)),
         }
       );
     },
@@ -169,11 +206,11 @@ function suspendable(
       if (user === undefined || credentials === undefined) return undefined;
       const { isDisabled, disabledReason } = credentials;
       const reason = isDisabled ? (disabledReason ?? 'Disabled on the command line') : null;
-      return { id: String(userId), name: user.email, reason, content: factsCard(personFacts(user)) };
+      return { id: String(userId), name: user.email, reason, content: () => factsCard(personFacts(user)) };
     },
     set: (id, suspension) => setPersonSuspension(sql, effects.accessChanged, Number(id), suspension),
   });
-  return { app, person };
+  return { store, app, person };
 }
 
 /** `failingOf`: in all databases, without those that are not available; of one store in its own. */
@@ -182,7 +219,7 @@ export function createConsole(
   { verified }: Pick<People, 'verified'>,
   { failingOf, effects }: { failingOf: ReadFailing; effects: Effects },
 ): Record<
-  'overview' | 'stores' | 'store' | 'apps' | 'app' | 'actOnApp' | 'people' | 'person' | 'actOnPerson',
+  'overview' | 'stores' | 'store' | 'actOnStore' | 'apps' | 'app' | 'actOnApp' | 'people' | 'person' | 'actOnPerson',
   RawHandler
 > {
   const root = rootOf(config.authUrl);
@@ -220,18 +257,12 @@ export function createConsole(
       return html`<div class="card"><p class="alert" role="alert">${error.message}.</p></div>`;
     }
   };
-  const { app, person } = suspendable({ sql }, verified, { root, effects });
+  const { store, app, person } = suspendable({ sql }, verified, { root, effects, failingCard });
   return {
     overview: page(async ({ now }) => htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now)))),
     stores: list(storesOf(root)),
-    store: page(async (request) => {
-      const storeId = idIn(request, 'store_id', 'store');
-      const key = { shard: shardOf(storeId), storeId };
-      const store = await findStore(sql, key);
-      if (store === undefined) throw notFound('store');
-      const content = html`${factsCard(storeFacts(store))} ${await failingCard(request.now, key)}`;
-      return htmlAnswer(200, consolePage(root, store.name, content));
-    }),
+    store: page(store.show),
+    actOnStore: page(store.submit),
     apps: list(appsOf(root)),
     app: page(app.show),
     actOnApp: page(app.submit),

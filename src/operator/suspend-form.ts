@@ -12,8 +12,8 @@ import { consolePage, suspensionCard, type EFFECTS } from './console-pages.ts';
 /** The reason is null for the end of a suspension. */
 export type Suspension = { reason: string | null; operatorId: number; now: Date };
 
-/** `reason`: why it is suspended; null if it is not. `content`: what its page says of it. */
-type Suspendable = { id: string; name: string; reason: string | null; content: Markup };
+/** `reason`: why it is suspended; null if it is not. `content` renders what its page says of it. */
+type Suspendable = { id: string; name: string; reason: string | null; content: () => Markup | Promise<Markup> };
 
 const actOf = (form: URLSearchParams) => (form.get('act') === 'resume' ? 'resume' : 'suspend');
 
@@ -45,7 +45,7 @@ export function suspensionPages(
     const { name, reason, content } = await found(request);
     const bound = [reason === null ? 'suspend' : 'resume', request.path];
     const card = suspensionCard({ at: request.path, what, name, reason, nonce: verified.nonce(session, bound), fault });
-    return htmlAnswer(fault === undefined ? 200 : 422, consolePage(root, name, html`${content} ${card}`));
+    return htmlAnswer(fault === undefined ? 200 : 422, consolePage(root, name, html`${await content()} ${card}`));
   };
   const submit = verified.sensitiveForm(
     ({ path, form }) => [actOf(form), path],

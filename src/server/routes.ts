@@ -187,7 +187,7 @@ const accountRoutes = (of: Handlers, auth: string): Route[] => [
 const consoleRoutes = ({ console }: Handlers, auth: string): Route[] => [
   page(`${auth}/operator`, { GET: console.overview }),
   page(`${auth}/operator/stores`, { GET: console.stores }),
-  page(`${auth}/operator/stores/:store_id`, { GET: console.store }),
+  page(`${auth}/operator/stores/:store_id`, { GET: console.store, POST: console.actOnStore }),
   page(`${auth}/operator/apps`, { GET: console.apps }),
   page(`${auth}/operator/apps/:client_id`, { GET: console.app, POST: console.actOnApp }),
   page(`${auth}/operator/people`, { GET: console.people }),

@@ -31,12 +31,16 @@ async function copy(storeId: number): Promise<string[]> {
   return [...called];
 }
 
-test('what follows a change of the domain and an erasure runs after the commit too', async () => {
+test('a copy gets each change, and what follows that of the domain and an erasure runs after the commit too', async () => {
   const store = { name: 'Shop', domain: 'shop.example.com', email: 'shop@example.com', timeZone: 'UTC' };
   const { id } = await createStore(home, { ...store, now });
   assert.deepEqual(await copy(id), []);
-  await home`update store set name = 'Renamed' where id = ${id}`;
+  await home`
+    update store set name = 'Renamed', email = 'other@example.com', second_factor = 'required', suspended_reason = 'It leaks data',
+      subscription_events = 'published', sandbox_of = 1, revision = 2, date_modified = now() where id = ${id}`;
   assert.deepEqual(await copy(id), []);
+  const [original, copied] = [await home`select * from store`, await other`select * from store`];
+  assert.deepEqual([...copied], [...original]);
   await home`update store set domain = 'other.example.com', time_zone = 'Asia/Tokyo' where id = ${id}`;
   assert.deepEqual(await copy(id), ['time zone', 'domain', 'domain, after the commit']);
   await home`delete from store where id = ${id}`;

@@ -5,6 +5,7 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { reachesAccount } from '#core/principal.ts';
+import { suspended } from '#core/suspension.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
@@ -32,7 +33,7 @@ const detailsOf = (userId: number) => ({
 
 /**
  * Returns the sandbox store of a user, and creates it with the user as its owner if there is none. Throws a 404 if the user does not
- * exist, and a 403 if sandbox stores are switched off.
+ * exist, and a 403 if sandbox stores are switched off, or this one is suspended.
  */
 export function provideSandbox(
   { sql, config }: Pick<Runtime, 'sql' | 'config'>,
@@ -47,6 +48,7 @@ export function provideSandbox(
     const present = await findSandbox(tx, userId);
     if (present === undefined && !config.stores.allowsSandboxes)
       throw new Problem(403, { code: 'sandbox_stores_off', message: OFF });
+    if (present?.suspendedReason != null) throw suspended('store', present.suspendedReason);
     const by = { changelog, actor, now };
     const store = present ?? (await createStoreWithEntry(tx, { ...detailsOf(userId), sandboxOf: userId }, by));
     const member = { shard: shardOf(store.id), storeId: store.id, userId };

@@ -21,6 +21,7 @@ const store: StoreRow = {
   secondFactor: 'optional',
   isSandbox: false,
   externalId: null,
+  suspendedReason: null,
   revision: 3,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),

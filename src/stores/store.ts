@@ -7,7 +7,7 @@ import type { Role } from './members/member.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import { platformClient, storeOfAddress } from '#core/principal.ts';
+import { platformClient, storeOfAddress, suspensionsOf, type Suspensions } from '#core/principal.ts';
 
 /** Details of a new store, of which some have defaults. `sandboxOf`: its developer, if it is a sandbox. */
 export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor' | 'externalId'> &
@@ -47,15 +47,21 @@ export async function addMember(
 
 /** A store in the navigation of pages. */
 export type NamedStore = { name: string; isSandbox: boolean };
-type Memberships = { stores: number[]; owned: number[]; guarded: number[]; names: ReadonlyMap<number, NamedStore> };
+type Memberships = {
+  stores: number[];
+  owned: number[];
+  guarded: number[];
+  suspended: Suspensions;
+  names: ReadonlyMap<number, NamedStore>;
+};
 
-/** Returns the stores of a user, those that the user owns, those that require a second factor, and their names. */
+/** Returns the stores of a user, those that the user owns, require a second factor or are suspended, and their names. */
 export async function membershipsOf(sql: Queryable, userId: number): Promise<Memberships> {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
   const names = new Map(rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]));
   const guarded = rows.filter(({ requiresFactor }) => requiresFactor).map(({ storeId }) => storeId);
-  return { stores: [...names.keys()], owned, guarded, names };
+  return { stores: [...names.keys()], owned, guarded, suspended: suspensionsOf(rows), names };
 }
 
 /** Returns the memberships of a user for the export of the account. */

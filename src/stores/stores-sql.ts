@@ -14,6 +14,8 @@ const fields = columnsOf(storeFields, 'store');
 export type StoreRow = RowOf<typeof storeFields> & {
   /** Increases with each change. */
   revision: number;
+  /** Why an operator has suspended it; null if it is not suspended. */
+  suspendedReason: string | null;
 };
 
 type Key = { shard: number; storeId: number };
@@ -56,7 +58,7 @@ const expressions = (sql: Queryable, reader: Reader) => ({
 });
 
 const columns = (sql: Queryable, reader: Reader = null) =>
-  sql`${fields.selected(sql, expressions(sql, reader))}, revision`;
+  sql`${fields.selected(sql, expressions(sql, reader))}, revision, suspended_reason as "suspendedReason"`;
 
 export async function findStore(
   sql: Queryable,
@@ -104,6 +106,19 @@ export async function updateStore(
   return row;
 }
 
+/** Suspends a store for a reason, or ends its suspension (null). Returns its name; undefined if nothing changed. */
+export async function updateSuspension(
+  sql: Queryable,
+  { shard, storeId }: Key,
+  reason: string | null,
+): Promise<string | undefined> {
+  const [row] = await sql<{ name: string }[]>`
+    update store set suspended_reason = ${reason}
+    where shard = ${shard} and id = ${storeId} and (suspended_reason is null) <> ${reason === null}
+    returning name`;
+  return row?.name;
+}
+
 /** The stores that a list may show; null for all, which only the platform sees. */
 export type Reach = { shards: readonly number[]; ids: readonly number[] } | null;
 
@@ -132,15 +147,22 @@ export async function countStores(
   return row?.total ?? 0;
 }
 
-/** `requiresFactor`: members without a second factor have no access in person. */
-export type MembershipRow = { storeId: number; role: Role; name: string; isSandbox: boolean; requiresFactor: boolean };
+/** `requiresFactor`: members without a second factor have no access in person. `suspendedReason`: null if the store is not suspended. */
+export type MembershipRow = {
+  storeId: number;
+  role: Role;
+  name: string;
+  isSandbox: boolean;
+  requiresFactor: boolean;
+  suspendedReason: string | null;
+};
 
 export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox",
-      s.second_factor = 'required' as "requiresFactor"
+      s.second_factor = 'required' as "requiresFactor", s.suspended_reason as "suspendedReason"
     from membership m
-      cross join lateral (select name, sandbox_of, second_factor from store where shard = m.shard and id = m.store_id offset 0) as s
+      cross join lateral (select name, sandbox_of, second_factor, suspended_reason from store where shard = m.shard and id = m.store_id offset 0) as s
     where m.user_id = ${userId} order by m.store_id`;
 }
 
@@ -173,7 +195,7 @@ export async function upsertCopy(tx: Queryable, row: Row): Promise<Copied | unde
     on conflict (shard, id) do update set
       name = excluded.name, domain = excluded.domain, email = excluded.email, time_zone = excluded.time_zone,
       subscription_events = excluded.subscription_events, second_factor = excluded.second_factor, sandbox_of = excluded.sandbox_of,
-      revision = excluded.revision, date_modified = excluded.date_modified
+      suspended_reason = excluded.suspended_reason, revision = excluded.revision, date_modified = excluded.date_modified
     returning domain, time_zone as "timeZone"`;
   return copy;
 }

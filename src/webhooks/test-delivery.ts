@@ -5,7 +5,7 @@ import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
-import { requireNotSuspended } from './app-access/app-access.ts';
+import { requireNotSuspended, requireStoreNotSuspended } from './app-access/app-access.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
 import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
@@ -156,6 +156,7 @@ export function createTest(deps: WebhookDeps): Operation {
         caller: request.principal.clientId,
         ofWebhook: webhook.client,
       });
+      await requireStoreNotSuspended(deps.sql, { shard: keyOf(request).shard, storeId });
       if (type === null) {
         throw conflict('no_events', 'The webhook has no events: set event_resource or events first');
       }

@@ -23,7 +23,7 @@ import {
   hasHiddenValue,
   type Headers,
 } from '#core/request-secrets.ts';
-import { callingApp, type Principal, type SufficientScopes } from '#core/principal.ts';
+import { callingApp, refuseSuspended, type Principal, type SufficientScopes } from '#core/principal.ts';
 import { addressFault, withCurrentKeys } from './webhook.ts';
 import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
@@ -96,12 +96,16 @@ export function keyOf({ params, principal }: AddressedRequest): Key {
 
 /**
  * Returns the webhook in the path. Throws a 404 if it does not exist, belongs to a store that the caller may not access, or is declared by
- * another app than the one that calls.
+ * another app than the one that calls, and a 403 if its store is suspended.
  */
 export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<WebhookRow> {
-  const row = await findWebhook(sql.reads, keyOf(request));
-  if (row === undefined) throw notFound('webhook');
-  return row;
+  const key = keyOf(request);
+  const row = await findWebhook(sql.reads, key);
+  if (row !== undefined) return row;
+  const stores = [...(request.principal.suspended?.keys() ?? [])];
+  const suspended = stores.length === 0 ? undefined : await findWebhook(sql.reads, { ...key, stores });
+  if (suspended !== undefined) refuseSuspended(request.principal, suspended.storeId);
+  throw notFound('webhook');
 }
 
 /**

@@ -17,7 +17,7 @@ import {
   type Schemas,
   type WebhookPart,
 } from './webhook-fields.ts';
-import { lockAccessOf, requireNotSuspended, userAfter } from './app-access/app-access.ts';
+import { lockAccessOf, requireNotSuspended, requireStoreNotSuspended, userAfter } from './app-access/app-access.ts';
 import {
   CHANGE_SCOPES,
   READ_SCOPES,
@@ -160,6 +160,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
     const ofWebhook = willBeActive ? unlocked.client : null;
     await requireNotSuspended(tx, deps.accounts, { caller: request.principal.clientId, ofWebhook });
+    if (willBeActive) await requireStoreNotSuspended(tx, { shard: key.shard, storeId: unlocked.storeId });
     const access = willBeActive ? await lockAccessOf(tx, deps.accounts, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');

@@ -7,7 +7,7 @@ import type { ApiRequest, Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
-import { requireNotSuspended } from './app-access/app-access.ts';
+import { requireNotSuspended, requireStoreNotSuspended } from './app-access/app-access.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
 import {
   CHANGE_SCOPES,
@@ -120,6 +120,7 @@ async function insert(
     throw notFound('store');
   await lockStore(tx, store);
   if (!(await hasStore(tx, store))) throw notFound('store');
+  await requireStoreNotSuspended(tx, store);
   if ((await countOwnWebhooks(tx, store)) >= webhooksPerStore) {
     const message = `A store has at most ${webhooksPerStore} webhooks: delete one first`;
     throw new Problem(409, { code: 'limit_reached', message });

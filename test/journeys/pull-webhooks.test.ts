@@ -11,7 +11,7 @@ import { startTestApp } from '../setup/app.ts';
 import { listen, type StreamEvent } from '../setup/pull-listener.ts';
 import { until } from '../setup/until.ts';
 import type { Representation } from '../setup/webhook-api.ts';
-import { storesOf } from '../setup/suite-map.ts';
+import { homeOf, storesOf } from '../setup/suite-map.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 const app = await startTestApp();
@@ -260,24 +260,37 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   assert.equal((await answer(message as StreamEvent)).status, 200, 'deliveries of other webhooks stay');
 });
 
-test('a listener whose webhook is deleted, whose token is revoked or whose app is suspended receives goodbye', async (t) => {
+test('a listener whose webhook is deleted, whose token is revoked or whose app or store is suspended receives goodbye', async (t) => {
   const [path, revoked] = [await make(), await make()];
-  const [one, two] = [await listen(app, path), await listen(app, revoked)];
-  t.after(two.hangUp);
+  const one = await listen(app, path);
   await call('DELETE', path);
   assert.equal(await one.ended, 'deleted');
   const [webhook] = await app.sql<{ client: number }[]>`
     select client from webhook where id = ${Number(revoked.split('/')[2])}`;
   const [grant] = await app.sql<{ id: number }[]>`select id from access_grant where client = ${webhook?.client ?? 0}`;
-  const suspend = (reason: string | null) =>
-    app.sql`update client set suspended_reason = ${reason} where id = ${webhook?.client ?? 0}`;
-  await suspend('It leaks data');
-  await until(
-    async () => two.events.map(({ event }) => event),
-    (events) => events.includes('goodbye'),
-  );
-  assert.equal(await two.ended, 'unauthorized');
-  await suspend(null);
+  const home = homeOf(app.sql);
+  const setScope = (scope: string, storeId: number | null) =>
+    home`update access_grant set scope = ${scope}, store_id = ${storeId} where id = ${grant?.id ?? 0}`;
+  const rows = [
+    ['client', webhook?.client, 'store_full_access'],
+    ['store', app.storeId, 'store_full_access'],
+    ['store', app.storeId, 'user_full_access'],
+  ] as const;
+  for (const [table, id = 0, scope] of rows) {
+    await setScope(scope, scope === 'store_full_access' ? app.storeId : null);
+    const suspend = (reason: string | null) =>
+      home`update ${home(table)} set suspended_reason = ${reason} where id = ${id}`;
+    const two = await listen(app, revoked);
+    t.after(two.hangUp);
+    await suspend('It leaks data');
+    await until(
+      async () => two.events.map(({ event }) => event),
+      (events) => events.includes('goodbye'),
+    );
+    assert.equal(await two.ended, 'unauthorized', table);
+    await suspend(null);
+  }
+  await setScope('store_full_access', app.storeId);
   const three = await listen(app, revoked);
   const { status } = await call('DELETE', `/grants/${grant?.id}`, undefined, app.platformToken);
   assert.equal(status, 204);

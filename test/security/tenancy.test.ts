@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { METHODS, type Method } from '#http/route.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { homeOf } from '../setup/suite-map.ts';
 import { until } from '../setup/until.ts';
 import { ISSUER, REDIRECT } from './oauth-server.ts';
 import { fillIn, resourceTable } from './route-table.ts';
@@ -258,4 +259,31 @@ test('a webhook for the events of apps keeps its resource, by which its deliveri
     const refused = await call('PATCH', `/webhooks/${id}`, { token: tokens.platform, body: { event_resource } });
     assert.deepEqual([refused.status, (await refused.text()).includes('event_resource')], [400, true]);
   }
+});
+
+test('while a store is suspended, its app, an app with the account and its owner are refused at each of its addresses', async () => {
+  const { call, sql, tokens, browser, adaId, alpha } = fixture;
+  const suspend = (reason: string | null) =>
+    homeOf(sql)`update store set suspended_reason = ${reason} where id = ${alpha}`;
+  await suspend('It leaks data');
+  const present = await tables();
+  // The own membership is shown, so that a person can leave.
+  const own = `/stores/${alpha}/members/${adaId}`;
+  const ofStore = addressed.filter(({ path }) => /:(?:store|webhook)_id/.test(path));
+  for (const route of ofStore) {
+    const path = fillIn(route, ofAda).replace(ISSUER, '');
+    for (const method of METHODS.filter((one) => route.operations[one] !== undefined)) {
+      const asked = method === 'GET' || method === 'DELETE' ? {} : { body: '{}' };
+      const byStore = await call(method, path, { token: tokens.store, ...asked });
+      assert.match(await byStore.text(), /store_suspended/, `${method} ${path}`);
+      const byAccount = await call(method, path, { token: tokens.user, ...asked });
+      assert.ok([403, 404].includes(byAccount.status), `${byAccount.status} ${method} ${path}`);
+    }
+    if (route.operations.GET === undefined || route.operations.GET.isStream) continue;
+    const { status, text } = await browser.open(path, { Accept: 'text/html' });
+    assert.ok(path === own ? status === 200 : [403, 404].includes(status), `${status} ${path}`);
+    assert.ok(text.includes('It leaks data'), path);
+  }
+  assert.equal(await tables(), present);
+  await suspend(null);
 });

@@ -53,6 +53,8 @@ const DESCRIPTIONS = {
   client_deleted: 'Your app deleted',
   client_suspended: 'Your app suspended by the operator',
   client_resumed: 'Suspension of your app ended by the operator',
+  store_suspended: 'Store suspended by the operator',
+  store_resumed: 'Suspension of a store ended by the operator',
   registration_token_created: 'Registration token created',
   registration_token_revoked: 'Registration token revoked',
 } as const;

@@ -4,7 +4,8 @@ import { rootOf } from '#http/root.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Pages } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
-import { inPersonOf } from '#core/principal.ts';
+import { inPersonOf, type Suspensions } from '#core/principal.ts';
+import { suspensionOf } from '#core/suspension.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -14,11 +15,12 @@ import type { People } from './people.ts';
 import { cookiesOf } from './sessions.ts';
 import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
-/** Returns the stores of which a user is a member, those that the user owns, those that require a second factor, and their names. */
+/** Returns the stores of which a user is a member, those that the user owns, require a second factor or are suspended, and their names. */
 export type MembershipsOf = (userId: number) => Promise<{
   stores: readonly number[];
   owned: readonly number[];
   guarded: readonly number[];
+  suspended: Suspensions;
   names: ReadonlyMap<number, NamedStore>;
 }>;
 
@@ -67,7 +69,7 @@ function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>)
 
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
- * store owners may see. What a store requires closes that store alone.
+ * store owners may see. What a store requires, or its suspension, closes that store alone.
  */
 export function createPages(
   runtime: Pick<Runtime, 'config' | 'sealer'>,
@@ -85,26 +87,28 @@ export function createPages(
     visitorOf: async (request) => {
       const session = await sessions.find(request);
       if (session === null) return null;
-      const { stores, owned, guarded, names } = await membershipsOf(session.userId);
+      const { stores, owned, guarded, suspended, names } = await membershipsOf(session.userId);
       const { userId } = session;
       const closed = new Set(session.hasFactor ? [] : guarded);
       // The page of the own membership stays open, so that the person can leave the store.
       const own = parseId(request.params?.['user_id'] ?? '') === userId ? request.params?.['store_id'] : undefined;
-      const isOpen = (storeId: number): boolean => !closed.has(storeId) || String(storeId) === own;
+      const isOwn = (storeId: number): boolean => String(storeId) === own;
+      const isOpen = (storeId: number): boolean => isOwn(storeId) || !(closed.has(storeId) || suspended.has(storeId));
+      const ownMember = (id: number) =>
+        html`<a href="${new URL(`${baseUrl}/stores/${id}/members/${userId}`).pathname}">${names.get(id)?.name}</a>`;
       /** Says which stores are closed to a person without a second factor, because no list contains them. */
-      const closedStores = () => {
-        const members = [...closed].map((id) => ({
-          path: new URL(`${baseUrl}/stores/${id}/members/${userId}`).pathname,
-          name: names.get(id)?.name,
-        }));
-        return html`<p class="soft">
+      const closedStores = () =>
+        html`<p class="soft">
           <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open, or leave:
-          ${members.map(({ path, name }) => html`<a href="${path}">${name}</a> `)}
+          ${[...closed].map((id) => html`${ownMember(id)} `)}
         </p>`;
-      };
+      /** Says why a store is closed to all its members. */
+      const suspendedStore = ([id, reason]: readonly [number, string]) =>
+        html`<p class="alert">${ownMember(id)}: ${suspensionOf('store', reason).message}. You can leave it.</p>`;
       return {
         principal: {
           ...inPersonOf(userId, stores.filter(isOpen), owned.filter(isOpen)),
+          suspended,
           ...(!isFresh(session, request.now) && { mustConfirm: true as const }),
         },
         nonceOf: (bound) => signedIn.nonce(session, bound),
@@ -115,11 +119,15 @@ export function createPages(
         takeKept: (path) => keptForms.take(request, path),
         enrolAt: (storeId) => {
           if (session.mustEnrol) return enrolmentPath(root);
-          return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
+          const isClosed = storeId !== undefined && closed.has(storeId) && !isOwn(storeId);
+          return isClosed ? enrolmentForStore(root) : undefined;
         },
         nav: (document) => {
           const { tabs, store } = tabsOf(document, (storeId) => names.get(storeId)) ?? {};
-          return { nav: html`${accountNav(root)}${closed.size > 0 && closedStores()}${tabs}`, store };
+          return {
+            nav: html`${accountNav(root)}${closed.size > 0 && closedStores()}${[...suspended].map(suspendedStore)}${tabs}`,
+            store,
+          };
         },
       };
     },

@@ -4,7 +4,13 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
-import { clientColumns, isClientAuthenticated, type AuthenticatedClient, type ClientClaim } from './oauth-sql.ts';
+import {
+  clientColumns,
+  isClientAuthenticated,
+  isStoreSuspended,
+  type AuthenticatedClient,
+  type ClientClaim,
+} from './oauth-sql.ts';
 
 export type StoredToken = { hash: Buffer; expires: Date };
 
@@ -23,6 +29,8 @@ export type CodeRow = Granted & {
   revoked: boolean;
   /** The user is disabled. */
   disabled: boolean;
+  /** The store of the grant is suspended. */
+  suspended: boolean;
 };
 
 /**
@@ -37,7 +45,8 @@ export async function findClientWithCode(
   const [row] = await sql<(AuthenticatedClient & (CodeRow | { grantId: null }))[]>`
     select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.permissions, g.store_id as "storeId",
       a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
-      a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
+      a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled,
+      ${isStoreSuspended(sql)} as suspended
     from client c left join lateral (
       select * from authorization_code where hash = ${hash} offset 0
     ) as a on true left join lateral (
@@ -90,7 +99,7 @@ const isWithinGrant = (sql: Queryable, { scope, narrowedTo }: AskedScope) => sql
 export type Refreshed =
   | (Granted & { outcome: 'issued'; grantId: number; rotates: boolean; retries: boolean; successor: Buffer })
   | { outcome: 'reused'; grantId: number }
-  | { outcome: 'unknown' | 'ended' | 'out of scope' };
+  | { outcome: 'unknown' | 'ended' | 'suspended' | 'out of scope' };
 
 /** Returns the outcome of a refresh with token `r` of grant `g` and user `u`. */
 const outcomeOf = (sql: Queryable, refresh: AskedScope & { reusedSince: Date; now: Date }) => sql`
@@ -102,6 +111,7 @@ const outcomeOf = (sql: Queryable, refresh: AskedScope & { reusedSince: Date; no
       select from membership m
       where m.shard = g.store_id % 256 and m.store_id = g.store_id and m.user_id = g.user_id
     ) then 'ended'
+    when ${isStoreSuspended(sql)} then 'suspended'
     when not ${isWithinGrant(sql, refresh)} then 'out of scope'
     else 'issued' end`;
 

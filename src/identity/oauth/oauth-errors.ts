@@ -69,6 +69,12 @@ export const tokenErrors = {
     description: 'Client authentication failed too often from this address; try again later',
   },
   suspendedClient: { status: 400, ...refusals.suspendedClient },
+  // After an invalid_grant clients forget the refresh token, which is valid again after the suspension.
+  suspendedStore: {
+    status: 400,
+    error: 'unauthorized_client',
+    description: 'The operator of this service has suspended this store',
+  },
   noGrantType: invalidRequest('The grant_type parameter is required'),
   unsupportedGrantType: {
     status: 400,

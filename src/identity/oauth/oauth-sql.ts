@@ -3,6 +3,12 @@ import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 import type { LoggedGrant } from './grant-changes.ts';
 
+/** Returns the condition that grant `g` is for a store, and that one is suspended. */
+export function isStoreSuspended(sql: Queryable) {
+  return sql`
+  exists (select from store where shard = g.store_id % 256 and id = g.store_id and suspended_reason is not null)`;
+}
+
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
 
 export type AuthenticatedClient = {
@@ -83,20 +89,31 @@ export type GrantStatus = GrantedScope & {
   trusted: boolean;
   /** The stores of the grant of which its user is still a member. */
   stores: number[];
+  /** Why each of these stores is suspended, in their order; null if it is not. */
+  reasons: (string | null)[];
 };
 
 /**
- * Returns the joins of a grant `g`, its client `c` and its user `u` to a row `t` with `grant_id`. Each row is looked up by its key
+ * Returns the joins of a grant `g`, its client `c`, its user `u` and its stores `r` to a row `t` with `grant_id`. Each row is looked up by its key
  * (`offset 0`): statements that were planned when the tables were empty joined all their rows, and read 120,000 pages for a token.
  */
 const grantJoins = (sql: Queryable) => sql`
   cross join lateral (select * from access_grant where id = t.grant_id offset 0) as g
   cross join lateral (select * from client where id = g.client offset 0) as c
-  left join lateral (select * from users where id = g.user_id offset 0) as u on true`;
+  left join lateral (select * from users where id = g.user_id offset 0) as u on true
+  cross join lateral (
+    select coalesce(array_agg(m.store_id order by m.store_id), '{}') as stores,
+      coalesce(array_agg(s.suspended_reason order by m.store_id), '{}') as reasons
+    from membership m cross join lateral (
+      select suspended_reason from store where shard = m.shard and id = m.store_id offset 0
+    ) as s
+    where m.user_id = g.user_id
+      and (g.scope = 'user_full_access' or (m.store_id = g.store_id and m.shard = g.store_id % 256))
+  ) as r`;
 
 /**
  * Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of
- * the platform. A token `t` that a refresh narrowed has permissions of its own.
+ * the platform, and the stores `r` that they reach. A token `t` that a refresh narrowed has permissions of its own.
  */
 const grantStatusColumns = (sql: Queryable) => sql`
   g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId",
@@ -104,12 +121,7 @@ const grantStatusColumns = (sql: Queryable) => sql`
   coalesce(t.permissions, g.permissions) as permissions,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
   g.date_ends as ends, u.date_disabled is not null as disabled, c.suspended_reason as "suspendedReason", c.trusted,
-  array(
-    select m.store_id from membership m
-    where m.user_id = g.user_id
-      and (g.scope = 'user_full_access' or (m.store_id = g.store_id and m.shard = g.store_id % 256))
-    order by m.store_id
-  ) as stores`;
+  r.stores, r.reasons`;
 
 /** `isFirstUse`: the access token was issued for a rotated refresh token, which its first use ends. */
 export type BearerRow = GrantStatus & { expires: Date; used: Date | null; isFirstUse: boolean };

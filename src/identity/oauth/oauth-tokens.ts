@@ -12,7 +12,7 @@ import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Principal } from '#core/principal.ts';
+import { suspensionsOf, type Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import { suspended } from '#core/suspension.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -174,14 +174,20 @@ function invalidToken(baseUrl: string, message: string): Problem {
 }
 
 /**
- * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its client not suspended, its user
- * enabled, its client trusted (platform), its user a member of the store.
+ * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its client and store not suspended,
+ * its user enabled, its client trusted (platform), its user a member of the store.
  */
 export function isInEffect(row: GrantStatus, now: Date): boolean {
-  return row.suspendedReason === null && isStanding(row, now);
+  return isStanding(row, now) && suspensionOfGrant(row) === undefined;
 }
 
-/** Returns whether the grant is in effect, or would be if its client were not suspended. */
+/** Returns the error of a grant whose client is suspended, or the one store that it is for; undefined for others. */
+function suspensionOfGrant({ suspendedReason, scope, reasons: [ofStore = null] }: GrantStatus): Problem | undefined {
+  if (suspendedReason !== null) return suspended('app', suspendedReason);
+  return ofStore === null || scope === 'user_full_access' ? undefined : suspended('store', ofStore);
+}
+
+/** Returns whether the grant is in effect, or would be if its client and store were not suspended. */
 function isStanding(row: GrantStatus, now: Date): boolean {
   if (row.revoked || row.disabled || (row.ends !== null && now >= row.ends)) return false;
   switch (row.scope) {
@@ -204,7 +210,7 @@ async function touch(sql: Sql, hash: Buffer, { grantId, used, isFirstUse }: Bear
 
 /**
  * Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired
- * (RFC 6750), and a 403 if its client is suspended.
+ * (RFC 6750), and a 403 if its client or its store is suspended.
  */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
@@ -227,14 +233,18 @@ export function createBearer({ sql, config, clock }: Pick<Runtime, 'sql' | 'conf
     const row = looksLike('accessToken', token) ? await find(hash.toString('base64')) : undefined;
     if (row === undefined || !isStanding(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);
     if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
-    if (row.suspendedReason !== null) throw suspended('app', row.suspendedReason);
+    const refusal = suspensionOfGrant(row);
+    if (refusal !== undefined) throw refusal;
     // A known token of an outage is not written.
     await touch(sql, hash, row, now).catch((error: unknown) => {
       if (outageMs === 0 || !isUnavailable(error)) throw error;
     });
     const { userId, clientId, publicClientId, grantId, scope, permissions } = row;
-    const stores = scope === 'platform' ? 'all' : row.stores;
-    return { userId, clientId, publicClientId, grantId, scope, permissions, stores, owned: [] };
+    const reasons = suspensionsOf(
+      row.stores.map((storeId, at) => ({ storeId, suspendedReason: row.reasons[at] ?? null })),
+    );
+    const stores = scope === 'platform' ? 'all' : row.stores.filter((id) => !reasons.has(id));
+    return { userId, clientId, publicClientId, grantId, scope, permissions, stores, suspended: reasons, owned: [] };
   };
 }
 

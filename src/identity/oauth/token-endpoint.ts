@@ -93,9 +93,14 @@ const verifierMatches: Step = (code, { form }) =>
 /** Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked. */
 const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
 
-const grantActive: Step = (code) => (code.revoked || code.disabled ? tokenErrors.revokedGrant : undefined);
+/** Returns the fault of a code whose grant is not in effect, or whose time has passed. */
+function notRedeemable(code: CodeRow, now: Date, expired: TokenFault): TokenFault | undefined {
+  if (code.revoked || code.disabled) return tokenErrors.revokedGrant;
+  if (code.suspended) return tokenErrors.suspendedStore;
+  return now < code.expires ? undefined : expired;
+}
 
-const fresh: Step = (code, { now }) => (now < code.expires ? undefined : tokenErrors.expiredCode);
+const redeemable: Step = (code, { now }) => notRedeemable(code, now, tokenErrors.expiredCode);
 
 // oxfmt-ignore
 const steps: readonly (readonly [what: string, step: Step])[] = [
@@ -105,8 +110,7 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
   ['PKCE',           challenged      ],
   ['PKCE',           verifierMatches ],
   ['used once',      unused          ],
-  ['grant active',   grantActive     ],
-  ['30 seconds',     fresh           ],
+  ['in effect',      redeemable      ],
 ];
 
 /** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
@@ -157,6 +161,8 @@ async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<neve
     case 'unknown':
     case 'ended':
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    case 'suspended':
+      throw new TokenRefusal(tokenErrors.suspendedStore);
     case 'out of scope':
       throw new TokenRefusal(tokenErrors.invalidScope);
   }
@@ -231,8 +237,7 @@ const undecided: Readonly<Record<Exclude<DeviceState, null>, TokenFault>> = {
 function faultOf(code: CodeRow, client: number, now: Date): TokenFault | undefined {
   if (code.client !== client) return tokenErrors.unknownDevice;
   if (code.used) return tokenErrors.usedDevice;
-  if (code.revoked || code.disabled) return tokenErrors.revokedGrant;
-  return now < code.expires ? undefined : tokenErrors.expiredDevice;
+  return notRedeemable(code, now, tokenErrors.expiredDevice);
 }
 
 /**

@@ -4,9 +4,16 @@ import { shardOf } from '#core/ids.ts';
 
 /** An app, the user who granted it access (null for clients of the platform, which have no grants), and a store. */
 export type Access = { client: number; userId: number | null; storeId: number };
+/** The same of a webhook; `client` is null for one of a person. */
+export type AccessOfWebhook = Omit<Access, 'client'> & { client: number | null };
 
 /** Limits a statement to webhooks of an app, a user, a store. */
 export type Scope = { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined };
+
+/** Returns whether the scope is all webhooks of a store. */
+export function isOfStore<Of extends Scope>(scope: Of): scope is Of & { storeId: number } {
+  return scope.client === undefined && scope.userId === undefined && scope.storeId != null;
+}
 
 /** The apps that a scope concerns by their grants, and its stores (undefined: all), as they were when the access changed. */
 export type Reach = { apps: readonly number[]; stores: readonly number[] | undefined };
@@ -20,14 +27,14 @@ const sendingGrants = (sql: Queryable) => sql`
   join users u on u.id = g.user_id and u.date_disabled is null
   join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 
-/** What the app of a webhook has in its store; `suspended` whatever its grants are. */
+/** What the app of a webhook has in its store; `suspended` if the app or the store is, whatever its grants are. */
 export type Standing = 'access' | 'none' | 'suspended';
 
 /**
  * Returns what the apps of these webhooks have, in their order: access under a grant of the user, or, for a client of the platform, while it
- * exists.
+ * exists. A webhook of a person has access.
  */
-export async function listStandings(sql: Queryable, webhooks: readonly Access[]): Promise<Standing[]> {
+export async function listStandings(sql: Queryable, webhooks: readonly AccessOfWebhook[]): Promise<Standing[]> {
   const rows = await sql<{ standing: Standing }[]>`
   select case when a.is_suspended then 'suspended' when a.has_access then 'access' else 'none' end as standing
   from unnest(
@@ -35,8 +42,10 @@ export async function listStandings(sql: Queryable, webhooks: readonly Access[])
     ${webhooks.map(({ storeId }) => storeId)}::bigint[]
   ) with ordinality as w (client, user_id, store_id, at)
   cross join lateral (
-    select exists (select from client c where c.id = w.client and c.suspended_reason is not null) as is_suspended,
-      case when w.user_id is null
+    select exists (select from client c where c.id = w.client and c.suspended_reason is not null)
+      or exists (select from store s where s.shard = w.store_id % 256 and s.id = w.store_id and s.suspended_reason is not null)
+        as is_suspended,
+      case when w.client is null then true when w.user_id is null
         then exists (select from client c where c.id = w.client and c.date_deleted is null)
         else exists (
           select ${sendingGrants(sql)}

@@ -1,7 +1,7 @@
 /**
  * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store, and may
  * be enabled again under a new grant. The webhook that an app declares is sent each change of its access. While the app is suspended, both
- * are disabled.
+ * are disabled; while the store is, all its webhooks are.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -9,11 +9,13 @@ import { Problem } from '#core/problem.ts';
 import { suspensionOf } from '#core/suspension.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
+import { lockSuspensionOf } from '../store-webhooks-sql.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 import {
   findDeclaring,
+  isOfStore,
   listAppsOf,
   listInstalled,
   listScopes,
@@ -30,6 +32,7 @@ import {
 import {
   countStopped,
   insertMissing,
+  listDeclaringIn,
   lockForApps,
   lockInScope,
   prepareForErasure,
@@ -67,6 +70,18 @@ export async function requireNotSuspended(
 }
 
 /**
+ * Throws a 409 if the store is suspended, and locks it against a suspension until the transaction ends: a webhook that was created or
+ * enabled under the lock is seen by the suspension.
+ */
+export async function requireStoreNotSuspended(
+  tx: Queryable,
+  store: { shard: number; storeId: number },
+): Promise<void> {
+  const reason = await lockSuspensionOf(tx, store);
+  if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
+}
+
+/**
  * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
  */
 export async function lockAccessOf(
@@ -94,9 +109,9 @@ export function userAfter(
 
 export type AppAccess = {
   /**
-   * Applies the beginning or end of grants in the scope, or of the suspension of its app: disables the webhooks whose apps no longer have
-   * access, enables those whose apps are no longer suspended, records each in the changelog, and writes the events of apps that declare a
-   * webhook. `userId` is the user of the grants.
+   * Applies the beginning or end of grants in the scope, or of the suspension of its app or, without an app and a user, of its store: disables
+   * the webhooks whose apps no longer have access, enables those that are no longer suspended, records each in the changelog, and writes the
+   * events of apps that declare a webhook. `userId` is the user of the grants.
    */
   accessChanged: (tx: Queryable, scope: Scope & { reach?: Reach | undefined }, now: Date) => Promise<void>;
   /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
@@ -120,14 +135,15 @@ function inactiveReasonOf(standing: Standing, { isForApp }: Pick<WebhookInScope,
   return standing === 'access' || isForApp ? null : REASON;
 }
 
-/** Enables and disables the webhooks in the scope as the access and the suspension of their apps require, and returns those that it changed. */
+/** Enables and disables the webhooks in the scope as the access and the suspensions require, and returns those that it changed. */
 async function switchWebhooks(tx: Queryable, accounts: Accounts, scope: Scope, now: Date): Promise<Switched[]> {
   const switched: Switched[] = [];
   for await (const locked of pagesOf((page) => lockInScope(tx, scope, page))) {
     const standings = await listStandings(accounts.of(tx), locked);
     const changed = locked.flatMap((webhook, index): Switched[] => {
       const after = inactiveReasonOf(standings[index] ?? 'none', webhook);
-      return webhook.before === after ? [] : [{ ...webhook, after }];
+      const isSwitchable = webhook.isActive || webhook.before === 'suspended';
+      return isSwitchable && webhook.before !== after ? [{ ...webhook, after }] : [];
     });
     await updateActivity(tx, changed, now);
     switched.push(...changed);
@@ -162,8 +178,9 @@ export function createAppAccess({
   };
   return {
     accessChanged: async (tx, scope, now) => {
+      const ofStore = isOfStore(scope) ? await listDeclaringIn(tx, scope.storeId) : undefined;
       // Locks the apps before their webhooks, as a suspension does.
-      const apps = await findDeclaring(accounts.of(tx), scope, scope.reach?.apps);
+      const apps = await findDeclaring(accounts.of(tx), scope, ofStore ?? scope.reach?.apps);
       await recordAndNotify(tx, await switchWebhooks(tx, accounts, scope, now), HALCYON, now);
       await announceTo(tx, { accounts, writeInternalEvents, announce }, { ...scope, apps }, now);
     },
@@ -264,16 +281,17 @@ async function readReach(accounts: Queryable, scope: Scope): Promise<Reach> {
 }
 
 /**
- * Returns the changes of locked webhooks. The scopes are read after the webhooks are locked, so they include grants that other
- * transactions have committed under the lock.
+ * Returns the changes of locked webhooks, except in suspended stores. The scopes are read after the webhooks are locked, so they include
+ * grants that other transactions have committed under the lock.
  */
 async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
   const scopes = await listScopes(accounts, locked);
+  const standings = await listStandings(accounts, locked);
   return locked.flatMap(({ scope: before, ...webhook }, index) => {
     const after = scopes[index];
     // As null, a missing scope would be sent as the end of the access.
     if (after === undefined) throw new Error(`No scope was read for webhook ${webhook.id}`);
-    return before === after ? [] : [{ ...webhook, before, after }];
+    return before === after || standings[index] === 'suspended' ? [] : [{ ...webhook, before, after }];
   });
 }
 
@@ -338,7 +356,8 @@ export async function announceErasure(
   store: { shard: number; storeId: number },
   now: Date,
 ): Promise<number[]> {
-  const declared = await prepareForErasure(tx, store, now);
+  const suspended = await lockSuspensions(accounts.of(tx), await listDeclaringIn(tx, store.storeId));
+  const declared = await prepareForErasure(tx, store, [...suspended.keys()], now);
   if (declared.length === 0) return [];
   const clientIds = await readClientIds(
     accounts.of(tx),

@@ -205,8 +205,8 @@ const accessEnded = ({ enable, recover }: ReturnType<typeof linksOf>): Markup =>
   connect the app again. Then ${enable}, and finally ${recover}.`;
 
 const whileSuspended = ({ recover }: ReturnType<typeof linksOf>): Markup =>
-  html`The operator of this service has suspended the app of this webhook: nothing is sent. The webhook is enabled again
-  when the suspension ends. Then ${recover}: missed events are not sent automatically.`;
+  html`The operator of this service has suspended the store or the app of this webhook: nothing is sent. The webhook is
+  enabled again when the suspension ends. Then ${recover}: missed events are not sent automatically.`;
 
 function failures(
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: FailureState,

@@ -7,7 +7,7 @@ import { accepting, streaming, type ApiRequest, type Operation } from '#http/ope
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
-import type { Principal } from '#core/principal.ts';
+import { refuseSuspended, type Principal } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from '../webhook-access.ts';
 import { attemptDocument } from '../history/history-documents.ts';
@@ -44,14 +44,20 @@ export type OpenStream = (
   findEndReason: FindEndReason,
 ) => Readable;
 
-/** Returns the principal of a token. Throws a 401 Problem if the token is no longer valid, a 403 if its app is suspended. */
+/** Returns the principal of a token. Throws a 401 Problem if the token is no longer valid, a 403 if its app or store is suspended. */
 export type Authenticate = (token: string, now: Date) => Promise<Principal>;
 
 const RENEWAL_INTERVAL_MS = 60_000;
-/** Returns the principal of the token; null if it is no longer valid, or its app is suspended. */
-async function principalOf(authenticate: Authenticate, token: string, now: Date): Promise<Principal | null> {
+/** Returns the principal of the token; null if it is no longer valid, or its app or the store is suspended. */
+async function principalOf(
+  authenticate: Authenticate,
+  token: string,
+  { storeId, now }: { storeId: number; now: Date },
+): Promise<Principal | null> {
   try {
-    return await authenticate(token, now);
+    const principal = await authenticate(token, now);
+    refuseSuspended(principal, storeId);
+    return principal;
   } catch (error) {
     if (error instanceof Problem && (error.status === 401 || error.status === 403)) return null;
     throw error;
@@ -65,12 +71,13 @@ async function principalOf(authenticate: Authenticate, token: string, now: Date)
 function createStreamCheck(
   { sql, clock, authenticate }: Pick<WebhookDeps, 'sql' | 'clock' | 'authenticate'>,
   { params, headers }: Pick<ApiRequest, 'params' | 'headers'>,
+  storeId: number,
 ): FindEndReason {
   const token = bearerTokenOf(headers['authorization']) ?? '';
   let listeningSince: Date | undefined;
   return async () => {
     const now = clock.now();
-    const principal = await principalOf(authenticate, token, now);
+    const principal = await principalOf(authenticate, token, { storeId, now });
     if (principal === null) return 'unauthorized';
     const key = keyOf({ params, principal });
     if (listeningSince === undefined)
@@ -96,7 +103,7 @@ export function createListen(deps: WebhookDeps): Operation {
       const { shard, id: webhookId } = keyOf(request);
       return {
         status: 200,
-        open: () => deps.pull.open({ shard, webhookId, storeId }, createStreamCheck(deps, request)),
+        open: () => deps.pull.open({ shard, webhookId, storeId }, createStreamCheck(deps, request, storeId)),
       };
     },
   });

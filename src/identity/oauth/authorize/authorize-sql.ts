@@ -11,11 +11,12 @@ import { isClientAuthenticated, type ClientClaim } from '../oauth-sql.ts';
 /** `requiresFactor`: closed to members without a second factor. */
 export type PickableStore = { id: number; name: string; domain: string; requiresFactor: boolean };
 
+/** Returns the stores of a user that are not suspended. */
 export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[]> {
   return sql<PickableStore[]>`
   select s.id, s.name, s.domain, s.second_factor = 'required' as "requiresFactor"
   from membership m join store s on s.shard = m.shard and s.id = m.store_id
-  where m.user_id = ${userId}
+  where m.user_id = ${userId} and s.suspended_reason is null
   order by s.name, s.id
 `;
 }
@@ -50,12 +51,15 @@ export async function hasGrant(
   return rows.length > 0;
 }
 
-/** Locks the user's membership in the store until the transaction ends; returns false if there is none. */
+/**
+ * Locks the store and the user's membership in it until the transaction ends, in this order, as an erasure does; returns false if there is
+ * no such membership, or the store is suspended.
+ */
 export async function lockMembership(sql: Queryable, userId: number, storeId: number): Promise<boolean> {
   const rows = await sql`
-    select from membership
-    where shard = ${shardOf(storeId)} and store_id = ${storeId} and user_id = ${userId}
-    for share
+    select from membership m join store s on s.shard = m.shard and s.id = m.store_id and s.suspended_reason is null
+    where m.shard = ${shardOf(storeId)} and m.store_id = ${storeId} and m.user_id = ${userId}
+    for share of s for share of m
   `;
   return rows.length > 0;
 }

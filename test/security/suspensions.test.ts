@@ -1,11 +1,11 @@
-/** An app that an operator has suspended: nothing of it works in any way until the suspension ends, and what it had comes back then. */
+/** An app or a store that an operator has suspended: nothing of it works in any way until the suspension ends, and what it had comes back then. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
-import { transaction } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { faultsOf } from '../setup/caller.ts';
+import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { startWithOwners, type App, type Owner } from '../setup/owners.ts';
 import { send } from '../setup/send.ts';
@@ -21,6 +21,7 @@ const { operator, factor, post, suspend, resume } = await suspending(owners);
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const REASON = 'It leaks data';
 const pathOf = ({ credentials }: App): string => `/operator/apps/${credentials.client_id}`;
+const pathOfStore = ({ storeId }: Owner): string => `/operator/stores/${storeId}`;
 
 async function newApp({ declares = false, mayUseDevices = false } = {}): Promise<App> {
   const url = { webhook_url: 'https://app.example.com/events' };
@@ -55,6 +56,7 @@ const declaredOf = async (app: App, { storeId }: Owner): Promise<number> => {
 };
 
 const HOOK = { name: 'Parcels', format: 'json', encryption_key: 'a key of mine', event_resource: 'transaction' };
+const toApp = { url: 'https://app.example.com/moved' };
 const newHook = async ({ storeId }: Owner, by: string, changes: object = {}): Promise<number> => {
   const body = { ...HOOK, url: 'https://app.example.com/hook', ...changes };
   const made = await call('POST', `/stores/${storeId}/webhooks`, { token: by, body });
@@ -87,33 +89,55 @@ async function register(): Promise<{ id: string; path: string; token: string }> 
   };
 }
 
-const isSuspended = async ({ id }: App): Promise<boolean> =>
-  (await homeOf(sql)`select from client where id = ${id} and suspended_reason is not null`).length === 1;
+const disconnecting = async (owner: Owner) => {
+  const revoke = `/account/connected/${await owners.grantOf(owner)}/revoke`;
+  const fields = hiddenIn(await owner.browser.open('/account'), revoke);
+  return () => owner.browser.post(revoke, fields);
+};
+const reasonIn = async (table: 'client' | 'store', id: number): Promise<string | null | undefined> => {
+  const home = homeOf(sql);
+  const [row] = await home<{ reason: string | null }[]>`
+    select suspended_reason as reason from ${home(table)} where id = ${id}`;
+  return row?.reason;
+};
 
 test('the form needs a reason of one line, its own nonce, and a person who has just confirmed who they are', async () => {
-  const [app, another] = [await newApp(), await newApp()];
-  const path = pathOf(app);
-  for (const reason of ['', '  ', 'two\nlines', '…', 'x'.repeat(201)])
-    assert.equal((await post(path, { reason })).status, 422, JSON.stringify(reason));
-  const elsewhere = hiddenIn(await operator.open(pathOf(another)), pathOf(another));
-  for (const hidden of [elsewhere, { ...hiddenIn(await operator.open(path), path), act: 'resume' }])
-    assert.equal((await operator.post(path, { ...hidden, reason: REASON })).status, 403);
-  const shown = await operator.open(path);
-  const { act = '', nonce = '' } = hiddenIn(shown, path);
-  assert.deepEqual([shown.status, act], [200, 'suspend']);
-  assert.equal((await operator.post(path, { act, nonce })).status, 422, 'without a reason');
-  for (const unknown of ['apps/unknown', 'people/999999999'])
+  const [app, another, owner] = [await newApp(), await newApp(), await newOwner()];
+  for (const unknown of ['apps/unknown', 'people/999999999', 'stores/999999999'])
     assert.equal((await operator.open(`/operator/${unknown}`)).status, 404, unknown);
-  const fields = { act, nonce, reason: ` ${REASON} ` };
-  owners.wait(11 * 60_000);
-  const asked = await operator.post(path, fields);
-  assert.deepEqual([asked.status, await isSuspended(app)], [403, false]);
-  const confirmed = await factor.confirm(path, asked);
-  assert.deepEqual([confirmed.status, await isSuspended(app)], [303, true]);
-  assert.equal((await operator.post(path, { ...fields, reason: 'Another' })).status, 303);
-  const [row] = await homeOf(sql)<{ reason: string | null }[]>`
-    select suspended_reason as reason from client where id = ${app.id}`;
-  assert.equal(row?.reason, REASON, 'a second click changes nothing');
+  for (const [table, id, path] of [
+    ['client', app.id, pathOf(app)],
+    ['store', owner.storeId, pathOfStore(owner)],
+  ] as const) {
+    for (const reason of ['', '  ', 'two\nlines', '…', 'x'.repeat(201)])
+      assert.equal((await post(path, { reason })).status, 422, JSON.stringify(reason));
+    const elsewhere = hiddenIn(await operator.open(pathOf(another)), pathOf(another));
+    for (const hidden of [elsewhere, { ...hiddenIn(await operator.open(path), path), act: 'resume' }])
+      assert.equal((await operator.post(path, { ...hidden, reason: REASON })).status, 403);
+    const shown = await operator.open(path);
+    const { act = '', nonce = '' } = hiddenIn(shown, path);
+    assert.deepEqual([shown.status, act], [200, 'suspend']);
+    assert.equal((await operator.post(path, { act, nonce })).status, 422, 'without a reason');
+    const fields = { act, nonce, reason: ` ${REASON} ` };
+    owners.wait(11 * 60_000);
+    const asked = await operator.post(path, fields);
+    assert.deepEqual([asked.status, await reasonIn(table, id)], [403, null]);
+    const confirmed = await factor.confirm(path, asked);
+    assert.deepEqual([confirmed.status, await reasonIn(table, id)], [303, REASON]);
+    assert.equal((await operator.post(path, { ...fields, reason: 'Another' })).status, 303);
+    assert.equal(await reasonIn(table, id), REASON, 'a second click changes nothing');
+  }
+  await resume(pathOfStore(owner));
+  const entries = await homeOf(sql)<{ action: string; user: number | null; detail: unknown }[]>`
+    select action, user_id as user, detail from audit where store_id = ${owner.storeId} and action ~ 'suspended|resumed' order by id`;
+  const detail = { store: 'Shop', operator: String(owners.bobId) };
+  assert.deepEqual(
+    [...entries],
+    [
+      { action: 'store_suspended', user: null, detail: { ...detail, reason: REASON } },
+      { action: 'store_resumed', user: null, detail },
+    ],
+  );
 });
 
 test('the app of the command line cannot be suspended, and an act is in the audit with the operator and the reason', async () => {
@@ -162,104 +186,124 @@ test('a suspension refuses every use of tokens and secrets of the app in every p
     body: new URLSearchParams({ ...credentials, scope: 'store_full_access' }),
   });
   const { device_code, user_code } = JSON.parse(device.text) as Record<string, string>;
-  const api = async (path: string, at = origin): Promise<[number, unknown]> => {
-    const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${tokens.access}` };
+  const account = { by: (await letIn(owner, app, { scope: 'user_full_access' })).access };
+  const api = async (path: string, { at = origin, by = tokens.access } = {}): Promise<[number, unknown]> => {
+    const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${by}` };
     const { status, text } = await send(at + path, { headers });
     return [status, faultsOf({ status, headers: new Headers(), body: JSON.parse(text) as never })[0] ?? 'ok'];
   };
+  const list = async (path: string, token: string): Promise<[number, unknown]> => {
+    const listed = await call('GET', path, { token });
+    return [listed.status, itemsOf(listed, 'stores').length];
+  };
+  const offered = async (path: string): Promise<[number, unknown]> => {
+    const { status, text } = await owner.browser.open(path);
+    return [status, text.includes(`name="store" value="${owner.storeId}"`)];
+  };
   const page = async (path: string): Promise<[number, unknown]> => {
-    const { status, location } = await owner.browser.open(path);
+    const { open, head } = owner.browser;
+    const { status, location } = await (path.endsWith('/live') ? head(path) : open(path, { Accept: 'text/html' }));
     return [status, location];
   };
   const consentPath = `/authorize?${new URLSearchParams(asking(credentials)).toString()}`;
   const byPlatform = { Authorization: `Bearer ${platformToken}` };
-  const refused = [400, 'unauthorized_client'];
-  type Way = [way: string, use: () => Promise<[number, unknown]>, before: unknown[], meanwhile: unknown[]];
+  type Result = [number, unknown];
+  type Way = [way: string, use: () => Promise<Result>, before: Result, ofApp: Result, ofStore?: Result];
+  const ok: Result = [200, 'ok'];
+  const [appSuspended, storeSuspended]: [Result, Result] = [
+    [403, '- app_suspended'],
+    [403, '- store_suspended'],
+  ];
+  const refused: Result = [400, 'unauthorized_client'];
+  const [shown, forbidden]: [Result, Result] = [
+    [200, null],
+    [403, null],
+  ];
+  const [active, inactive]: [Result, Result] = [
+    [200, true],
+    [200, false],
+  ];
+  const store = `/stores/${owner.storeId}`;
+  const toToken = (form: Record<string, string>) => oauthPost('/token', { ...credentials, ...form });
+  const introspect = (token: string, form = {}, headers = {}) => oauthPost('/introspect', { token, ...form }, headers);
+  // Without `ofStore` the way is no use of the store.
   const ways: Way[] = [
-    ['its store', () => api(`/stores/${owner.storeId}`), [200, 'ok'], [403, '- app_suspended']],
-    ['another process', () => api(`/stores/${owner.storeId}`, second), [200, 'ok'], [403, '- app_suspended']],
-    ['its webhook', () => api(`/webhooks/${hook}`), [200, 'ok'], [403, '- app_suspended']],
-    [
-      'refresh',
-      () => oauthPost('/token', { grant_type: 'refresh_token', refresh_token: tokens.refresh, ...credentials }),
-      [200, 'ok'],
-      refused,
-    ],
+    ['its store', () => api(store), ok, appSuspended, storeSuspended],
+    ['another process', () => api(store, { at: second }), ok, appSuspended, storeSuspended],
+    ['its webhook', () => api(`/webhooks/${hook}`), ok, appSuspended, storeSuspended],
+    ['with the account', () => api(store, account), ok, appSuspended, storeSuspended],
+    ['its webhook with the account', () => api(`/webhooks/${hook}`, account), ok, appSuspended, storeSuspended],
+    ['the account', () => api(`/users/${owner.userId}`, account), ok, appSuspended],
+    ['the list of stores', () => list('/stores', account.by), [200, 1], [403, 0], [200, 0]],
+    ['refresh', () => toToken({ grant_type: 'refresh_token', refresh_token: tokens.refresh }), ok, refused, refused],
     [
       'an unknown code',
-      () =>
-        oauthPost('/token', { grant_type: 'authorization_code', code: 'x', redirect_uri: REDIRECT, ...credentials }),
+      () => toToken({ grant_type: 'authorization_code', code: 'x', redirect_uri: REDIRECT }),
       [400, 'invalid_grant'],
       refused,
     ],
-    [
-      'client_credentials',
-      () => oauthPost('/token', { grant_type: 'client_credentials', scope: 'platform', ...credentials }),
-      [400, 'unauthorized_client'],
-      refused,
-    ],
+    ['client_credentials', () => toToken({ grant_type: 'client_credentials', scope: 'platform' }), refused, refused],
     [
       'a poll of its device',
-      () => oauthPost('/token', { grant_type: DEVICE_GRANT, device_code: device_code ?? '', ...credentials }),
+      () => toToken({ grant_type: DEVICE_GRANT, device_code: device_code ?? '' }),
       [400, 'authorization_pending'],
       refused,
     ],
     [
       'a new device',
       () => oauthPost('/device_authorization', { scope: 'store_full_access', ...credentials }),
-      [200, 'ok'],
+      ok,
       refused,
     ],
-    [
-      'introspection by the app',
-      () => oauthPost('/introspect', { token: tokens.access, ...credentials }),
-      [200, true],
-      refused,
-    ],
-    [
-      'introspection of its access token',
-      () => oauthPost('/introspect', { token: tokens.access }, byPlatform),
-      [200, true],
-      [200, false],
-    ],
+    ['introspection by the app', () => introspect(tokens.access, credentials), active, refused, inactive],
+    ['introspection of its access token', () => introspect(tokens.access, {}, byPlatform), active, inactive, inactive],
     [
       'introspection of its refresh token',
-      () => oauthPost('/introspect', { token: tokens.refresh }, byPlatform),
-      [200, true],
-      [200, false],
+      () => introspect(tokens.refresh, {}, byPlatform),
+      active,
+      inactive,
+      inactive,
     ],
     [
       'a wrong secret',
-      () =>
-        oauthPost('/token', {
-          grant_type: 'refresh_token',
-          refresh_token: tokens.refresh,
-          ...credentials,
-          client_secret: 'x',
-        }),
+      () => toToken({ grant_type: 'refresh_token', refresh_token: tokens.refresh, client_secret: 'x' }),
       [401, 'invalid_client'],
       [401, 'invalid_client'],
     ],
-    ['/authorize', () => page(consentPath), [200, null], [400, null]],
-    ['/device', () => page(`/device?user_code=${user_code}`), [200, null], [403, null]],
-    ['its registration', () => manage('GET', managed.path, managed.token), [200, 'ok'], [403, 'app_suspended']],
+    ['a consent', () => offered(consentPath), [200, true], [400, false], [200, false]],
+    ['/device', () => page(`/device?user_code=${user_code}`), shown, forbidden],
+    ['its registration', () => manage('GET', managed.path, managed.token), ok, [403, 'app_suspended']],
+    ...['', '/overview', '/webhooks', '/search?q=1', '/live'].map((path): Way => [
+      `${path} by its owner`,
+      () => page(store + path),
+      shown,
+      shown,
+      forbidden,
+    ]),
+    ['the webhook by its owner', () => page(`/webhooks/${hook}`), shown, shown, forbidden],
+    ['the own membership', () => page(`${store}/members/${owner.userId}`), shown, shown],
+    ['the platform', async () => [(await call('GET', store, { token: platformToken })).status, null], shown, shown],
   ];
   const results = async (): Promise<Record<string, unknown>> => {
     const found: Record<string, unknown> = {};
-    for (const [way, use] of ways) {
-      found[way] = await use();
-      // A poll within the interval of a device gets another error.
-      owners.wait(6_000);
-    }
+    for (const [way, use] of ways) found[way] = await use();
+    // A poll within the interval of a device gets another error.
+    owners.wait(6_000);
     return found;
   };
-  const paths = [pathOf(app), `/operator/apps/${managed.id}`];
   const before = Object.fromEntries(ways.map(([way, , expected]) => [way, expected]));
+  const ofApp = Object.fromEntries(ways.map(([way, , , expected]) => [way, expected]));
+  const ofStore = Object.fromEntries(ways.map(([way, , expected, , of = expected]) => [way, of]));
   assert.deepEqual(await results(), before);
-  for (const path of paths) await suspend(path);
-  assert.deepEqual(await results(), Object.fromEntries(ways.map(([way, , , expected]) => [way, expected])));
-  for (const path of paths) await resume(path);
-  assert.deepEqual(await results(), before);
+  for (const [paths, expected] of [
+    [[pathOf(app), `/operator/apps/${managed.id}`], ofApp],
+    [[pathOfStore(owner)], ofStore],
+  ] as const) {
+    for (const path of paths) await suspend(path);
+    assert.deepEqual(await results(), expected);
+    for (const path of paths) await resume(path);
+    assert.deepEqual(await results(), before);
+  }
 });
 
 test('a client of the platform can be suspended, with its tokens', async () => {
@@ -326,6 +370,118 @@ test('webhooks of the app are disabled, and its end enables those that it may st
       ['halcyon', 'changed', { is_active: '1', inactive_reason: null }],
     ],
   );
+});
+
+test('all webhooks of a suspended store are disabled, what is published is kept, and its end enables those that may send', async () => {
+  const [owner, other, app, left] = [
+    await newOwner(),
+    await newOwner(),
+    await newApp({ declares: true }),
+    await newApp(),
+  ];
+  const [{ access }, { access: ending }] = [await letIn(owner, app), await letIn(owner, left)];
+  const disconnect = await disconnecting(owner);
+  const elsewhere = await newHook(other, (await letIn(other, app)).access);
+  const [off, ofPlatform, ofApp] = [
+    await newHook(owner, platformToken, { is_active: '0' }),
+    await newHook(owner, platformToken),
+    await newHook(owner, access),
+  ];
+  const ended = await newHook(owner, ending);
+  const ofPerson = await newHook(owner, platformToken);
+  await storesOf(sql)`update webhook set client = null, user_id = ${owner.userId} where id = ${ofPerson}`;
+  const all = [off, ofPlatform, ofApp, ended, ofPerson, await declaredOf(app, owner), elsewhere];
+  const reasons = () => Promise.all(all.map(reasonOf));
+  const publish = async (id: number): Promise<number[]> => {
+    const body = { event: 'transaction/created', resource: { id, total_order: 5 } };
+    const published = await call('POST', `/stores/${owner.storeId}/events`, { token: platformToken, body });
+    assert.ok(published.status < 300, JSON.stringify(published.body));
+    const sent = await storesOf(sql)<{ webhookId: number }[]>`
+      select d.webhook_id as "webhookId" from delivery d join event e on e.shard = d.shard and e.id = d.event_id
+      where d.shard = ${owner.storeId % 256} and e.resource_type = 'transaction' and e.resource_id = ${String(id)} order by 1`;
+    return sent.map(({ webhookId }) => webhookId);
+  };
+  assert.deepEqual(await publish(1), [ofPlatform, ofApp, ended, ofPerson]);
+  await suspend(pathOfStore(owner));
+  const [suspendedAll, active] = [all.slice(1, -1).map(() => 'suspended'), 'active'];
+  assert.deepEqual(await reasons(), [null, ...suspendedAll, active]);
+  assert.deepEqual(await publish(2), []);
+  const refusals = [
+    await call('PATCH', `/webhooks/${off}`, { token: platformToken, body: { is_active: '1' } }),
+    await call('POST', `/stores/${owner.storeId}/webhooks`, { token: platformToken, body: { ...HOOK, ...toApp } }),
+    await call('POST', `/webhooks/${off}/test`, { token: platformToken, body: {} }),
+  ];
+  for (const refused of refusals) assert.deepEqual([refused.status, faultsOf(refused)], [409, ['- store_suspended']]);
+  await disconnect();
+  const late = await newApp({ declares: true });
+  await letIn(owner, late, { scope: 'user_full_access' });
+  const inserted = await declaredOf(late, owner);
+  assert.equal(await reasonOf(inserted), 'suspended');
+
+  await resume(pathOfStore(owner));
+  assert.deepEqual(await reasons(), [null, active, active, 'access_ended', active, active, active]);
+  assert.equal(await reasonOf(inserted), active);
+  const toApps = await storesOf(sql)<{ body: string }[]>`
+    select body from event where store_id = ${owner.storeId} and resource_type = 'app' order by id`;
+  const installed = toApps.map(({ body }) => (JSON.parse(body) as Record<string, unknown>)['client_id']);
+  assert.deepEqual(
+    installed,
+    [app.credentials.client_id, late.credentials.client_id],
+    'what changed meanwhile is sent',
+  );
+  assert.deepEqual(await publish(3), [ofPlatform, ofApp, ofPerson]);
+  const kept = await storesOf(sql)`
+    select from event where store_id = ${owner.storeId} and resource_type = 'transaction'`;
+  assert.equal(kept.length, 3);
+});
+
+test('the erasure of a suspended store is sent to its apps, except to those that are suspended', async () => {
+  const [owner, app, suspendedApp] = [
+    await newOwner(),
+    await newApp({ declares: true }),
+    await newApp({ declares: true }),
+  ];
+  await letIn(owner, app);
+  await letIn(owner, suspendedApp);
+  const declared = [await declaredOf(app, owner), await declaredOf(suspendedApp, owner)];
+  await suspend(pathOf(suspendedApp));
+  await suspend(pathOfStore(owner));
+  const { status } = await call('DELETE', `/stores/${owner.storeId}`, { token: platformToken });
+  assert.equal(status, 204);
+  assert.deepEqual(await Promise.all(declared.map(reasonOf)), ['active', 'suspended']);
+});
+
+test('a code or a membership that is given before or during the suspension of a store reaches it after the end', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  const code = await owners.consent(owner, app);
+  await suspend(pathOfStore(owner));
+  const refused = await owners.redeem(code, app.credentials);
+  assert.deepEqual([refused.status, refused.body['error']], [400, 'unauthorized_client']);
+  const guest = await newOwner();
+  const body = { user: guest.userId, role: 'member' };
+  const added = await call('POST', `/stores/${owner.storeId}/members`, { token: platformToken, body });
+  assert.equal(added.status, 201, JSON.stringify(added.body));
+  const page = () => guest.browser.open(`/stores/${owner.storeId}`, { Accept: 'text/html' });
+  const { status, text } = await page();
+  assert.deepEqual([status, text.includes(REASON)], [403, true]);
+  const own = `/stores/${owner.storeId}/members/${guest.userId}`;
+  const hidden = hiddenIn(await guest.browser.open(own, { Accept: 'text/html' }), own);
+  assert.ok(Object.keys(hidden).length > 0, 'the guest can leave');
+  await resume(pathOfStore(owner));
+  assert.deepEqual([(await page()).status, (await owners.redeem(code, app.credentials)).status], [200, 200]);
+});
+
+test('a suspended sandbox store is neither shown nor replaced by another', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  const { access } = await letIn(owner, app, { scope: 'user_full_access' });
+  const provide = () => call('POST', `/users/${owner.userId}/sandbox_store`, { token: access, body: {} });
+  const { body } = await provide();
+  const sandbox = { ...owner, storeId: Number(body['id']) };
+  await suspend(pathOfStore(sandbox));
+  const refused = await provide();
+  assert.deepEqual([refused.status, faultsOf(refused)], [403, ['- store_suspended']]);
+  await resume(pathOfStore(sandbox));
+  assert.equal((await provide()).body['id'], sandbox.storeId);
 });
 
 test('a webhook that a person disables while its app is suspended stays disabled', async () => {
@@ -444,69 +600,139 @@ test('a pull webhook is not deleted as unattended while its app is suspended, an
 
 // Requests that began before the suspension.
 
-/** Changes of a running request of an app, or of a person about its webhook, each with what has to be inactive afterwards. */
-type Race = (
-  app: App,
-  owner: Owner,
-  access: string,
-) => Promise<{ start: () => Promise<{ status: number }>; refused: number | undefined }>;
-const toApp = { url: 'https://app.example.com/moved' };
+/**
+ * A running request of an app, or of a person about its webhook. `app`, `store`: its status if it began before the suspension of this; null for
+ * any, absent if it is not affected. `inHome`: it waits for the store of the home database.
+ */
+type Race = {
+  app?: number | null;
+  store?: number | null;
+  inHome?: true;
+  prepare: (app: App, owner: Owner, access: string) => Promise<() => Promise<{ status: number }>>;
+};
+const declare = ({ credentials }: App) => {
+  const body = { webhook_url: 'https://app.example.com/events' };
+  return call('PATCH', `/clients/${credentials.client_id}`, { token: platformToken, body });
+};
 const RACES: Readonly<Record<string, Race>> = {
-  'a new webhook': async (_, owner, access) => ({
-    start: () => call('POST', `/stores/${owner.storeId}/webhooks`, { token: access, body: { ...HOOK, ...toApp } }),
-    refused: 403,
-  }),
-  'a new url of a webhook of a person': async (_, owner, access) => {
-    const id = await newHook(owner, platformToken);
-    return { start: () => call('PATCH', `/webhooks/${id}`, { token: access, body: toApp }), refused: 403 };
+  'a new webhook': {
+    app: 403,
+    store: 409,
+    prepare: async (_, owner, access) => () =>
+      call('POST', `/stores/${owner.storeId}/webhooks`, { token: access, body: { ...HOOK, ...toApp } }),
   },
-  'enabling, by the app': async (_, owner, access) => {
-    const id = await newHook(owner, access, { is_active: '0' });
-    return { start: () => call('PATCH', `/webhooks/${id}`, { token: access, body: { is_active: '1' } }), refused: 403 };
+  'a new url of a webhook of a person': {
+    app: 403,
+    prepare: async (_, owner, access) => {
+      const id = await newHook(owner, platformToken);
+      return () => call('PATCH', `/webhooks/${id}`, { token: access, body: toApp });
+    },
   },
-  'enabling, by the store': async (_, owner, access) => {
-    const id = await newHook(owner, access, { is_active: '0' });
-    const body = { is_active: '1' };
-    return { start: () => call('PATCH', `/webhooks/${id}`, { token: platformToken, body }), refused: 409 };
+  'enabling, by the app': {
+    app: 403,
+    store: 409,
+    prepare: async (_, owner, access) => {
+      const id = await newHook(owner, access, { is_active: '0' });
+      return () => call('PATCH', `/webhooks/${id}`, { token: access, body: { is_active: '1' } });
+    },
   },
-  'the consent of another store': async ({ credentials }) => {
-    const second = await newOwner();
-    return { start: () => second.browser.consent(asking({ client_id: credentials.client_id })), refused: undefined };
+  'enabling, by the store': {
+    app: 409,
+    store: 409,
+    prepare: async (_, owner, access) => {
+      const id = await newHook(owner, access, { is_active: '0' });
+      return () => call('PATCH', `/webhooks/${id}`, { token: platformToken, body: { is_active: '1' } });
+    },
   },
-  'a declared webhook': async ({ credentials }) => ({
-    start: () =>
-      call('PATCH', `/clients/${credentials.client_id}`, {
-        token: platformToken,
-        body: { webhook_url: 'https://app.example.com/events' },
-      }),
-    refused: undefined,
-  }),
+  'the consent of another store': {
+    app: null,
+    prepare: async ({ credentials }) => {
+      const second = await newOwner();
+      return () => second.browser.consent(asking({ client_id: credentials.client_id }));
+    },
+  },
+  'the consent of the store': {
+    store: 409,
+    inHome: true,
+    prepare:
+      async ({ credentials }, owner) =>
+      () =>
+        owner.browser.consent(asking({ client_id: credentials.client_id })),
+  },
+  'a declared webhook': { app: null, store: null, prepare: async (app) => () => declare(app) },
+  'an event for a declared webhook that failed': {
+    store: null,
+    prepare: async (app, owner) => {
+      await declare(app);
+      await storesOf(sql)`
+        update webhook set is_active = false, inactive_reason = 'failures' where id = ${await declaredOf(app, owner)}`;
+      return disconnecting(owner);
+    },
+  },
+  'enabling, by a consent for the account': {
+    store: null,
+    prepare: async ({ credentials }, owner, access) => {
+      await newHook(owner, access);
+      await (
+        await disconnecting(owner)
+      )();
+      const asked = asking({ client_id: credentials.client_id, scope: 'user_full_access' });
+      return () => owner.browser.consent(asked, { resume: '1' });
+    },
+  },
 };
 
 /** Returns how many webhooks of the app, or to its urls, are active. */
 const activeOf = async ({ id }: App): Promise<number> =>
   (await storesOf(sql)`select from webhook where is_active and (client = ${id} or url = ${toApp.url})`).length;
 
-for (const [what, prepare] of Object.entries(RACES)) {
-  test(`a request that began before the suspension leaves nothing active: ${what}`, async () => {
-    const [owner, app] = [await newOwner(), await newApp()];
-    const { access } = await letIn(owner, app);
-    const { start, refused } = await prepare(app, owner, access);
-    const running = await transaction(homeOf(sql), async (tx) => {
-      await tx`update client set suspended_reason = ${REASON} where id = ${app.id}`;
-      const request = start();
-      await until(
-        () => waitingForLocks(homeOf(sql)),
-        (count) => count > 0,
-      );
-      return { request };
+const grantsOf = async ({ id }: App): Promise<number> =>
+  (await homeOf(sql)`select from access_grant where client = ${id} and scope <> 'user_full_access'`).length;
+
+for (const what of ['app', 'store'] as const)
+  for (const [race, { [what]: expected, inHome = false, prepare }] of Object.entries(RACES)) {
+    if (expected === undefined) continue;
+    test(`a request that began before the suspension of the ${what} leaves nothing active: ${race}`, async () => {
+      const [owner, app] = [await newOwner(), await newApp()];
+      const { access } = await letIn(owner, app);
+      const start = await prepare(app, owner, access);
+      const handle = what === 'app' || inHome ? homeOf(sql) : storesOf(sql);
+      const running = await transaction(handle, async (tx) => {
+        const [table, id] = what === 'app' ? ['client', app.id] : ['store', owner.storeId];
+        const suspendIn = (db: Queryable) => db`update ${db(table)} set suspended_reason = ${REASON} where id = ${id}`;
+        await suspendIn(tx);
+        await tx`select from webhook where ${what === 'store'} and store_id = ${owner.storeId} order by id for no key update`;
+        const request = start();
+        await until(
+          () => waitingForLocks(handle),
+          (count) => count > 0,
+        );
+        // The store of the home database, if it is another one, was suspended before its copy.
+        if (handle !== homeOf(sql)) await suspendIn(homeOf(sql));
+        return { request };
+      });
+      const { status } = await running.request;
+      if (expected !== null) assert.equal(status, expected);
+      assert.equal(await activeOf(app), 0);
+      assert.equal(await grantsOf(app), 1, 'no other grant was given');
     });
-    const { status } = await running.request;
-    if (refused !== undefined) assert.equal(status, refused);
-    assert.equal(await activeOf(app), 0);
-    assert.equal((await sql`select from access_grant where client = ${app.id}`).length, 1, 'no other grant was given');
+  }
+
+test('the suspension of a store waits for a webhook that is being enabled, and disables it', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  const id = await newHook(owner, (await letIn(owner, app)).access, { is_active: '0' });
+  const running = await transaction(storesOf(sql), async (tx) => {
+    await tx`update webhook set is_active = true where id = ${id}`;
+    const suspension = suspend(pathOfStore(owner));
+    await until(
+      () => waitingForLocks(storesOf(sql)),
+      (count) => count > 0,
+    );
+    return { suspension };
   });
-}
+  await running.suspension;
+  assert.equal(await reasonOf(id), 'suspended');
+});
 
 test('a replacement of a registration that began before the suspension is refused', async () => {
   const { id, path, token } = await register();
