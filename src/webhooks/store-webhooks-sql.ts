@@ -10,13 +10,6 @@ export async function listWebhookIds(sql: Queryable, { shard, storeId }: Store):
   return rows.map(({ id }) => id);
 }
 
-/** Returns why the store is suspended, null if it is not, and locks it against a suspension until the transaction ends. */
-export async function lockSuspensionOf(sql: Queryable, { shard, storeId }: Store): Promise<string | null> {
-  const [row] = await sql<{ reason: string | null }[]>`
-    select suspended_reason as reason from store where shard = ${shard} and id = ${storeId} for share`;
-  return row?.reason ?? null;
-}
-
 /** A webhook that can send a test delivery, with the name of its store. */
 export type Testable = { id: number; name: string; store: string };
 

@@ -5,9 +5,16 @@ import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
-import { requireNotSuspended, requireStoreNotSuspended } from './app-access/app-access.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
-import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
+import {
+  CHANGE_SCOPES,
+  keyOf,
+  sendingWebhookOf,
+  webhookOf,
+  type WebhookDeps,
+  requireNotSuspended,
+  requireStoreNotSuspended,
+} from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';

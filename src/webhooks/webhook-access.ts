@@ -14,6 +14,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { notFound, Problem, type Fault } from '#core/problem.ts';
+import { suspensionOf } from '#core/suspension.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -29,7 +30,7 @@ import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery, Authenticate, OpenStream } from './pull/listener-operations.ts';
-import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
+import { findWebhook, lockSuspensionOf, lockSuspensions, type Key, type WebhookRow } from './webhook-sql.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './test-delivery.ts';
 
@@ -394,4 +395,32 @@ export function redirectFaults(sent: WebhookInput, after: Addressed, { stored, i
     ...(isMoved(stored, after) && keepsValue ? [NEEDS_HEADERS] : []),
     ...(sendsHiddenQuery ? [HIDDEN_QUERY] : []),
   ];
+}
+
+/**
+ * Throws a 403 if the app that calls is suspended, and a 409 if the app of the webhook is. Locks both against a suspension until the
+ * transaction ends, so that nothing that a request of before sets up remains active.
+ */
+export async function requireNotSuspended(
+  tx: Queryable,
+  accounts: Accounts,
+  { caller, ofWebhook = null }: { caller: number | null; ofWebhook?: number | null },
+): Promise<void> {
+  const clients = [...new Set([caller, ofWebhook])].filter((client) => client !== null);
+  if (clients.length === 0) return;
+  const reasons = await lockSuspensions(await accounts.locked(tx), clients);
+  const status = caller !== null && reasons.has(caller) ? 403 : 409;
+  for (const reason of reasons.values()) throw new Problem(status, suspensionOf('app', reason));
+}
+
+/**
+ * Throws a 409 if the store is suspended, and locks it against a suspension until the transaction ends: a webhook that was created or
+ * enabled under the lock is seen by the suspension.
+ */
+export async function requireStoreNotSuspended(
+  tx: Queryable,
+  store: { shard: number; storeId: number },
+): Promise<void> {
+  const reason = await lockSuspensionOf(tx, store);
+  if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
 }

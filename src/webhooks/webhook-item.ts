@@ -1,10 +1,11 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
 import { isDeepStrictEqual } from 'node:util';
-import { transaction } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
+import type { Accounts } from '#shards/accounts.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/list-query.ts';
 import { withFields } from '#hypermedia/paging.ts';
-import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf } from './webhook-document.ts';
 import {
   WEBHOOK_PROPERTIES,
@@ -17,7 +18,7 @@ import {
   type Schemas,
   type WebhookPart,
 } from './webhook-fields.ts';
-import { lockAccessOf, requireNotSuspended, requireStoreNotSuspended, userAfter } from './app-access/app-access.ts';
+import { lockAccess } from './app-access/app-access-sql.ts';
 import {
   CHANGE_SCOPES,
   READ_SCOPES,
@@ -37,6 +38,8 @@ import {
   NEEDS_KEY,
   redirectFaults,
   requireChangeable,
+  requireNotSuspended,
+  requireStoreNotSuspended,
   revealsKey,
   valueFaults,
   withStoredSecrets,
@@ -141,6 +144,38 @@ async function requireConsentToChange(
   request.unmodified(versionOf(stored));
   if (faults.length > 0) throw invalid(...faults);
   await requireConsent(deps, settings.url, stored.storeId);
+}
+
+const ENDED =
+  'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
+
+type AppWebhook = Pick<WebhookRow, 'client' | 'user' | 'storeId' | 'isHeld'>;
+type LockedAccess = { userId: number | null } | undefined;
+
+/**
+ * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
+ */
+async function lockAccessOf(
+  tx: Queryable,
+  accounts: Accounts,
+  { client, user: userId, storeId, isHeld }: AppWebhook,
+): Promise<LockedAccess> {
+  if (client === null) return undefined;
+  return lockAccess(await accounts.locked(tx), { client, userId, storeId }, { isSameUserOnly: isHeld });
+}
+
+/**
+ * Returns the user of a webhook after a change: enabling an app's webhook assigns it to the user who granted the access. Throws a
+ * 409 if the app has no access.
+ */
+function userAfter(
+  stored: Pick<WebhookRow, 'client' | 'user' | 'isActive'>,
+  after: { isActive: boolean },
+  access: LockedAccess,
+): number | null {
+  if (stored.client === null || stored.isActive || !after.isActive) return stored.user;
+  if (access === undefined) throw new Problem(409, { code: 'access_ended', message: ENDED });
+  return access.userId;
 }
 
 /**

@@ -7,7 +7,6 @@ import type { ApiRequest, Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
-import { requireNotSuspended, requireStoreNotSuspended } from './app-access/app-access.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
 import {
   CHANGE_SCOPES,
@@ -21,6 +20,8 @@ import {
   documentFor,
   type WebhookDeps,
   valueFaults,
+  requireNotSuspended,
+  requireStoreNotSuspended,
 } from './webhook-access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks } from './webhook-document.ts';
 import {

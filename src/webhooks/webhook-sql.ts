@@ -60,6 +60,26 @@ export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow 
   return row;
 }
 
+/** Returns why apps are suspended, without those that are not, and locks all of them against a suspension until the transaction ends. */
+export async function lockSuspensions(
+  sql: Queryable,
+  clients: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ client: number; reason: string | null }[]>`
+    select id as client, suspended_reason as reason from client where id = any(${clients}::bigint[]) order by id for share`;
+  return new Map(rows.flatMap(({ client, reason }) => (reason === null ? [] : [[client, reason] as const])));
+}
+
+/** Returns why the store is suspended, null if it is not, and locks it against a suspension until the transaction ends. */
+export async function lockSuspensionOf(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+): Promise<string | null> {
+  const [row] = await sql<{ reason: string | null }[]>`
+    select suspended_reason as reason from store where shard = ${shard} and id = ${storeId} for share`;
+  return row?.reason ?? null;
+}
+
 /** Returns the SQL of each property for filters and orders; `state` repeats `stateOf`. */
 const comparedAt = (sql: Queryable, now: Date) =>
   columns.compared(sql, {

@@ -5,13 +5,10 @@
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { Problem } from '#core/problem.ts';
-import { suspensionOf } from '#core/suspension.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
-import { lockSuspensionOf } from '../store-webhooks-sql.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
-import type { WebhookRow } from '../webhook-sql.ts';
+import { lockSuspensions } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 import {
   findDeclaring,
@@ -21,8 +18,6 @@ import {
   listScopes,
   listStoresOf,
   listStandings,
-  lockAccess,
-  lockSuspensions,
   readClientIds,
   type DeclaringApp,
   type Reach,
@@ -46,66 +41,7 @@ import {
 } from './app-webhooks-sql.ts';
 import { formatDate } from '#hypermedia/date.ts';
 
-const ENDED =
-  'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
 const REASON: InactiveReason = 'access_ended';
-
-type AppWebhook = Pick<WebhookRow, 'client' | 'user' | 'storeId' | 'isHeld'>;
-type LockedAccess = { userId: number | null } | undefined;
-
-/**
- * Throws a 403 if the app that calls is suspended, and a 409 if the app of the webhook is. Locks both against a suspension until the
- * transaction ends, so that nothing that a request of before sets up remains active.
- */
-export async function requireNotSuspended(
-  tx: Queryable,
-  accounts: Accounts,
-  { caller, ofWebhook = null }: { caller: number | null; ofWebhook?: number | null },
-): Promise<void> {
-  const clients = [...new Set([caller, ofWebhook])].filter((client) => client !== null);
-  if (clients.length === 0) return;
-  const reasons = await lockSuspensions(await accounts.locked(tx), clients);
-  const status = caller !== null && reasons.has(caller) ? 403 : 409;
-  for (const reason of reasons.values()) throw new Problem(status, suspensionOf('app', reason));
-}
-
-/**
- * Throws a 409 if the store is suspended, and locks it against a suspension until the transaction ends: a webhook that was created or
- * enabled under the lock is seen by the suspension.
- */
-export async function requireStoreNotSuspended(
-  tx: Queryable,
-  store: { shard: number; storeId: number },
-): Promise<void> {
-  const reason = await lockSuspensionOf(tx, store);
-  if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
-}
-
-/**
- * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
- */
-export async function lockAccessOf(
-  tx: Queryable,
-  accounts: Accounts,
-  { client, user: userId, storeId, isHeld }: AppWebhook,
-): Promise<LockedAccess> {
-  if (client === null) return undefined;
-  return lockAccess(await accounts.locked(tx), { client, userId, storeId }, { isSameUserOnly: isHeld });
-}
-
-/**
- * Returns the user of a webhook after a change: enabling an app's webhook assigns it to the user who granted the access. Throws a
- * 409 if the app has no access.
- */
-export function userAfter(
-  stored: Pick<WebhookRow, 'client' | 'user' | 'isActive'>,
-  after: { isActive: boolean },
-  access: LockedAccess,
-): number | null {
-  if (stored.client === null || stored.isActive || !after.isActive) return stored.user;
-  if (access === undefined) throw new Problem(409, { code: REASON, message: ENDED });
-  return access.userId;
-}
 
 export type AppAccess = {
   /**
