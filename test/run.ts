@@ -24,8 +24,8 @@ import { globalSetup, globalTeardown } from './setup/global.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const WORKER = join(import.meta.dirname, 'runner/worker.ts');
-/** Modules stay in memory, and with them the servers that a file started: 45 files leave 400 MB, 120 leave 1.1 GB. */
-const FILES_PER_PROCESS = 45;
+/** Modules stay in memory, and with them the servers that a file started: 60 files leave 0.5 GB, 120 leave 1.1 GB. */
+const FILES_PER_PROCESS = 60;
 /** Kept-alive connections and timers end by themselves in this time. */
 const PATIENCE_MS = 15_000;
 const DAY_MS = 86_400_000;
