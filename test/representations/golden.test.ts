@@ -186,6 +186,18 @@ const withoutWordingInMarkup = (markup: string, take: Take): string =>
     .replaceAll(/(?<=>)[^<>]+(?=<)/g, (text) => take(text))
     .replaceAll(/(?<= (?:title|aria-label|alt|placeholder|content)=")[^"]+(?=")/g, (text) => take(text));
 
+/** Returns a page without empty lines and with each tag on one line, as a reader of the golden file needs it. */
+const withoutSpacing = (page: string): string =>
+  page
+    .split(/(<(pre|textarea)\b[^]*?<\/\2>)/)
+    .filter((_, index) => index % 3 !== 2)
+    .map((part, index) =>
+      index % 2 === 1
+        ? part
+        : part.replaceAll(/<[^>]+>/g, (tag) => tag.replaceAll(/\s+/g, ' ')).replaceAll(/\n\s*\n/g, '\n'),
+    )
+    .join('');
+
 async function answerApart({ path, method = 'GET', token, body: sent }: Asked, accept: string) {
   const isSessions =
     accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
@@ -214,8 +226,9 @@ async function answerApart({ path, method = 'GET', token, body: sent }: Asked, a
     ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)
     : // A new field moves the numbers of all fields after it.
       withoutWordingInMarkup(text, take).replaceAll(/\bform-(\d+)-\d+/g, 'form-$1-n');
+  if (accept === formats.html) structure = withoutSpacing(structure);
   if (accept === formats.hal) {
-    const short = settled(JSON.stringify(await withoutCopies(JSON.parse(body) as Hal, token)));
+    const short = settled(JSON.stringify(await withoutCopies(JSON.parse(body) as Hal, token), withoutCuries));
     structure = JSON.stringify(
       withoutWordingInJson(JSON.parse(short), (one) => (isWording(one) ? '…' : one)),
       null,
@@ -239,6 +252,34 @@ const VARIANTS: Readonly<Record<string, string>> = {
 
 type Hal = { _links?: { self?: { href?: string } }; _embedded?: Record<string, Hal | Hal[]> };
 
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value);
+
+/** Returns the members that `value` has in another way than `base`, and under `-` the names of those that it lacks. */
+function changesOf(value: Record<string, unknown>, base: Record<string, unknown>): Record<string, unknown> {
+  const changed = Object.entries(value).flatMap(([name, one]) => {
+    const before = base[name];
+    if (isDeepStrictEqual(one, before)) return [];
+    return [[name, isObject(one) && isObject(before) ? changesOf(one, before) : one]];
+  });
+  const missing = Object.keys(base).filter((name) => !(name in value));
+  return { ...Object.fromEntries(changed), ...(missing.length > 0 && { '-': missing }) };
+}
+
+/** Leaves of each item of a list what differs from the item before it. */
+function withoutRepeats(items: readonly unknown[]): unknown[] {
+  return items.map((item, index) => {
+    const before = items[index - 1];
+    return isObject(item) && isObject(before) ? { '=': 'previous', ...changesOf(item, before) } : item;
+  });
+}
+
+/** The curies of every resource, which its golden text names only. */
+const CURIES = [{ name: 'svc', href: 'http://auth.example.test/rels/{rel}', templated: true }];
+
+const withoutCuries = (name: string, value: unknown): unknown =>
+  name === 'curies' && isDeepStrictEqual(value, CURIES) ? 'svc' : value;
+
 /** Replaces each embedded resource that is the same at its own address by that address. */
 async function withoutCopies(document: Hal, token: Asked['token']): Promise<unknown> {
   const { _embedded: embedded } = document;
@@ -255,7 +296,7 @@ async function withoutCopies(document: Hal, token: Asked['token']): Promise<unkn
   };
   const entries = Object.entries(embedded).map(async ([rel, items]) => [
     rel,
-    Array.isArray(items) ? await Promise.all(items.map(shortened)) : await shortened(items),
+    Array.isArray(items) ? withoutRepeats(await Promise.all(items.map(shortened))) : await shortened(items),
   ]);
   return { ...document, _embedded: Object.fromEntries(await Promise.all(entries)) as unknown };
 }
