@@ -46,8 +46,8 @@ export function testTerminal(env: Environment = {}, given: Partial<Terminal> = {
     });
   const opensPages = hasScreen({ platform: process.platform, env });
   return {
-    // A supervisor would start the program of this process again, which is that of the tests.
-    env: { PROCESSES: '1', ...env },
+    // A supervisor would start the program of this process again, which is that of the tests. No load balancer is there to notice.
+    env: { PROCESSES: '1', SHUTDOWN_DELAY_SECONDS: '0', ...env },
     cwd: '/',
     nodeVersion: process.versions.node,
     print: record('out'),
