@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { transaction } from '#db/pool.ts';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { amountOf } from '../setup/amount.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, ISSUER, readForm, startAuthorizationServer, type Browser } from '../security/oauth-server.ts';
@@ -287,7 +288,7 @@ test('no form makes /device_authorization or the token endpoint fail', async () 
         assert.match(String(described), /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/);
       }
     }),
-    { numRuns: 150 },
+    { numRuns: amountOf('any-form', { all: 150, part: 40 }) },
   );
 });
 

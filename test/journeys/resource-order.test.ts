@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Worker } from '#delivery/worker.ts';
+import { amountOf } from '../setup/amount.ts';
 import { startTestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
 import { COMPLETE_STOP, startEngine } from '../setup/engine.ts';
@@ -95,7 +96,7 @@ test('versions of a resource arrive one after the other under retries, restarts 
     fc.asyncProperty(publishing, fc.array(step, { minLength: 1, maxLength: 7 }), tenths, (first, others, numbers) =>
       run([first, ...others], () => numbers.next().value < 3),
     ),
-    { numRuns: 12 },
+    { numRuns: amountOf('resource-order', { all: 12, part: 4 }) },
   );
   await Promise.all(workers.map((worker) => worker.stop()));
   t.diagnostic(`${seen.arrivals} requests, ${seen.refused} of them refused`);

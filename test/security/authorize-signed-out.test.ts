@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createBrowser, PASSWORD, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
+import { amountOf } from '../setup/amount.ts';
 
 const server = await startAuthorizationServer();
 const stranger = createBrowser(server.origin);
@@ -43,7 +44,7 @@ test('without a session /authorize redirects to the sign-in page only', async ()
       const page = method === 'GET' ? await stranger.open(at) : await stranger.post(at, { decision: 'deny' });
       assert.deepEqual([page.status, new URL(page.location ?? '', server.origin).pathname], [303, '/sign-in'], at);
     }),
-    { numRuns: 100 },
+    { numRuns: amountOf('any-form', { all: 100, part: 30 }) },
   );
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { createUser } from '#identity/accounts/users.ts';
+import { amountOf } from '../setup/amount.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { hiddenIn, submit } from './page-forms.ts';
@@ -297,7 +298,7 @@ test('for any token and fields, the pages answer without an internal error and c
       for (const page of [await browser.open(`${path}?${query}`), await browser.post(path, given)])
         assert.ok([200, 403, 410, 400].includes(page.status), `${path}?${query} ${page.status}`);
     }),
-    { numRuns: 150 },
+    { numRuns: amountOf('any-form', { all: 150, part: 40 }) },
   );
   assert.equal(await emailOf(id), email);
 });

@@ -4,12 +4,13 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
+import { amountOf } from '../setup/amount.ts';
 import { anyText } from '../setup/any-text.ts';
 
 const server = await startAuthorizationServer();
 const { origin, client, browser, asking, sql } = server;
 const invitation = await createRegistrationToken(sql, { days: 7, now: server.now() });
-const RUNS = 150;
+const RUNS = amountOf('any-form', { all: 150, part: 40 });
 
 const DESCRIPTION = /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/;
 const CODE = /^[a-z_]+$/;

@@ -6,6 +6,7 @@ import { createUser } from '#identity/accounts/users.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
+import { amountOf } from '../setup/amount.ts';
 import { passwords } from '../setup/passwords.ts';
 import { anyText } from '../setup/any-text.ts';
 
@@ -194,7 +195,7 @@ test('for any fields, the forms answer without an internal error and erase nothi
       const { status } = await browser.post(path, given);
       assert.ok([403, 400].includes(status), `${path} ${status}`);
     }),
-    { numRuns: 100 },
+    { numRuns: amountOf('any-form', { all: 100, part: 30 }) },
   );
   assert.equal(await exists(id), true);
 });

@@ -6,6 +6,7 @@ import * as fc from 'fast-check';
 import { transaction } from '#db/pool.ts';
 import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { verifyClient } from '#identity/oauth/clients/client-change.ts';
+import { amountOf } from '../setup/amount.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
@@ -229,6 +230,6 @@ test('no body makes a replacement fail', async () => {
       assert.equal(status, 400, body);
       assert.match(String(answer['error_description']), /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/);
     }),
-    { numRuns: 150 },
+    { numRuns: amountOf('any-form', { all: 150, part: 40 }) },
   );
 });

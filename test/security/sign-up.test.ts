@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { readConfig } from '#config/config.ts';
 import { createUser } from '#identity/accounts/users.ts';
+import { amountOf } from '../setup/amount.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
@@ -193,7 +194,7 @@ test('for any token and fields, the pages answer without an internal error and c
       for (const page of [await browser.open(`${path}?${query}`), await browser.post(path, given)])
         assert.ok([200, 410, 422, 400].includes(page.status), `${path}?${query} ${page.status}`);
     }),
-    { numRuns: 150 },
+    { numRuns: amountOf('any-form', { all: 150, part: 40 }) },
   );
   assert.equal(await count(), before);
 });

@@ -22,9 +22,9 @@ const sql = openPool(address, { connections: 1, applicationName: 'test-plans' })
 
 const NOW = new Date();
 const LATER = new Date(NOW.getTime() + 3_600_000);
-const GRANTS = 6_000;
+const GRANTS = 1_500;
 const EXECUTIONS = 7;
-/** Of tables and indexes, their checks of foreign keys included. All grants of the app have more than 6,000. */
+/** Of tables and indexes, their checks of foreign keys included. All grants of the app have more than 1,500. */
 const PAGES_MAX = 50;
 const CLIENT = 256;
 const USER = 512;

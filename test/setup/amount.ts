@@ -3,6 +3,7 @@
  * all by hand, for a mutation, and in `.ci/run --full`. Each day one of these tests does all of its work everywhere, in rotation.
  */
 const IN_TURN = [
+  'any-form',
   'any-json',
   'attempt-requests',
   'body-cost',
@@ -24,6 +25,7 @@ const IN_TURN = [
   'realistic-load',
   'recovery',
   'redirected-secrets',
+  'resource-order',
   'worker-kill',
 ] as const;
 
