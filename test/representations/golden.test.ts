@@ -186,16 +186,23 @@ const withoutWordingInMarkup = (markup: string, take: Take): string =>
     .replaceAll(/(?<=>)[^<>]+(?=<)/g, (text) => take(text))
     .replaceAll(/(?<= (?:title|aria-label|alt|placeholder|content)=")[^"]+(?=")/g, (text) => take(text));
 
-/** Returns a page without empty lines and with each tag on one line, as a reader of the golden file needs it. */
+const LINE_LENGTH = 150;
+
+/** Returns the page with each tag, and each short row, bar and choice, on one line, as a reader of the golden file needs it. */
+const arrange = (page: string): string =>
+  page
+    .replaceAll(/<[^>]+>/g, (tag) => tag.replaceAll(/\s+/g, ' '))
+    .replaceAll(/\n\s*\n/g, '\n')
+    .replaceAll(/(\n *)?<(tr|rect|label)\b[^]*?<\/\2>/g, (element, start = '\n') => {
+      const line = element.trim().replaceAll(/\s*\n\s*/g, ' ');
+      return start + (line.length > LINE_LENGTH ? element.trim() : line);
+    });
+
+/** Returns the page without the spacing that a browser does not show. */
 const withoutSpacing = (page: string): string =>
   page
-    .split(/(<(pre|textarea)\b[^]*?<\/\2>)/)
-    .filter((_, index) => index % 3 !== 2)
-    .map((part, index) =>
-      index % 2 === 1
-        ? part
-        : part.replaceAll(/<[^>]+>/g, (tag) => tag.replaceAll(/\s+/g, ' ')).replaceAll(/\n\s*\n/g, '\n'),
-    )
+    .split(/(<(?:pre|textarea)\b[^]*?<\/(?:pre|textarea)>)/)
+    .map((part, index) => (index % 2 === 1 ? part : arrange(part)))
     .join('');
 
 async function answerApart({ path, method = 'GET', token, body: sent }: Asked, accept: string) {
