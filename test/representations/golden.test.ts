@@ -188,6 +188,9 @@ const withoutWordingInMarkup = (markup: string, take: Take): string =>
 
 const LINE_LENGTH = 150;
 
+/** A link of HAL, which is one line of the golden file as its relation is one member of the resource. */
+const LINK = /\{\n *"href": "[^{}[\]]*\}/g;
+
 /** Returns the page with each tag, and each short row, bar and choice, on one line, as a reader of the golden file needs it. */
 const arrange = (page: string): string =>
   page
@@ -240,7 +243,7 @@ async function answerApart({ path, method = 'GET', token, body: sent }: Asked, a
       withoutWordingInJson(JSON.parse(short), (one) => (isWording(one) ? '…' : one)),
       null,
       2,
-    );
+    ).replaceAll(LINK, (link) => link.replaceAll(/\s*\n\s*/g, ' '));
   }
   return { head, type, text, structure: `${withoutWordingInMarkup(top, take)}\n\n${structure}\n`, words };
 }
