@@ -8,7 +8,8 @@ import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { suiteHandle } from './suite-handle.ts';
 import { TEMPLATE, type Template } from './templates.ts';
 
-export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
+export type TestDatabase = { sql: Sql; address: Address; drop: () => Promise<void> };
+type Address = Extract<DatabaseAddress, { kind: 'socket' }>;
 type Context = { after: (fn: () => Promise<void>) => void };
 
 const EMPTY = 'template0';
@@ -18,7 +19,7 @@ const ATTEMPTS = 40;
 
 function serverAddress() {
   const text = process.env['HALCYON_TEST_DATABASE'];
-  if (text) return JSON.parse(text) as Extract<DatabaseAddress, { kind: 'socket' }>;
+  if (text) return JSON.parse(text) as Address;
   throw new Error(
     'There is no test database: run through npm test, or node --test --test-global-setup=test/setup/global.ts <file>',
   );
@@ -92,6 +93,11 @@ export async function testDatabase(t?: Context, template: Template = TEMPLATE): 
 /** Clones the template, with a pool of this one database also if the suite runs with a map of three. */
 export function singleDatabase(t?: Context): Promise<TestDatabase> {
   return make(TEMPLATE, t);
+}
+
+/** Copies a database of the test server that has no connections. */
+export function copyOfDatabase(database: string, t: Context): Promise<TestDatabase> {
+  return make(database, t);
 }
 
 /** Creates an empty database, for tests of migrations and restores. */
