@@ -19,6 +19,7 @@ const IN_TURN = [
   'misplaced-secrets',
   'model',
   'not-arrived',
+  'payload-filter',
   'platform-changes',
   'publish-kill',
   'restarts',
