@@ -197,7 +197,7 @@ const filterOf = (all: readonly (readonly string[])[]): string =>
     )
     .join('&');
 
-const RUNS = amountOf('payload-filter', { all: 60, part: 15 });
+const ROUNDS = amountOf('payload-filter', { all: 60, part: 15 });
 
 test('a filter of a webhook passes the resources that a list with this filter has', async () => {
   const BASE_MS = Date.parse('2026-11-20T16:05:03.5Z');
@@ -243,10 +243,10 @@ test('a filter of a webhook passes the resources that a list with this filter ha
         }
       },
     ),
-    { numRuns: RUNS, seed: SEED },
+    { numRuns: ROUNDS, seed: SEED },
   );
   // A fifth of the usual number, and less.
-  assert.ok(compared > 16 * RUNS && pointed > 0.8 * RUNS);
+  assert.ok(compared > 16 * ROUNDS && pointed > 0.8 * ROUNDS);
 });
 
 test('numbers are compared by value, also those that a double changes', () => {

@@ -243,7 +243,7 @@ async function answerApart({ path, method = 'GET', token, body: sent }: Asked, a
       withoutWordingInJson(JSON.parse(short), (one) => (isWording(one) ? '…' : one)),
       null,
       2,
-    ).replaceAll(LINK, (link) => link.replaceAll(/\s*\n\s*/g, ' '));
+    ).replaceAll(LINK, (one) => one.replaceAll(/\s*\n\s*/g, ' '));
   }
   return { head, type, text, structure: `${withoutWordingInMarkup(top, take)}\n\n${structure}\n`, words };
 }
