@@ -5,7 +5,7 @@ import { readEmail } from '#core/email.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import { removeClient, rotateSecret, verifyClient } from '#identity/oauth/clients/client-change.ts';
-import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
+import { createClient, isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { lockMembership } from '#identity/oauth/authorize/authorize-sql.ts';
 import { grantStoreAccess } from '#identity/oauth/oauth-tokens.ts';
@@ -112,6 +112,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       description: options.description,
       contact: options.contact,
       redirectUris: options.redirectUri,
+      isPublic: options.public === true,
       trusted: options.trusted === true,
       scopes: options.scope === undefined ? null : scopeEntries(options.scope),
       requiresPkce: options.pkce === true,
@@ -122,7 +123,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       now,
     };
     const made = await transaction(sql, async (tx) => {
-      const credentials = await (options.public === true ? createPublicClient : createClient)(tx, client);
+      const credentials = await createClient(tx, client);
       if (storeId === undefined || userId === undefined) return credentials;
       if (!(await lockMembership(tx, userId, storeId)))
         throw new UserError(`--store: ${options.owner} is no member of the store ${storeId}`);

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { createUser } from '#identity/accounts/users.ts';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
@@ -73,7 +73,7 @@ async function addClients({ sql, adaId }: Server) {
 async function startDevice({ sql, origin }: Server): Promise<string> {
   const redirectUris = ['http://127.0.0.1/callback'];
   const made = { name: 'Television', redirectUris, trusted: false, allowsDeviceGrant: true, now: NOW };
-  const { client_id } = await createPublicClient(sql, made);
+  const { client_id } = await createClient(sql, { ...made, isPublic: true });
   const body = new URLSearchParams({ client_id, scope: 'store_full_access' });
   const response = await fetch(`${origin}/device_authorization`, { method: 'POST', body });
   return ((await response.json()) as { user_code: string }).user_code;

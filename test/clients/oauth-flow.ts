@@ -3,7 +3,7 @@
  * calls again, revokes, and is rejected.
  */
 import assert from 'node:assert/strict';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { freePort } from '../setup/free-port.ts';
 
@@ -64,7 +64,10 @@ export async function openScene(env: Readonly<Record<string, string>> = {}) {
   };
   /** An app on a person's computer registers no port, and uses the one that it gets (RFC 8252 §7.3). */
   const onComputer = async (port?: number): Promise<App> => {
-    const { client_id: clientId } = await createPublicClient(sql, details(['http://127.0.0.1/callback']));
+    const { client_id: clientId } = await createClient(sql, {
+      ...details(['http://127.0.0.1/callback']),
+      isPublic: true,
+    });
     const redirectUri = `http://127.0.0.1:${port ?? (await freePort())}/callback`;
     return { ...common, clientId, clientSecret: '', method: 'none', redirectUri };
   };

@@ -4,7 +4,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { transaction } from '#db/pool.ts';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { amountOf } from '../setup/amount.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
@@ -18,7 +18,7 @@ const server = await startAuthorizationServer();
 const { sql, origin, token, read, wait, alpha, adaId, browser, now } = server;
 
 const device = { redirectUris: ['http://127.0.0.1/callback'], trusted: false, allowsDeviceGrant: true, now: now() };
-const tv = await createPublicClient(sql, { ...device, name: 'Television' });
+const tv = await createClient(sql, { isPublic: true, ...device, name: 'Television' });
 const kiosk = await createClient(sql, { ...device, name: 'Kiosk' });
 
 type Device = { device_code: string; user_code: string; verification_uri: string; verification_uri_complete: string };

@@ -109,7 +109,7 @@ test('access ends on the day that was chosen, and the lists say when', async () 
 });
 
 test('only the owner of an app sees the page, and only with a scope of the app and days that can be chosen', async () => {
-  const { clientId } = await program({ scope: 'store_read' });
+  const { clientId } = await program({ scopes: 'store_read' });
   const path = pathOf(clientId, { scope: 'store_read' });
   const [bob, visitor] = [createBrowser(origin), createBrowser(origin)];
   await bob.signIn(server.bob);
@@ -135,7 +135,7 @@ test('only the owner of an app sees the page, and only with a scope of the app a
 });
 
 test('the person confirms also access that can only read, because the tokens outlive the session', async () => {
-  const { clientId } = await program({ scope: 'store_read' });
+  const { clientId } = await program({ scopes: 'store_read' });
   const path = pathOf(clientId, { scope: 'store_read' });
   const idle = createBrowser(origin, { confirms: false });
   await idle.signIn(server.ada);

@@ -19,7 +19,7 @@ const LINKS = {
   policy_uri: 'https://mine.example.com/privacy',
   tos_uri: 'https://mine.example.com/terms',
 };
-const LISTED = { ...LINKS, initiate_login_uri: INSTALL, listed: '1' };
+const LISTED = { ...LINKS, initiate_login_uri: INSTALL, is_listed: '1' };
 
 async function newListing(fields: Record<string, string> = {}) {
   const { clientId } = await newApp(browser, fields);

@@ -99,7 +99,7 @@ async function passwords(): Promise<void> {
 async function clients(): Promise<void> {
   const { clientId, secret, path } = await newApp(browser);
   keep('the secret created on the pages', secret);
-  await saveApp(browser, clientId, { rotates: '1' });
+  await saveApp(browser, clientId, { rotates_refresh_tokens: '1' });
   const rotated = credentialsIn(await submit(browser, path, `${path}/secret`)).secret;
   const own = { client_id: clientId, client_secret: keep('the second secret', rotated) };
   const code = await newCode({ client_id: clientId, redirect_uri: REGISTERED });

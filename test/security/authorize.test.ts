@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { createUser } from '#identity/accounts/users.ts';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import type { Queryable } from '#db/pool.ts';
 import { addMember } from '#stores/store.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -15,7 +15,8 @@ const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
 const details = { name: 'Desk app', trusted: false, now: new Date('2026-07-01T10:00:00.000Z') };
 const LOOPBACK = 'http://127.0.0.1/cb';
-const desk = await createPublicClient(sql, {
+const desk = await createClient(sql, {
+  isPublic: true,
   ...details,
   redirectUris: [LOOPBACK, 'http://[::1]:9/cb', 'http://localhost/cb'],
 });

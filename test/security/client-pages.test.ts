@@ -31,7 +31,7 @@ test('a new app has its creator as owner, is unverified and not trusted, whateve
 });
 
 test('a public app has no secret, and its refresh tokens rotate', async () => {
-  const { clientId, secret } = await newApp(browser, { kind: 'public' });
+  const { clientId, secret } = await newApp(browser, { is_public: '1' });
   assert.equal(secret, '');
   const { is_public: isPublic, rotates_refresh_tokens: rotates } = (await rowOf(clientId)) ?? {};
   assert.deepEqual([isPublic, rotates], [true, true]);
@@ -117,21 +117,21 @@ test('settings are saved, and the page confirms it', async () => {
 });
 
 test('scopes and the requirement of PKCE are chosen, shown and audited', async () => {
-  const { clientId, path } = await newApp(browser, { scope: 'store_read', requires_pkce: '1' });
+  const { clientId, path } = await newApp(browser, { scopes: 'store_read', requires_pkce: '1' });
   const settingsOf = async () => {
     const { scopes, requires_pkce: requires } = (await rowOf(clientId)) ?? {};
     return [scopes, requires];
   };
   assert.deepEqual(await settingsOf(), [['store_read'], true]);
   const { text } = await browser.open(path);
-  assert.match(text, /name="scope" value="store_read" checked/);
-  assert.doesNotMatch(text, /name="scope" value="store_full_access" checked/);
-  assert.equal((await saveApp(browser, clientId, { scope: 'webhooks' })).status, 303);
+  assert.match(text, /name="scopes" value="store_read" checked/);
+  assert.doesNotMatch(text, /name="scopes" value="store_full_access" checked/);
+  assert.equal((await saveApp(browser, clientId, { scopes: 'webhooks' })).status, 303);
   assert.deepEqual(await settingsOf(), [['webhooks'], false]);
   const [entry] = await sql<{ changed: string[] }[]>`
     select detail->'changed' as changed from audit where action = 'client_changed' order by id desc limit 1`;
   assert.deepEqual(entry?.changed, ['scopes', 'requires_pkce']);
-  const refused = await saveApp(browser, clientId, { scope: 'platform' });
+  const refused = await saveApp(browser, clientId, { scopes: 'platform' });
   assert.equal(refused.status, 422);
   assert.match(refused.text, /The scopes must be at least one of store_full_access/);
   // Without any, the app has the two scopes of before.
@@ -199,12 +199,15 @@ test('an owner who changes the name, logo or addresses of an app makes it unveri
 });
 
 test('an owner who changes other settings leaves it verified', async () => {
-  assert.equal(await verifiedAfter({ contact: 'me@example.com', description: 'Mails', rotates: '1' }), true);
+  assert.equal(
+    await verifiedAfter({ contact: 'me@example.com', description: 'Mails', rotates_refresh_tokens: '1' }),
+    true,
+  );
 });
 
 test('a form that is sent twice creates one app, and the second answer leads to it', async () => {
   const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
-  const fields = { ...hidden, name: 'Twice', redirect_uris: REGISTERED, kind: 'confidential' };
+  const fields = { ...hidden, name: 'Twice', redirect_uris: REGISTERED, is_public: '0' };
   const answers = await Promise.all([
     browser.post('/account/clients', fields),
     browser.post('/account/clients', fields),
@@ -258,9 +261,9 @@ test('a scope that the operator no longer declares stays, and is not replaced by
   const save = (fields: Record<string, string>) => saveApp(browser, clientId, { name: 'Renamed', ...fields });
   assert.equal((await save({})).status, 303);
   assert.deepEqual((await rowOf(clientId))?.['scopes'], ['gone:read']);
-  assert.equal((await save({ scope: 'store_read' })).status, 303);
+  assert.equal((await save({ scopes: 'store_read' })).status, 303);
   assert.deepEqual((await rowOf(clientId))?.['scopes'], ['store_read', 'gone:read']);
-  assert.equal((await save({ scope: 'other:read' })).status, 422);
+  assert.equal((await save({ scopes: 'other:read' })).status, 422);
   assert.equal((await browser.open(path)).status, 200);
 });
 

@@ -151,7 +151,7 @@ test('the page shows when secrets were created and when they end', async () => {
 });
 
 test('a public app cannot create a secret', async () => {
-  const { path } = await newApp(browser, { kind: 'public' });
+  const { path } = await newApp(browser, { is_public: '1' });
   assert.doesNotMatch((await browser.open(path)).text, /Create a new secret/);
   await assert.rejects(
     rotateSecret(sql, { clientId: path.slice(-24), overlapHours: 0 }, { userId: null, origin: null, now: new Date() }),

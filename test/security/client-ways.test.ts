@@ -38,8 +38,13 @@ const ACTION = '/account/clients';
 const WAYS: Readonly<Record<string, Way>> = {
   'the form, as it is preselected': async (kind, uri) => {
     const form = await browser.open('/account/clients/new');
-    const typed = { ...hiddenIn(form, ACTION), kind, name: 'By form', redirect_uris: uri };
-    const preselected = preselectedIn(form, ACTION).filter(([name]) => name !== 'kind');
+    const typed = {
+      ...hiddenIn(form, ACTION),
+      is_public: kind === 'public' ? '1' : '0',
+      name: 'By form',
+      redirect_uris: uri,
+    };
+    const preselected = preselectedIn(form, ACTION).filter(([name]) => name !== 'is_public');
     const page = await browser.post(ACTION, [...preselected, ...Object.entries(typed)]);
     return { clientId: credentialsIn(page).clientId, refusal: page.text };
   },

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { AsyncCommand } from 'fast-check';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember } from '#stores/store.ts';
 import * as commands from './model/commands.ts';
 import { CLIENTS, newModel, STORES, USERS, type ClientName, type Model, type UserName } from './model/model.ts';
@@ -34,7 +34,7 @@ const [redirectUri = ''] = details.redirectUris;
 const credentials: Record<ClientName, Record<string, string>> = {
   stable: await createClient(sql, { ...details, name: 'Stable' }),
   rotating: await createClient(sql, { ...details, name: 'Rotating', rotatesRefreshTokens: true }),
-  public: await createPublicClient(sql, { ...details, name: 'Public' }),
+  public: await createClient(sql, { isPublic: true, ...details, name: 'Public' }),
 };
 
 async function authorize(user: UserName, client: ClientName, scope: string, fields: Record<string, string>) {

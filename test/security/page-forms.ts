@@ -38,7 +38,7 @@ export async function submit(
 }
 
 export function makeApp(browser: Browser, fields: Record<string, string> = {}): Promise<Page> {
-  return submit(browser, '/account/clients/new', '/account/clients', { ...SETTINGS, kind: 'confidential', ...fields });
+  return submit(browser, '/account/clients/new', '/account/clients', { ...SETTINGS, is_public: '0', ...fields });
 }
 
 /** Saves the settings of an app, with these changes to those of a new one. */

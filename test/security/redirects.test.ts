@@ -1,7 +1,7 @@
 /** Redirects of /authorize: to exactly the registered address, with the state as it was sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
@@ -10,7 +10,7 @@ const REGISTERED = 'https://app.example.com/cb?keep=1';
 
 const LOOPBACK = 'http://127.0.0.1:8000/cb?keep=1';
 const native = { redirectUris: [LOOPBACK, 'http://localhost:8000/cb'], trusted: false, now: new Date() };
-const { client_id: nativeId } = await createPublicClient(server.sql, { ...native, name: 'Native' });
+const { client_id: nativeId } = await createClient(server.sql, { isPublic: true, ...native, name: 'Native' });
 const { client_id: confidentialId } = await createClient(server.sql, { ...native, name: 'Confidential' });
 
 const lookAlikes = [

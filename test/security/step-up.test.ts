@@ -64,7 +64,7 @@ async function newApp(): Promise<string> {
 }
 async function createApp(): Promise<Page> {
   const blank = await browser.open('/account/clients/new');
-  return browser.post('/account/clients', { ...formAt(blank, '/account/clients'), ...APP, kind: 'confidential' });
+  return browser.post('/account/clients', { ...formAt(blank, '/account/clients'), ...APP, is_public: '0' });
 }
 const apps = async (): Promise<number> => (await sql`select from client where date_deleted is null`).length;
 const formAt = ({ text }: Page, action: string): Record<string, string> => {

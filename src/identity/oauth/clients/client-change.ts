@@ -37,22 +37,33 @@ export type ClientChange = ClientSettings & {
   allowsDeviceGrant?: boolean;
 };
 
+type Asked = { labelOf?: LabelOf | undefined; asker?: string | undefined };
+
 /**
- * Returns the faults of a change, after those that are known. A url that stays is not resolved again; if `asker` is given, and there are no
- * other faults, the endpoint of another one is asked whether it agrees (`consentFaults`).
+ * Returns the known faults with those of the url of a webhook; if `asker` is given, and there are none, its endpoint is asked whether it
+ * agrees (`consentFaults`).
  */
+export async function urlFaults(
+  appWebhooks: AppWebhooks,
+  known: readonly Fault[],
+  url: string | null,
+  { labelOf, asker }: Asked,
+): Promise<Fault[]> {
+  const label = labelOf?.('webhook_url');
+  const faults = [...known, ...(await appWebhooks.faultsOf(url, label))];
+  return faults.length > 0 || asker === undefined ? faults : appWebhooks.consentFaults(url, asker, label);
+}
+
+/** Returns the faults of a change, after those that are known. A url that stays is neither resolved nor asked again. */
 export async function changeFaults(
   appWebhooks: AppWebhooks,
   client: Client,
   change: ClientChange,
-  { known = [], labelOf, asker }: { known?: readonly Fault[]; labelOf?: LabelOf; asker?: string } = {},
+  { known = [], ...asked }: Asked & { known?: readonly Fault[] } = {},
 ): Promise<Fault[]> {
   const { webhookUrl } = change;
-  const label = labelOf?.('webhook_url');
-  const own = [...known, ...clientFaults(change, client, labelOf)];
-  if (webhookUrl === client.webhookUrl) return own;
-  const faults = [...own, ...(await appWebhooks.faultsOf(webhookUrl, label))];
-  return faults.length > 0 || asker === undefined ? faults : appWebhooks.consentFaults(webhookUrl, asker, label);
+  const own = [...known, ...clientFaults(change, client, asked.labelOf)];
+  return webhookUrl === client.webhookUrl ? own : urlFaults(appWebhooks, own, webhookUrl, asked);
 }
 
 /**

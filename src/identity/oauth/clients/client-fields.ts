@@ -6,7 +6,6 @@ import { externalIdHints } from '#http/external-keys.ts';
 import {
   comparisonsOf,
   defaultsOf,
-  memberOf,
   parserOf,
   schemasOf,
   writtenOf,
@@ -171,6 +170,11 @@ export function parseSettings(body: ClientPart, base: ClientSettings = EMPTY): C
   return settingsFrom({ ...base, ...parse(body) });
 }
 
+/** Returns the settings of a client as a body that names all of them. */
+export function partOf(client: ClientSettings): ClientPart {
+  return Object.fromEntries(changeable.map(({ name, member }) => [name, client[member]]));
+}
+
 /** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
 export function settingsHash(client: ClientSettings): string {
   const settings = changeable.map(({ member }) => client[member]);
@@ -189,8 +193,3 @@ export const ADDRESSES = {
   tos_uri: 'tosUri',
   initiate_login_uri: 'initiateLoginUri',
 } as const;
-
-/** Returns a setting as the text of a form field. */
-export function settingText(settings: ClientSettings, name: SettingName): string {
-  return String(settings[memberOf(name, clientFields[name]) as keyof ClientSettings] ?? '');
-}

@@ -9,13 +9,12 @@ import type { RawRequest } from '#http/route.ts';
 import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import { isClientId, type NewClient } from './clients.ts';
+import { isClientId } from './clients.ts';
 import type { ClientActor } from './action.ts';
 import { findOwnClient, type Client } from './clients-sql.ts';
-import { parseSettings, settingText, type ClientSettings, type SettingName } from './client-fields.ts';
+import type { ClientPart, SettingName } from './client-fields.ts';
 import type { LabelOf } from './clients.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
-import type { AppWebhooks } from './app-webhook.ts';
 
 export function clientIdOf({ params }: RawRequest): string {
   return params['client_id'] ?? '';
@@ -86,18 +85,6 @@ const SECTIONS = {
 const inSection = (section: keyof typeof SECTIONS): readonly Field[] =>
   FIELDS.filter(({ name }) => SECTIONS[section].some((one) => one === name));
 
-const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
-  Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])) as Record<TextName, string>;
-
-export type FormValues = {
-  texts: Readonly<Record<TextName, string>>;
-  scopes: readonly string[];
-  isPublic: boolean;
-  rotates: boolean;
-  requiresPkce: boolean;
-  isListed: boolean;
-};
-
 /** Returns the name of a field in messages: `The name`, but `Redirect addresses`. */
 export const labelOf: LabelOf = (name) => {
   if (name === 'redirect_uris') return 'Redirect addresses';
@@ -105,54 +92,42 @@ export const labelOf: LabelOf = (name) => {
   return `The ${label.charAt(0).toLowerCase()}${label.slice(1)}`;
 };
 
-/** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
-export function readFormValues(form: URLSearchParams): FormValues {
-  return {
-    texts: textsOf((name) => form.get(name) ?? ''),
-    isListed: form.get('listed') !== null,
-    isPublic: form.get('kind') === 'public',
-    scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
-    rotates: form.get('rotates') !== null,
-    requiresPkce: form.get('requires_pkce') !== null,
-  };
-}
-
-export function formValuesOf(client: Client): FormValues {
-  return {
-    texts: textsOf((name) => (name === 'redirect_uris' ? client.redirectUris.join('\n') : settingText(client, name))),
-    isListed: client.isListed,
-    isPublic: client.isPublic,
-    scopes: client.scopes ?? FULL_SCOPES,
-    rotates: client.rotatesRefreshTokens,
-    requiresPkce: client.requiresPkce,
-  };
-}
-
 const isDefault = (scopes: readonly string[]): boolean =>
   scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
 
-/**
- * Returns the values of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
- * app would have no scope, and so both with full access.
- */
-export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
-  const known = userScopes();
-  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
-  const values = { ...readFormValues(form), isPublic: client.isPublic };
-  return others.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...others] };
+/** Returns the form as a body of the API: trims texts, and joins the lines of the description. */
+export function readForm(form: URLSearchParams): ClientPart {
+  const textOf = (name: TextName): string => (form.get(name) ?? '').trim();
+  const scopes = form.has('scopes') ? form.getAll('scopes') : FULL_SCOPES;
+  return {
+    ...Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])),
+    description: textOf('description').replaceAll(/\s+/g, ' '),
+    redirect_uris: textOf('redirect_uris')
+      .split(/\s+/)
+      .filter((uri) => uri !== ''),
+    scopes: isDefault(scopes) ? null : [...new Set(scopes)],
+    is_public: form.get('is_public') === '1',
+    is_listed: form.has('is_listed'),
+    rotates_refresh_tokens: form.has('rotates_refresh_tokens'),
+    requires_pkce: form.has('requires_pkce'),
+  };
 }
 
-/** Returns the settings in the form: trims texts, and joins the lines of the description. */
-export function changeOf({ texts, ...values }: FormValues): ClientSettings {
-  return parseSettings({
-    ...textsOf((name) => texts[name].trim()),
-    description: texts.description.trim().replaceAll(/\s+/g, ' '),
-    redirect_uris: texts.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
-    scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
-    is_listed: values.isListed,
-    rotates_refresh_tokens: values.rotates,
-    requires_pkce: values.requiresPkce,
-  });
+/**
+ * Returns the body of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
+ * app would have no scope, and so both with full access.
+ */
+export function readChange(form: URLSearchParams, client: Client): ClientPart {
+  const known = userScopes();
+  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const body = readForm(form);
+  return others.length === 0 ? body : { ...body, scopes: [...form.getAll('scopes'), ...others] };
+}
+
+/** Returns a text of a body as its field has it: the entries of a list on lines of their own. */
+function textIn(body: ClientPart, name: TextName): string {
+  const value = body[name] ?? '';
+  return typeof value === 'string' ? value : value.join('\n');
 }
 
 function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup {
@@ -176,35 +151,26 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 }
 
-const fieldsOf = (section: keyof typeof SECTIONS, { texts }: FormValues, faults: readonly Fault[]): Markup =>
-  html`${inSection(section).map((field) => fieldOf(field, texts[field.name], faults))}`;
+const fieldsOf = (section: keyof typeof SECTIONS, body: ClientPart, faults: readonly Fault[]): Markup =>
+  html`${inSection(section).map((field) => fieldOf(field, textIn(body, field.name), faults))}`;
 
 /** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
-export function confidentialFields(values: FormValues): Markup {
+export function confidentialFields(body: ClientPart): Markup {
   return html`${choice({
-    name: 'rotates',
-    isChecked: values.rotates,
+    name: 'rotates_refresh_tokens',
+    isChecked: body.rotates_refresh_tokens === true,
     label: 'Rotate refresh tokens at each use',
     hint: 'This detects stolen tokens. The app must store the new token each time.',
   })}
   ${choice({
     name: 'requires_pkce',
-    isChecked: values.requiresPkce,
+    isChecked: body.requires_pkce === true,
     label: 'Require PKCE',
     hint: 'Recommended if your app or its OAuth library sends a code_challenge. Authorization requests without one are then refused.',
   })}`;
 }
 
-function listedField(values: FormValues): Markup {
-  return choice({
-    name: 'listed',
-    isChecked: values.isListed,
-    label: 'Listed',
-    hint: 'Anyone may read the page of the app, with its description, links and scopes.',
-  });
-}
-
-function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
+function scopeFields({ scopes }: ClientPart, faults: readonly Fault[]): Markup {
   const own = faults.filter(({ field }) => field === 'scopes');
   return html`<fieldset ${own.length > 0 && html`aria-describedby="scopes-fault"`}>
     <legend>Scopes that it may ask for</legend>
@@ -212,9 +178,9 @@ function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
     <div class="choices">
       ${[...scopeTexts()].map(([scope, about]) =>
         choice({
-          name: 'scope',
+          name: 'scopes',
           value: scope,
-          isChecked: values.scopes.includes(scope),
+          isChecked: (scopes ?? (FULL_SCOPES as readonly string[])).includes(scope),
           label: html`<code>${scope}</code>`,
           hint: about,
         }),
@@ -235,18 +201,24 @@ const optionalPart = (title: string, isOpen: boolean, content: Markup): Markup =
   </details>`;
 
 /** Renders the settings in their parts. `kind`: the fields that depend on where the app runs. */
-export function settingFields(values: FormValues, faults: readonly Fault[], kind: Markup | false): Markup {
+export function settingFields(body: ClientPart, faults: readonly Fault[], kind: Markup | false): Markup {
   const isUsed = (section: keyof typeof SECTIONS): boolean =>
-    inSection(section).some(({ name }) => values.texts[name] !== '' || faults.some(({ field }) => field === name));
+    inSection(section).some(({ name }) => textIn(body, name) !== '' || faults.some(({ field }) => field === name));
   return html`<h2 id="basics">Basics</h2>
-    ${fieldsOf('basics', values, faults)}
+    ${fieldsOf('basics', body, faults)}
     <h2 id="access">Access</h2>
-    ${fieldsOf('access', values, faults)} ${scopeFields(values, faults)} ${kind}
-    ${optionalPart('Events of the app', isUsed('events'), fieldsOf('events', values, faults))}
+    ${fieldsOf('access', body, faults)} ${scopeFields(body, faults)} ${kind}
+    ${optionalPart('Events of the app', isUsed('events'), fieldsOf('events', body, faults))}
     ${optionalPart(
       'Listing: its public page, install link and homepage',
-      values.isListed || isUsed('listing'),
-      html`${fieldsOf('listing', values, faults)} ${listedField(values)}`,
+      body.is_listed === true || isUsed('listing'),
+      html`${fieldsOf('listing', body, faults)}
+      ${choice({
+        name: 'is_listed',
+        isChecked: body.is_listed === true,
+        label: 'Listed',
+        hint: 'Anyone may read the page of the app, with its description, links and scopes.',
+      })}`,
     )}`;
 }
 
@@ -256,12 +228,4 @@ export function refusedAlert(faults: readonly Fault[]): Markup | null {
     : html`<p class="alert" role="alert">
         Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
       </p>`;
-}
-
-/** Returns a new client with these settings, which declares a webhook if they have its url. */
-export function withDeclared(
-  { webhookUrl, ...settings }: ClientSettings,
-  declare: AppWebhooks['declare'],
-): Pick<NewClient, 'webhook'> & Omit<ClientSettings, 'webhookUrl'> {
-  return { ...settings, webhook: webhookUrl === null ? null : { url: webhookUrl, declare } };
 }

@@ -24,15 +24,8 @@ import { platformClient, reachesAccount } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { AppsDeps } from '../grant-changes.ts';
-import { changeClient, changeFaults, removeClient, versionOf } from './client-change.ts';
-import {
-  COMMAND_LINE_CLIENT,
-  createClient,
-  createPublicClient,
-  isClientId,
-  type NewClient,
-  newClientFaults,
-} from './clients.ts';
+import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
+import { COMMAND_LINE_CLIENT, createClient, isClientId, type NewClient, newClientFaults } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { INSTALL_PROPERTIES } from '../connected/grant-fields.ts';
@@ -54,7 +47,6 @@ import {
   type Secrets,
 } from './client-document.ts';
 import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
-import { withDeclared } from './client-form.ts';
 import {
   CLIENT_PROPERTIES,
   type ClientPart,
@@ -72,7 +64,9 @@ const clientOf = (
   { declare }: AppWebhooks,
   body: ClientPart,
 ): Omit<NewClient, 'now'> => ({
-  ...withDeclared(parseSettings(body), declare),
+  ...parseSettings(body),
+  declare,
+  isPublic: isSet(body.is_public),
   trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser: oauth.clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),
@@ -105,15 +99,14 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
 /** Returns what handshakes of the platform are counted by. */
 const askerOf = ({ principal }: Pick<ApiRequest, 'principal'>): string => `client ${principal.publicClientId}`;
 
-async function creationFaults(
+function creationFaults(
   runtime: Runtime,
   appWebhooks: AppWebhooks,
   { body, now }: Pick<ApiRequest<ClientPart>, 'body' | 'now'>,
+  asker?: string,
 ): Promise<Fault[]> {
-  return [
-    ...newClientFaults({ ...clientOf(runtime, appWebhooks, body), now }, isSet(body.is_public)),
-    ...(await appWebhooks.faultsOf(body.webhook_url || null)),
-  ];
+  const faults = newClientFaults({ ...clientOf(runtime, appWebhooks, body), now });
+  return urlFaults(appWebhooks, faults, body.webhook_url || null, { asker });
 }
 
 /** `secrets`: those that Halcyon has made, which no later response shows. */
@@ -127,9 +120,7 @@ async function addIn(
 ): Promise<MadeClient> {
   const { caller, origin, now } = clientActorOf(request);
   const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
-  const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
-    ? await createPublicClient(tx, client)
-    : await createClient(tx, client);
+  const made = await createClient(tx, client);
   const row = await findClient(tx, made.client_id);
   if (row === undefined) throw new Error('The inserted client was not found');
   const keys = await appWebhooks.keysOf(tx, row.id, now);
@@ -182,7 +173,7 @@ async function requireValid(
   if (client.trusted || client.clientId === COMMAND_LINE_CLIENT) throw conflict('client_of_operator', OF_OPERATOR);
   const { asker } = sent;
   const known = fixedFaults(client, sent.body);
-  const faults = await changeFaults(appWebhooks, client, changeOf(client, sent), { known, ...(asker && { asker }) });
+  const faults = await changeFaults(appWebhooks, client, changeOf(client, sent), { known, asker });
   if (faults.length > 0) throw invalid(...faults);
 }
 
@@ -239,13 +230,9 @@ const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
       const key = keyOf(principal, 'client', body.external_id);
       const id = key && (await findKeyed(runtime.sql, key));
       const known = id === undefined ? undefined : await findClientOfId(runtime.sql, id);
-      if (known !== undefined) {
-        return requireValid(appWebhooks, known, { body, asker });
-      }
-      const faults = await creationFaults(runtime, appWebhooks, request);
+      if (known !== undefined) return requireValid(appWebhooks, known, { body, asker });
+      const faults = await creationFaults(runtime, appWebhooks, request, asker);
       if (faults.length > 0) throw invalid(...faults);
-      const notAllowed = await appWebhooks.consentFaults(body.webhook_url || null, asker);
-      if (notAllowed.length > 0) throw invalid(...notAllowed);
     },
     make: async (tx, request) => {
       const { config } = runtime;

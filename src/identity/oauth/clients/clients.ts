@@ -16,7 +16,7 @@ import {
   type SettingName,
   settingsFrom,
 } from './client-fields.ts';
-import { type CreatedToken, createToken } from '../oauth-tokens.ts';
+import { createToken } from '../oauth-tokens.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import { isLegible, isName } from '#core/text.ts';
 import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
@@ -24,9 +24,13 @@ import { userScopes } from '../scope.ts';
 
 type Optional<T> = { [N in keyof T]?: T[N] | undefined };
 
-export type NewClient = Optional<Omit<ClientSettings, 'webhookUrl'>> & {
+export type NewClient = Optional<ClientSettings> & {
   name: string;
   redirectUris: readonly string[];
+  /** Has no secret (RFC 6749 §2.1), and is protected by PKCE and rotation instead. */
+  isPublic?: boolean | undefined;
+  /** Declares the webhook of `webhookUrl`, which was checked before. */
+  declare?: AppWebhooks['declare'] | undefined;
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
   /** The owner, and the maximum number of clients per user; absent if the operator creates the client. */
@@ -41,8 +45,6 @@ export type NewClient = Optional<Omit<ClientSettings, 'webhookUrl'>> & {
   managementTokenHash?: Buffer | undefined;
   /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
-  /** The webhook that it declares for all stores, checked before; absent or null for none. */
-  webhook?: { url: string; declare: AppWebhooks['declare'] } | null | undefined;
   /** The id, if it must be known in advance; random by default. */
   clientId?: string | undefined;
   /** The program that creates the client; absent for a user, the operator or an anonymous registration. */
@@ -68,20 +70,20 @@ function detailsOf(client: NewClient): ClientSettings {
   return { ...settings, redirectUris: [...new Set(redirectUris)], scopes: scopes && [...new Set(scopes)] };
 }
 
-const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): ClientKind => ({
-  isPublic,
+const kindOf = ({ isPublic, trusted, isLegacy, owner }: NewClient): ClientKind => ({
+  isPublic: isPublic === true,
   trusted,
   isLegacy: isLegacy === true,
   ownerId: owner?.userId ?? null,
 });
 
 /** Returns the faults of a new client, except a taken `clientId`. */
-export function newClientFaults(client: NewClient, isPublic: boolean, labelOf?: LabelOf): Fault[] {
+export function newClientFaults(client: NewClient, labelOf?: LabelOf): Fault[] {
   const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
     ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
-    ...clientFaults(detailsOf(client), kindOf(client, isPublic), labelOf),
+    ...clientFaults(detailsOf(client), kindOf(client), labelOf),
   ];
 }
 
@@ -98,12 +100,13 @@ async function requireBelowLimit(tx: Tx, { owner }: NewClient): Promise<void> {
   throw new Problem(409, { code: 'limit_reached', message });
 }
 
-async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Promise<string> {
+async function add(tx: Tx, client: NewClient): Promise<Credentials> {
   const { clientId = newClientId(), caller, origin = null, now } = client;
-  const isPublic = secret === null;
   await requireBelowLimit(tx, client);
   const details = detailsOf(client);
-  const kind = kindOf(client, isPublic);
+  const kind = kindOf(client);
+  const { isPublic } = kind;
+  const secret = isPublic ? undefined : createToken('clientSecret');
   const id = await insertClient(tx, {
     ...details,
     ...kind,
@@ -122,42 +125,27 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     const message = 'Another client has this client_id';
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
-  if (client.webhook) await client.webhook.declare(tx, id, client.webhook.url, now);
-  const { name, redirectUris, scopes } = details;
+  const { name, redirectUris, scopes, webhookUrl } = details;
+  if (webhookUrl !== null) await client.declare?.(tx, id, webhookUrl, now);
   const detail = { name, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
   const made = { id, clientId, ownerId: kind.ownerId };
   await recordClientEntry(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
-  return clientId;
+  return { client_id: clientId, ...(secret && { client_secret: secret.value }) };
 }
 
-/** Inserts the client with its audit entry in the caller's transaction, or in a new one if `sql` is not a transaction. */
-function make(sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Promise<string> {
-  const faults = newClientFaults(client, secret === null);
+type Credentials = { client_id: string; client_secret?: string };
+
+/**
+ * Creates a client with its audit entry, in the caller's transaction, or in a new one if `sql` is not a transaction. Returns its secret, of
+ * which only the hash is stored, unless it is public. Throws a 400 with every fault found or if the owner does not exist, and a 409 if the
+ * `clientId` is taken (`client_id_taken`) or the owner has the maximum number of clients (`limit_reached`).
+ */
+export function createClient(sql: Sql | Tx, client: NewClient & { isPublic?: false }): Promise<Required<Credentials>>;
+export function createClient(sql: Sql | Tx, client: NewClient): Promise<Credentials>;
+export async function createClient(sql: Sql | Tx, client: NewClient): Promise<Credentials> {
+  const faults = newClientFaults(client);
   if (faults.length > 0) throw invalid(...faults);
-  return 'begin' in sql ? transaction(sql, (tx) => add(tx, client, secret)) : add(sql, client, secret);
-}
-
-/**
- * Creates a confidential client and returns its secret, of which only the hash is stored. Throws a 400 with every fault
- * found or if the owner does not exist, and a 409 if the `clientId` is taken (`client_id_taken`) or the owner has the
- * maximum number of clients (`limit_reached`).
- */
-export async function createClient(
-  sql: Sql | Tx,
-  client: NewClient,
-): Promise<{ client_id: string; client_secret: string }> {
-  const secret = createToken('clientSecret');
-  return { client_id: await make(sql, client, secret), client_secret: secret.value };
-}
-
-/**
- * Creates a client without a secret (RFC 6749 §2.1), protected by PKCE and rotation instead. Throws the errors of
- * `createClient`.
- */
-export async function createPublicClient(sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> {
-  return {
-    client_id: await make(sql, client, null),
-  };
+  return 'begin' in sql ? transaction(sql, (tx) => add(tx, client)) : add(sql, client);
 }
 
 /** The client of the command line has the same id in every installation, so that `halcyon login` needs no registration. */
@@ -170,7 +158,8 @@ export const COMMAND_LINE_CLIENT = 'halcyon-cli';
 export async function provideCommandLineClient(sql: Sql, now: Date): Promise<void> {
   if ((await findClient(sql, COMMAND_LINE_CLIENT)) !== undefined) return;
   try {
-    await createPublicClient(sql, {
+    await createClient(sql, {
+      isPublic: true,
       clientId: COMMAND_LINE_CLIENT,
       name: 'Halcyon command line',
       description:

@@ -6,11 +6,11 @@ import type { Fault } from '#core/problem.ts';
 import { installPath, listingPath } from './client-document.ts';
 import { LOGO_BYTES_MAX, logoImage } from './logo.ts';
 import type { Secret } from './client-change.ts';
-import { settingsHash } from './client-fields.ts';
+import { settingsHash, type ClientPart } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import { ownTokenCard } from '../own-token.ts';
 import type { AppKeys, KeyChange } from './app-webhook.ts';
-import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields, type FormValues } from './client-form.ts';
+import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields } from './client-form.ts';
 import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 
 type ClientView = {
@@ -22,7 +22,8 @@ type ClientView = {
   secrets: readonly Secret[];
   usage: ClientUsage;
   overlapHours: number;
-  values: FormValues;
+  /** What the form of the settings contains. */
+  values: ClientPart;
   /** The hash of the settings that the form was filled from; by default the current settings. */
   baseHash?: string | undefined;
   faults: readonly Fault[];

@@ -8,18 +8,9 @@ import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
-import {
-  labelOf,
-  appsPage,
-  changeOf,
-  confidentialFields,
-  pathOf,
-  readFormValues,
-  refusedAlert,
-  settingFields,
-  type FormValues,
-  withDeclared,
-} from './client-form.ts';
+import { appsPage, confidentialFields, labelOf, pathOf, readForm, refusedAlert, settingFields } from './client-form.ts';
+import { parseSettings, type ClientPart } from './client-fields.ts';
+import { urlFaults } from './client-change.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
@@ -36,7 +27,7 @@ import { findSandbox } from '#stores/stores-sql.ts';
 import { accountNav, cardPage, choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
+import { createClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import { secretPage } from './own-client-page.ts';
 
@@ -124,24 +115,23 @@ export function createSandboxForm(runtime: Runtime, { verified }: People, effect
   );
 }
 
-type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
+type View = { clientId: string; nonce: string; values: ClientPart; faults: readonly Fault[]; alert?: string };
 
-const kindFields = (values: FormValues) =>
+const kindFields = ({ is_public: isPublic }: ClientPart) =>
   html`<fieldset>
     <legend>Where does it run?</legend>
     ${choice({
-      name: 'kind',
-      value: 'confidential',
+      name: 'is_public',
+      value: '0',
       isRadio: true,
-      isChecked: !values.isPublic,
+      isChecked: isPublic !== true,
       label: 'On your own server',
       hint: 'The app gets a client secret, which it can keep there.',
     })}
     ${choice({
-      name: 'kind',
-      value: 'public',
+      name: 'is_public',
       isRadio: true,
-      isChecked: values.isPublic,
+      isChecked: isPublic === true,
       label: "On users' devices, or in their browsers",
       hint: 'The app gets no secret. PKCE is required, and refresh tokens rotate.',
     })}
@@ -161,12 +151,6 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
     accountNav(root, 'apps'),
   );
 
-async function make(sql: Sql, client: NewClient, isPublic: boolean): Promise<string | null> {
-  if (!isPublic) return (await createClient(sql, client)).client_secret;
-  await createPublicClient(sql, client);
-  return null;
-}
-
 /**
  * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
  * and the second response redirects to its page, which explains how to get a new secret.
@@ -180,11 +164,13 @@ export function createNewClient(runtime: Runtime, people: People, appWebhooks: A
 
   const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
-    const values = readFormValues(request.form);
-    const settings = changeOf(values);
-    const { webhookUrl } = settings;
+    const values = readForm(request.form);
+    const settings = parseSettings(values);
+    const isPublic = values.is_public === true;
     const client: NewClient = {
-      ...withDeclared(settings, appWebhooks.declare),
+      ...settings,
+      isPublic,
+      declare: appWebhooks.declare,
       clientId,
       trusted: false,
       owner: { userId: session.userId, clientsPerUser: oauth.clientsPerUser },
@@ -193,19 +179,15 @@ export function createNewClient(runtime: Runtime, people: People, appWebhooks: A
       now: request.now,
     };
     const view = { clientId, nonce: nonceOf(session, clientId), values };
-    const ownFaults = [
-      ...newClientFaults(client, values.isPublic, labelOf),
-      ...(await appWebhooks.faultsOf(webhookUrl, labelOf('webhook_url'))),
-    ];
-    const asking = () => appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, labelOf('webhook_url'));
-    const faults = ownFaults.length > 0 ? ownFaults : await asking();
+    const asked = { labelOf, asker: `user ${session.userId}` };
+    const faults = await urlFaults(appWebhooks, newClientFaults(client, labelOf), settings.webhookUrl, asked);
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
-      const secret = await make(sql, client, values.isPublic);
+      const { client_secret: secret = null } = await createClient(sql, client);
       return htmlAnswer(200, secretPage({ root, title: 'App created', clientId, secret }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
-      const made = values.isPublic ? 'made-public' : 'made';
+      const made = isPublic ? 'made-public' : 'made';
       if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(`${pathOf(root, clientId)}?done=${made}`);
       return htmlAnswer(409, newPage(root, { ...view, faults: [], alert: error.message }));
     }
@@ -214,13 +196,7 @@ export function createNewClient(runtime: Runtime, people: People, appWebhooks: A
   return {
     show: verified.page(async (_request, session) => {
       const clientId = newClientId();
-      const view = {
-        clientId,
-        nonce: nonceOf(session, clientId),
-        values: readFormValues(new URLSearchParams()),
-        faults: [],
-      };
-      return htmlAnswer(200, newPage(root, view));
+      return htmlAnswer(200, newPage(root, { clientId, nonce: nonceOf(session, clientId), values: {}, faults: [] }));
     }),
     submit: verified.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
   };

@@ -18,17 +18,8 @@ import { listAccessible } from './client-lists-sql.ts';
 import { changeClient, changeFaults, endOlderSecret, removeClient, rotateSecret, secretsOf } from './client-change.ts';
 import { appWebhooksCard } from './app-webhooks-card.ts';
 import { clientPage, deletePage, secretPage } from './own-client-page.ts';
-import {
-  changeOf,
-  clientActorOf,
-  clientIdOf,
-  formValuesOf,
-  labelOf,
-  ownClientOf,
-  pathOf,
-  readChangedValues,
-  type FormValues,
-} from './client-form.ts';
+import { clientActorOf, clientIdOf, labelOf, ownClientOf, pathOf, readChange } from './client-form.ts';
+import { parseSettings, partOf, type ClientPart } from './client-fields.ts';
 import { replaceWebhookKey, type AppWebhooks, type KeyChange } from './app-webhook.ts';
 import { removeLogo, setLogo } from './logo.ts';
 import { createNewClient, createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
@@ -36,7 +27,7 @@ import { createNewClient, createSandboxForm, listPage, sandboxCard } from './own
 type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
 const SEARCH_LENGTH_MAX = 100;
 
-type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: readonly Fault[]; alert?: string };
+type Shown = { status: number; values?: ClientPart; baseHash?: string; faults?: readonly Fault[]; alert?: string };
 
 /** The messages of completed actions, by the query parameter `done` of the redirect. */
 const done = new Map([
@@ -72,7 +63,7 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
 
   /** Responds with the app's page; `values` replaces the stored settings in the form. */
   const respond = async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
-    const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
+    const { status, values = partOf(client), baseHash, faults = [], alert } = shown;
     const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
     const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
       appWebhooks.keysOf(sql, client.id, request.now),
@@ -120,7 +111,7 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
 
     /** Shows the message of a 409 on the app's page; `values` are those of the form that was sent. */
     onConflict:
-      (handle: Handle, values?: (form: URLSearchParams, client: Client) => FormValues): Handle =>
+      (handle: Handle, values?: (form: URLSearchParams, client: Client) => ClientPart): Handle =>
       async (request, session, client) => {
         try {
           return await handle(request, session, client);
@@ -143,14 +134,14 @@ const HOUR_MS = 3_600_000;
 /** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange = (sql: Sql, appWebhooks: AppWebhooks, { respond, redirectTo, onConflict }: OwnClient): Handle =>
   onConflict(async (request, session, client) => {
-    const values = readChangedValues(request.form, client);
+    const values = readChange(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
-    const change = changeOf(values);
+    const change = parseSettings(values);
     const faults = await changeFaults(appWebhooks, client, change, { labelOf, asker: `user ${session.userId}` });
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     await changeClient({ sql, appWebhooks }, client, change, { ...clientActorOf(request, session), baseHash });
     return redirectTo(client, 'saved');
-  }, readChangedValues);
+  }, readChange);
 
 /** Replaces the key of the webhook that the app declares. */
 const createReplaceKey = (sql: Sql, appWebhooks: AppWebhooks, { redirectTo, onConflict }: OwnClient): Handle =>

@@ -112,7 +112,7 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     requiresPkce: readFlag(input, 'requires_pkce', faults) === true || authMethod === 'none',
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
-  const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', labelOf);
+  const clientFaults = newClientFaults({ ...metadata, isPublic: authMethod === 'none', trusted: false, now }, labelOf);
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
   return { metadata, faults: [...faults, ...applicable], input };

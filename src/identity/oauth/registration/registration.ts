@@ -21,7 +21,7 @@ import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
-import { createClient, createPublicClient, isClientId, type NewClient } from '../clients/clients.ts';
+import { createClient, isClientId, type NewClient } from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
 import { toErrorDescription } from '../oauth-errors.ts';
 import {
@@ -188,11 +188,12 @@ const clientOf = (
   { clientsPerUser }: Runtime['config']['oauth'],
   { declare }: AppWebhooks,
   registrar: Registrar,
-  { webhookUrl, authMethod: _, ...details }: Metadata,
+  { authMethod, ...details }: Metadata,
   request: RawRequest,
 ): Omit<NewClient, 'managementTokenHash'> => ({
   ...details,
-  webhook: webhookUrl === null ? null : { url: webhookUrl, declare },
+  declare,
+  isPublic: authMethod === 'none',
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.
   isVerified: registrar.kind === 'platform',
@@ -238,10 +239,8 @@ export function createRegister(runtime: Runtime, people: People, deps: AppsDeps)
       ...clientOf(config.oauth, appWebhooks, registrar, metadata, request),
       managementTokenHash: token.hash,
     };
-    const isPublic = metadata.authMethod === 'none';
-    const credentials = isPublic
-      ? await createPublicClient(sql, client)
-      : { ...(await createClient(sql, client)), client_secret_expires_at: 0 };
+    const made = await createClient(sql, client);
+    const credentials = { ...made, ...(made.client_secret !== undefined && { client_secret_expires_at: 0 }) };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
     const managed = management(config.authUrl, credentials.client_id, token.value);
     const webhookKeys = await registeredKeys(sql, appWebhooks, credentials.client_id, metadata, request.now);
