@@ -16,7 +16,6 @@ import {
 import type { People } from '#identity/accounts/people.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
-import { createPendingSignIns, createVerifiedIdentities } from '#identity/accounts/signed-tokens.ts';
 import type { EraseUserData, UserErasure } from '#identity/accounts/user-erasure.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
@@ -93,17 +92,14 @@ export function openAccounts(
   people: People,
   parts: { effects: RevocationEffects; eachDatabase: EachDatabase; erasure: UserErasure; memberEffects: MemberEffects },
 ) {
-  const { sql, config, derive } = runtime;
+  const { sql, config } = runtime;
   const { passwords, signedIn } = people;
   const { effects, eachDatabase, erasure, memberEffects } = parts;
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const endGrants: EndGrants = (tx, whose) => revokeGrantsOf(tx, effects, whose);
   const links = createLinks(runtime);
   const providers = config.accounts.openIdProviders.map((provider) => createProvider(provider, runtime));
-  const pendingSignIns = createPendingSignIns(derive('pending sign-in'));
-  const verifiedIdentities = createVerifiedIdentities(derive('verified identity'));
   const pages = createSignInPages(runtime, people, {
-    tokens: { pendingSignIns, verifiedIdentities },
     admitIdentity: createAdmission(runtime, memberEffects),
     providers: providers.map(({ name, issuer }) => ({ name, formTargets: formTargets(issuer) })),
     formTargets: (returnTo) => targetsAfterSignIn(runtime, returnTo),
@@ -120,8 +116,8 @@ export function openAccounts(
     leaveSection(),
   ];
   return {
-    signIn: createSignIn(runtime, people, { pages, pendingSignIns }),
-    externalSignIn: createExternalSignIn(runtime, people, { providers, verifiedIdentities, pages, erasure }),
+    signIn: createSignIn(runtime, people, pages),
+    externalSignIn: createExternalSignIn({ runtime, people, providers, pages, erasure }),
     account: createAccount(runtime, signedIn, sections),
     browsers: createBrowsers(runtime, signedIn),
     security: createSecurity(runtime, people),

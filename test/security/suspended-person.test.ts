@@ -1,6 +1,7 @@
 /** A person whom an operator has suspended: no session, proof or grant of theirs works until the suspension ends. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createSealer } from '#db/seal.ts';
 import { transaction } from '#db/pool.ts';
 import { createLinks } from '#identity/accounts/password-change.ts';
 import { createUser } from '#identity/accounts/users.ts';
@@ -64,6 +65,14 @@ test('a recovery code of a second step that began before the suspension is refus
   await suspend(pathOf(person), REASON);
   const refused = await browser.post('/sign-in/second-factor', { ...hidden, verification_code: codes });
   assert.deepEqual([refused.status, refused.text.includes(REASON)], [422, true]);
+  const madeUp = createSealer(Buffer.alloc(32, 251)).seal(
+    JSON.stringify({ until: 8.64e15, value: { id: person.userId } }),
+    'pending sign-in',
+  );
+  for (const pending of [madeUp.toString('base64url'), `${person.userId}.9999999999.${'x'.repeat(43)}`]) {
+    const stranger = await browser.post('/sign-in/second-factor', { ...hidden, pending, verification_code: codes });
+    assert.deepEqual([stranger.status, stranger.text.includes(REASON)], [422, false]);
+  }
   await resume(pathOf(person));
   const accepted = await browser.post('/sign-in/second-factor', {
     ...(await second(browser)),

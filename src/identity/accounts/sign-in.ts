@@ -2,6 +2,7 @@
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
  * external/external-sign-in.ts.
  */
+import { createHash } from 'node:crypto';
 import { suspensionOf } from '#core/suspension.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -19,12 +20,7 @@ import {
   type Credentials,
   type ExternalIdentity,
 } from './accounts-sql.ts';
-import {
-  IDENTITY_FIELD,
-  type PendingSignIns,
-  type VerifiedIdentities,
-  type VerifiedIdentity,
-} from './signed-tokens.ts';
+import { carried, carry } from './signed-tokens.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
@@ -43,8 +39,43 @@ const NOT_LINKED =
   'Nothing was linked: the sign-in took too long, or it is for another account. Start again, or sign in to the account with the address that the provider knows.';
 const TOO_LATE = 'The sign-in took too long, or the password was changed. Start again.';
 
-/** What a form carries, signed, from one step of the sign-in to the next. */
-type SignInTokens = { pendingSignIns: PendingSignIns; verifiedIdentities: VerifiedIdentities };
+/** The field in which the forms of a sign-in carry a verified identity. */
+export const IDENTITY_FIELD = 'identity';
+
+/**
+ * An identity that a provider has just verified, in the forms that follow: that of the password to which it is linked, or of the second
+ * factor. `provider` is the name. `isLinked`: the identity was linked to the user already, otherwise it is linked by the sign-in.
+ */
+export type VerifiedIdentity = ExternalIdentity & { provider: string; userId: number; isLinked: boolean };
+
+const IDENTITY = 'verified identity';
+
+/** Returns the field of the forms that follow. */
+export function carriedIdentity({ sealer }: Pick<Runtime, 'sealer'>, identity: VerifiedIdentity, now: Date): string {
+  return carry(sealer, IDENTITY, identity, now);
+}
+
+/** Returns the identity of a form; undefined if it has none, or the field is not authentic or has expired. */
+const identityOf = ({ sealer }: Pick<Runtime, 'sealer'>, { form, now }: RawRequest): VerifiedIdentity | undefined =>
+  carried(sealer, IDENTITY, form.get(IDENTITY_FIELD), now)?.value as VerifiedIdentity | undefined;
+
+/** The person of a password that was right a moment ago, in the form of the second factor. */
+type PendingSignIn = { id: number; password: string };
+
+const PENDING = 'pending sign-in';
+
+/** Identifies a password, so that the second step ends with a new one. */
+const digestOf = ({ passwordHash }: Credentials): string => createHash('sha256').update(passwordHash).digest('hex');
+
+/** Returns the person of the second step; undefined if the field is not authentic or has expired, or the password was changed. */
+async function pendingUser(
+  { sql, sealer }: Pick<Runtime, 'sql' | 'sealer'>,
+  { form, now }: RawRequest,
+): Promise<Credentials | undefined> {
+  const pending = carried(sealer, PENDING, form.get('pending'), now)?.value as PendingSignIn | undefined;
+  const user = pending && (await findCredentials(sql, pending.id));
+  return user !== undefined && digestOf(user) === pending?.password ? user : undefined;
+}
 
 /** A person who was verified in full; `identity` is that of a provider. */
 type SigningIn = { user: Credentials; identity: VerifiedIdentity | undefined };
@@ -136,14 +167,12 @@ export function createSignInPages(
   runtime: Runtime,
   people: People,
   deps: {
-    tokens: SignInTokens;
     admitIdentity: AdmitIdentity;
     /** The names of the OpenID providers, and the CSP sources of their pages. */
     providers: readonly { name: string; formTargets: readonly string[] }[];
     formTargets: (returnTo: string) => Promise<readonly string[]>;
   },
 ): SignInPages {
-  const { pendingSignIns, verifiedIdentities } = deps.tokens;
   const { authUrl, accounts } = runtime.config;
   const { allowsSignUp } = accounts;
   const root = rootOf(authUrl);
@@ -156,7 +185,7 @@ export function createSignInPages(
   const signIn: SignInPages['signIn'] = async (request, status, typed) => {
     const returnTo = returnTargetOf(request);
     const passkeyOptions = await passkeys.signInOptions(request.now);
-    const identity = verifiedIdentities.of(request.form, request.now);
+    const identity = identityOf(runtime, request);
     const token = request.form.get(IDENTITY_FIELD) ?? '';
     const linking = identity?.isLinked === false ? { provider: identity.provider, token } : undefined;
     const own = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp };
@@ -171,14 +200,15 @@ export function createSignInPages(
     secondStep: async (request, user, { passkeys: own, hasApp }, alert) => {
       const returnTo = returnTargetOf(request);
       const passkeyOptions = own.length > 0 ? await passkeys.signInOptions(request.now, own) : undefined;
-      const pending = pendingSignIns.issue(user, request.now);
+      const person: PendingSignIn = { id: user.id, password: digestOf(user) };
+      const pending = carry(runtime.sealer, PENDING, person, request.now);
       const identity = request.form.get(IDENTITY_FIELD) ?? undefined;
       const { email } = user;
       const view = { root, returnTo, identity, email, pending, hasApp, passkeyOptions, passkeyScripts, alert };
       return htmlAnswer(alert === undefined ? 200 : 422, secondFactorPage(view), await optionsOf(returnTo));
     },
     finish: async (request, user, alert) => {
-      const identity = verifiedIdentities.of(request.form, request.now);
+      const identity = identityOf(runtime, request);
       if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
         return signIn(request, 422, { email: '', alert: NOT_LINKED });
       const { admitIdentity } = deps;
@@ -190,10 +220,11 @@ export function createSignInPages(
 }
 
 export function createSignIn(
-  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  runtime: Runtime,
   { sessions, throttle, factors }: People,
-  { pages, pendingSignIns }: { pages: SignInPages; pendingSignIns: PendingSignIns },
+  pages: SignInPages,
 ): Record<'show' | 'submit' | 'submitSecond' | 'submitPasskey' | 'signOut', RawHandler> {
+  const { sql, config } = runtime;
   const { attempts, secondFactor, passkeys, advice } = factors;
   const root = rootOf(config.authUrl);
   return {
@@ -216,11 +247,9 @@ export function createSignIn(
     },
 
     submitSecond: async (request) => {
-      const token = request.form.get('pending') ?? '';
-      const id = pendingSignIns.userIdOf(token, request.now);
-      const user = id === undefined ? undefined : await findCredentials(sql, id);
+      const user = await pendingUser(runtime, request);
       // A recovery code of a disabled person is not used up.
-      if (user === undefined || user.isDisabled || !pendingSignIns.isOf(token, user))
+      if (user === undefined || user.isDisabled)
         return pages.signIn(request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? TOO_LATE });
       const verified = await secondFactor.verify(request, user);
       if (verified.kind === 'too many') return tooManyAnswer(root, verified, advice);
@@ -261,7 +290,7 @@ const returnField = (returnTo: string | undefined) =>
 const identityField = (token: string | undefined) =>
   token !== undefined && html`<input type="hidden" name="${IDENTITY_FIELD}" value="${token}" />`;
 
-/** An identity of a provider that is linked to the account by this sign-in; `token` is the signed field. */
+/** An identity of a provider that is linked to the account by this sign-in; `token` is the sealed field. */
 type Linking = { provider: string; token: string };
 
 const linkingNotice = (root: string, { provider }: Linking): Markup =>
@@ -326,11 +355,11 @@ function signInPage(view: {
   });
 }
 
-/** Renders the page that asks for the second factor, after the password. `pending` is the signed state between both. */
+/** Renders the page that asks for the second factor, after the password. `pending` is the sealed state between both. */
 function secondFactorPage(view: {
   root: string;
   returnTo: string | undefined;
-  /** The signed field of an identity with which the person signs in. */
+  /** The sealed field of an identity with which the person signs in. */
   identity: string | undefined;
   email: string;
   pending: string;
@@ -340,7 +369,7 @@ function secondFactorPage(view: {
   alert: string | undefined;
 }): string {
   const { root, returnTo, email, pending, hasApp, passkeyOptions, alert } = view;
-  const carried = html`${returnField(returnTo)}${identityField(view.identity)}`;
+  const fields = html`${returnField(returnTo)}${identityField(view.identity)}`;
   return shell({
     title: 'Second step of the sign-in',
     scripts: view.passkeyScripts,
@@ -349,7 +378,7 @@ function secondFactorPage(view: {
       <p>Signing in as <strong>${email}</strong>.</p>
       ${verificationForm({
         action: `${root}/sign-in/second-factor`,
-        fields: html`${carried}<input type="hidden" name="pending" value="${pending}" />`,
+        fields: html`${fields}<input type="hidden" name="pending" value="${pending}" />`,
         email,
         factors: { hasApp, passkeyOptions },
         alert,

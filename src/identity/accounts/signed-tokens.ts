@@ -1,11 +1,11 @@
 /**
- * What the server signs and gives to a browser instead of storing it: the nonces of forms, the state between password and second factor, an
- * identity that a provider has verified, and the challenges of passkeys. Each is an HMAC-SHA256 with a key of its own purpose.
+ * What the server gives to a browser instead of storing it: the nonces of forms and the challenges of passkeys, which are signed (HMAC-SHA256
+ * with a key of their own purpose), and values between the steps of a flow, which are sealed.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
+import type { Sealer } from '#db/seal.ts';
 import type { Session } from './sessions.ts';
-import type { Credentials, ExternalIdentity } from './accounts-sql.ts';
 
 /** Returns the HMAC-SHA256 of the parts. */
 export function mac(key: Buffer, ...parts: readonly unknown[]): Buffer {
@@ -37,69 +37,28 @@ export function isFormNonce(
 
 const macOf = (key: Buffer, body: Buffer | string): Buffer => createHmac('sha256', key).update(body).digest();
 
-const VALID_SECONDS = 10 * 60;
-const PENDING_PATTERN = /^(\d{1,16})\.(\d{1,12})\.([\w-]{43})$/;
+const CARRIED_MS = 10 * 60_000;
 
-const pendingMacOf = (key: Buffer, { id, passwordHash }: Credentials, expires: number): string =>
-  mac(key, id, expires, passwordHash).toString('base64url');
-
-export type PendingSignIns = ReturnType<typeof createPendingSignIns>;
-
-/** Creates the state between password and second factor: a signed token in a hidden field. */
-export function createPendingSignIns(keys: Keys) {
-  return {
-    /** Returns a token that says: the password of this user was right a moment ago. */
-    issue: (user: Credentials, now: Date): string => {
-      const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
-      return `${user.id}.${expires}.${pendingMacOf(keys[0], user, expires)}`;
-    },
-    /** Returns the user's id; undefined if the token is malformed or expired. `isOf` checks the rest. */
-    userIdOf: (token: string, now: Date): number | undefined => {
-      const [, id, expires] = PENDING_PATTERN.exec(token) ?? [];
-      return id === undefined || Number(expires) * 1_000 <= now.getTime() ? undefined : Number(id);
-    },
-    /** Returns whether the token was issued for this user and current password. */
-    isOf: (token: string, user: Credentials): boolean => {
-      const [, id, expires, signature = ''] = PENDING_PATTERN.exec(token) ?? [];
-      return (
-        Number(id) === user.id &&
-        keys.some((key) =>
-          timingSafeEqual(Buffer.from(pendingMacOf(key, user, Number(expires))), Buffer.from(signature)),
-        )
-      );
-    },
-  };
+/** Returns a value that a browser carries for ten minutes and cannot read. `boundTo`: its purpose, and what its meaning depends on. */
+export function carry(sealer: Sealer, boundTo: string, value: unknown, now: Date): string {
+  const until = now.getTime() + CARRIED_MS;
+  return sealer.seal(JSON.stringify({ until, value }), boundTo).toString('base64url');
 }
 
-export const IDENTITY_FIELD = 'identity';
-
-/**
- * An identity that a provider has just verified, in a hidden field of the forms that follow: the password to which it is linked, or
- * the second factor. `provider` is the name. `isLinked`: the identity was linked to the user already, otherwise it is linked by the sign-in.
- */
-export type VerifiedIdentity = ExternalIdentity & { provider: string; userId: number; isLinked: boolean };
-
-export type VerifiedIdentities = ReturnType<typeof createVerifiedIdentities>;
-
-export function createVerifiedIdentities(keys: Keys) {
-  return {
-    issue: (identity: VerifiedIdentity, now: Date): string => {
-      const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
-      const payload = Buffer.from(JSON.stringify({ ...identity, expires })).toString('base64url');
-      return `${payload}.${macOf(keys[0], payload).toString('base64url')}`;
-    },
-    /** Returns the identity of a form; undefined if it has none, or the token is not authentic or has expired. */
-    of: (form: URLSearchParams, now: Date): VerifiedIdentity | undefined => {
-      const [, payload = '', signature] = /^([\w-]{1,8000})\.([\w-]{43})$/.exec(form.get(IDENTITY_FIELD) ?? '') ?? [];
-      if (signature === undefined) return undefined;
-      const given = Buffer.from(signature, 'base64url');
-      if (!keys.some((key) => timingSafeEqual(macOf(key, payload), given))) return undefined;
-      const { expires, ...identity } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as VerifiedIdentity & {
-        expires: number;
-      };
-      return expires * 1_000 > now.getTime() ? identity : undefined;
-    },
-  };
+/** Returns what a browser has carried, and when it expires; undefined if it is not authentic, is bound to something else, or has expired. */
+export function carried(
+  sealer: Sealer,
+  boundTo: string,
+  text: string | null | undefined,
+  now: Date,
+): { value: unknown; until: Date } | undefined {
+  try {
+    const opened = sealer.open(Buffer.from(text ?? '', 'base64url'), boundTo);
+    const { until, value } = JSON.parse(opened) as { until: number; value: unknown };
+    return now.getTime() < until ? { value, until: new Date(until) } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export const CHALLENGE_VALID_MS = 10 * 60_000;

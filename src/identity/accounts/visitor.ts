@@ -13,6 +13,7 @@ import { confirmationAt, isFresh } from './factors/step-up.ts';
 import { accountNav } from './page-kit.ts';
 import type { People } from './people.ts';
 import { cookiesOf } from './sessions.ts';
+import { carried, carry } from './signed-tokens.ts';
 import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
 /** Returns the stores of which a user is a member, those that the user owns, require a second factor or are suspended, and their names. */
@@ -40,8 +41,6 @@ const COOKIE_BYTES_MAX = 4_000;
 
 const BOUND_TO = 'kept-form';
 
-type Sealed = { until: number; form: KeptForm };
-
 /** Keeps forms through the sign-in (http/pages/kept-form.ts): a cookie carries one, sealed, for ten minutes and for its page. */
 function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>) {
   const { prefix, set } = cookiesOf(config.authUrl);
@@ -49,20 +48,13 @@ function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>)
   return {
     /** Returns the `Set-Cookie` that keeps the form; undefined if the form is too long. */
     keep: (form: KeptForm, now: Date): string | undefined => {
-      const sealed: Sealed = { until: now.getTime() + KEPT_SECONDS * 1_000, form };
-      const value = sealer.seal(JSON.stringify(sealed), BOUND_TO).toString('base64url');
+      const value = carry(sealer, BOUND_TO, form, now);
       return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, KEPT_SECONDS);
     },
     /** Returns the form that was kept for the page, and the `Set-Cookie` that removes it. */
     take: ({ cookies, now }: Pick<RawRequest, 'cookies' | 'now'>, page: string) => {
-      const value = cookies[name];
-      if (value === undefined || value === '') return undefined;
-      try {
-        const { until, form } = JSON.parse(sealer.open(Buffer.from(value, 'base64url'), BOUND_TO)) as Sealed;
-        return now.getTime() < until && form.page === page ? { form, cookie: set(name, '', 0) } : undefined;
-      } catch {
-        return undefined;
-      }
+      const form = carried(sealer, BOUND_TO, cookies[name], now)?.value as KeptForm | undefined;
+      return form?.page === page ? { form, cookie: set(name, '', 0) } : undefined;
     },
   };
 }

@@ -1,13 +1,12 @@
 /**
  * Sign-in with an OpenID provider: POST /sign-in/with/<provider> redirects to it, GET /sign-in/with/<provider>/callback returns.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Keys } from '#core/keys.ts';
+import { createHash, randomBytes } from 'node:crypto';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Proofs, ProvidedPerson, Provider } from './providers.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { readEmail } from '#core/email.ts';
 import { notFound, Problem } from '#core/problem.ts';
@@ -22,76 +21,59 @@ import { originOf, recordAuditEntry } from '../audit.ts';
 import { consumeChallenge, findFactors } from '../factors/factors-sql.ts';
 import { hasSecondFactor } from '../factors/second-factor.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { Passwords } from '../passwords.ts';
 import type { People } from '../people.ts';
-import { suspensionAlert, type SignInPages } from '../sign-in.ts';
+import {
+  carriedIdentity,
+  IDENTITY_FIELD,
+  suspensionAlert,
+  type SignInPages,
+  type VerifiedIdentity,
+} from '../sign-in.ts';
 import { addressPrefix } from '../throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
 import type { UserErasure } from '../user-erasure.ts';
 import { addUser } from '../users.ts';
 import { cookiesOf } from '../sessions.ts';
-import { IDENTITY_FIELD, mac, type VerifiedIdentities, type VerifiedIdentity } from '../signed-tokens.ts';
+import { carried, carry } from '../signed-tokens.ts';
 
 const VALID_SECONDS = 10 * 60;
-const ID_BYTES = 32;
 /** Browsers reject a cookie of more than 4,096 bytes. */
 const RETURN_LENGTH_MAX = 2_000;
-const VALUE = /^([\w-]{43})\.(\d{1,12})\.([\w-]*)\.([\w-]{43})$/;
 
-type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
+/** A started sign-in. The proofs are random, and bind the response to the browser that asked for it. */
+type SignInAttempt = { proofs: Proofs; returnTo: string | undefined };
 
-/** A started sign-in. `id` is unique; `expires` is when the cookie does. */
-type SignInAttempt = { id: string; expires: Date; returnTo: string | undefined; proofs: Proofs };
+const random = (): string => randomBytes(32).toString('base64url');
 
-/** The proof of a cookie, which is valid for one provider. */
-const proofOf = (key: Buffer, of: { provider: string; id: string; expires: number; back: string }): Buffer =>
-  mac(key, 'attempt', of.provider, of.id, of.expires, of.back);
+/** A cookie is valid for one provider. */
+const boundTo = (provider: string): string => `external sign-in:${provider}`;
 
-/** Derives what the provider sees from the random id, so that the cookie does not contain the PKCE verifier. */
-function proofsOf(key: Buffer, id: string): Proofs {
-  const derive = (purpose: string): string => mac(key, purpose, id).toString('base64url');
-  return { state: derive('state'), nonce: derive('nonce'), verifier: derive('verifier') };
-}
-
-/**
- * Creates the cookie between the redirect to a provider and its callback: it binds the response to the browser that asked for it. `keys`: 32
- * bytes each. The server stores nothing until the callback.
- */
-function createAttemptCookies({ keys, authUrl }: { keys: Keys; authUrl: string }) {
-  const { prefix, set } = cookiesOf(authUrl);
+/** Creates the cookie between the redirect to a provider and its callback. The server stores nothing until the callback. */
+function createAttemptCookies({ sealer, config }: Runtime) {
+  const { prefix, set } = cookiesOf(config.authUrl);
   const name = `${prefix}-external`;
-
   return {
     /** Starts a sign-in with a provider. */
     start: (provider: string, returnTo: string | undefined, now: Date): { cookie: string; proofs: Proofs } => {
-      const [key] = keys;
-      const id = randomBytes(ID_BYTES).toString('base64url');
-      const expires = Math.floor(now.getTime() / 1_000) + VALID_SECONDS;
-      const back = returnTo === undefined || returnTo.length > RETURN_LENGTH_MAX ? '' : returnTo;
-      const proof = proofOf(key, { provider, id, expires, back }).toString('base64url');
-      const value = [id, expires, Buffer.from(back).toString('base64url'), proof].join('.');
-      return { cookie: set(name, value, VALID_SECONDS), proofs: proofsOf(key, id) };
+      const proofs = { state: random(), nonce: random(), verifier: random() };
+      const kept = returnTo === undefined || returnTo.length > RETURN_LENGTH_MAX ? undefined : returnTo;
+      const attempt: SignInAttempt = { proofs, returnTo: kept };
+      return { cookie: set(name, carry(sealer, boundTo(provider), attempt, now), VALID_SECONDS), proofs };
     },
     /** Returns the sign-in with this provider that the browser has started; undefined if there is none, or it has expired. */
-    find: ({ cookies, now }: CookieRequest, provider: string): SignInAttempt | undefined => {
-      const [, id = '', expires = '', encoded = '', proof] = VALUE.exec(cookies[name] ?? '') ?? [];
-      if (proof === undefined || Number(expires) * 1_000 <= now.getTime()) return undefined;
-      const back = Buffer.from(encoded, 'base64url').toString();
-      const given = Buffer.from(proof, 'base64url');
-      const claimed = { provider, id, expires: Number(expires), back };
-      const key = keys.find((one) => timingSafeEqual(proofOf(one, claimed), given));
-      if (key === undefined) return undefined;
-      const returnTo = returnPath(back);
-      return { id, expires: new Date(Number(expires) * 1_000), returnTo, proofs: proofsOf(key, id) };
+    find: ({ cookies, now }: RawRequest, provider: string) => {
+      const found = carried(sealer, boundTo(provider), cookies[name], now);
+      return found && { ...(found.value as SignInAttempt), expires: found.until };
     },
     /** Returns the `Set-Cookie` that removes the cookie. */
     end: () => set(name, '', 0),
   };
 }
 
-type Deps = {
+type Context = {
+  runtime: Runtime;
+  people: People;
   providers: readonly Provider[];
-  verifiedIdentities: VerifiedIdentities;
   pages: SignInPages;
   erasure: UserErasure;
 };
@@ -116,47 +98,47 @@ function domainOf(email: string): string {
   return email.slice(email.lastIndexOf('@') + 1);
 }
 
-/** Adds the signed identity to the form of the request, which the pages and the end of the sign-in read. */
+/** Adds the verified identity to the form of the request, which the pages and the end of the sign-in read. */
 function withIdentity(
-  { verifiedIdentities }: Deps,
+  { runtime }: Context,
   { provider, person, request }: Arrival,
   of: Pick<VerifiedIdentity, 'userId' | 'isLinked'>,
 ) {
   const { issuer, subject } = person;
-  const token = verifiedIdentities.issue({ issuer, subject, provider: provider.name, ...of }, request.now);
   const form = new URLSearchParams(request.form);
-  form.set(IDENTITY_FIELD, token);
+  form.set(IDENTITY_FIELD, carriedIdentity(runtime, { issuer, subject, provider: provider.name, ...of }, request.now));
   return { ...request, form };
 }
 
 /** Signs in the user of a linked identity; a second factor is still required. */
-async function signInAs(sql: Sql, deps: Deps, arrival: Arrival, userId: number): Promise<RawResponse> {
-  const { pages } = deps;
-  const request = withIdentity(deps, arrival, { userId, isLinked: true });
+async function signInAs(context: Context, arrival: Arrival, userId: number): Promise<RawResponse> {
+  const { pages, runtime } = context;
+  const request = withIdentity(context, arrival, { userId, isLinked: true });
   const alert = ended(arrival.provider.name);
-  const user = await findCredentials(sql, userId);
+  const user = await findCredentials(runtime.sql, userId);
   if (user === undefined || user.isDisabled)
     return pages.signIn(arrival.request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? alert });
-  const factors = await findFactors(sql, userId);
+  const factors = await findFactors(runtime.sql, userId);
   return hasSecondFactor(factors) ? pages.secondStep(request, user, factors) : pages.finish(request, user, alert);
 }
 
 /** Asks the person to sign in as before: only that proves that the account is theirs, and that they want the link. */
-const askToLink = (deps: Deps, arrival: Arrival, user: Credentials): Promise<RawResponse> =>
-  deps.pages.signIn(withIdentity(deps, arrival, { userId: user.id, isLinked: false }), 200, { email: user.email });
+const askToLink = (context: Context, arrival: Arrival, user: Credentials): Promise<RawResponse> =>
+  context.pages.signIn(withIdentity(context, arrival, { userId: user.id, isLinked: false }), 200, {
+    email: user.email,
+  });
 
 /** Creates an account with the identity. Returns its id; undefined if the address was taken in the meantime. */
 async function createAccount(
-  sql: Sql,
-  { passwords, erasure }: { passwords: Passwords; erasure: UserErasure },
+  { runtime, people, erasure }: Context,
   { provider, person, request }: Arrival,
   email: string,
 ): Promise<number | undefined> {
   const { now } = request;
   const origin = originOf(request);
-  const passwordHash = await passwords.hash(randomBytes(32).toString('base64url'));
+  const passwordHash = await people.passwords.hash(random());
   try {
-    return await transaction(sql, async (tx) => {
+    return await transaction(runtime.sql, async (tx) => {
       await erasure.eraseUnverified(tx, email, request);
       const { id: userId } = await addUser(tx, { email, passwordHash, hasPassword: false }, { origin, now });
       if (!(await insertIdentity(tx, { ...person, userId, now })))
@@ -172,8 +154,9 @@ async function createAccount(
 }
 
 /** What a verified person at the provider leads to: a session, the request to link an account, a new account, or a refusal. */
-async function arrive(sql: Sql, passwords: Passwords, deps: Deps, arrival: Arrival): Promise<RawResponse> {
-  const { pages, erasure } = deps;
+async function arrive(context: Context, arrival: Arrival): Promise<RawResponse> {
+  const { pages, runtime } = context;
+  const { sql } = runtime;
   const { provider, person, request } = arrival;
   const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
   const email = readEmail(person.email ?? '');
@@ -181,26 +164,26 @@ async function arrive(sql: Sql, passwords: Passwords, deps: Deps, arrival: Arriv
   // identity.
   const user = email === undefined ? undefined : await findUserByEmail(sql, email);
   const known = await findUserOfIdentity(sql, person);
-  if (known !== undefined) return signInAs(sql, deps, arrival, known);
+  if (known !== undefined) return signInAs(context, arrival, known);
   if (email === undefined || !person.isEmailVerified) return refuse(unverified(provider.name));
   const isAllowed = provider.domains.length === 0 || provider.domains.includes(domainOf(email));
   if (!isAllowed) return refuse(foreignDomain(provider.name));
   // The provider has verified the address of an account whose address was not verified: a new account replaces it.
-  if (user?.isEmailVerified === true) return askToLink(deps, arrival, user);
+  if (user?.isEmailVerified === true) return askToLink(context, arrival, user);
   if (!provider.createsAccounts) return refuse(noAccount(provider.name));
   // Of two concurrent callbacks of one person, the second one finds the identity that the first one has linked.
-  const made = await createAccount(sql, { passwords, erasure }, arrival, email);
+  const made = await createAccount(context, arrival, email);
   const userId = made ?? (await findUserOfIdentity(sql, person));
-  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(sql, deps, arrival, userId);
+  return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(context, arrival, userId);
 }
 
 export type ExternalSignIn = Record<'start' | 'callback', RawHandler>;
 
-export function createExternalSignIn(runtime: Runtime, people: People, deps: Deps): ExternalSignIn {
-  const { sql, derive, config } = runtime;
+export function createExternalSignIn(context: Context): ExternalSignIn {
+  const { runtime, people, providers, pages } = context;
+  const { sql, config } = runtime;
   const { authUrl } = config;
-  const { providers, pages } = deps;
-  const attemptCookies = createAttemptCookies({ keys: derive('external sign-in'), authUrl });
+  const attemptCookies = createAttemptCookies(runtime);
   const providerOf = ({ params }: RawRequest): Provider => {
     const found = providers.find(({ name }) => name === params['provider']);
     if (found === undefined) throw notFound('provider');
@@ -216,12 +199,12 @@ export function createExternalSignIn(runtime: Runtime, people: People, deps: Dep
     const arrived: RawRequest = { ...request, method: 'POST', form };
     const refuse = (status: number, alert: string) => pages.signIn(arrived, status, { email: '', alert });
     if (attempt === undefined) return refuse(422, stale(provider.name));
-    const hash = createHash('sha256').update(`external ${attempt.id}`).digest();
+    const hash = createHash('sha256').update(`external ${attempt.proofs.state}`).digest();
     if (!(await consumeChallenge(sql, hash, attempt.expires))) return refuse(422, stale(provider.name));
     const exchanged = await provider.exchange(new URL(`${callbackOf(provider)}?${rawQuery}`), attempt.proofs, now);
     if (exchanged.kind === 'unavailable') return refuse(503, unavailable(provider.name));
     if (exchanged.kind === 'refused') return refuse(422, refused(provider.name));
-    return arrive(sql, people.passwords, deps, { provider, person: exchanged.person, request: arrived });
+    return arrive(context, { provider, person: exchanged.person, request: arrived });
   };
 
   return {

@@ -3,7 +3,6 @@
  * contains the posted form, so nothing has to be entered twice. The form is sealed, because it may have passwords and keys that no
  * page sends back, and opens only in the same session, at the same path, within ten minutes, and together with a proof.
  */
-import type { Sealer } from '#db/seal.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
@@ -16,6 +15,7 @@ import { accountNav, cardPage, postForm, tooManyAnswer, usernameField } from '..
 import type { People, SecondFactors } from '../people.ts';
 import { returnPath } from '../signed-in.ts';
 import type { Session } from '../sessions.ts';
+import { carried, carry } from '../signed-tokens.ts';
 import { findFactors } from './factors-sql.ts';
 import { hasSecondFactor, type Verified } from './second-factor.ts';
 
@@ -42,23 +42,7 @@ export function isFresh({ verifiedAt, hasFactor, provedFactor }: Session, now: D
   return isRecent && (provedFactor || !hasFactor);
 }
 
-/** `until`: in milliseconds. */
-type Carried = { until: number; form: string };
-
 const boundTo = ({ id }: Session, path: string): string => `step-up:${id}:${path}`;
-
-/** Returns the carried form; undefined if there is none, it expired, or a page of another session or path has it. */
-function openCarried(sealer: Sealer, { form, path, now }: Posted, session: Session): URLSearchParams | undefined {
-  const sealed = form.get(VERIFICATION_FIELDS.form);
-  if (sealed === null) return undefined;
-  try {
-    const text = sealer.open(Buffer.from(sealed, 'base64url'), boundTo(session, path));
-    const carried = JSON.parse(text) as Carried;
-    return now.getTime() < carried.until ? new URLSearchParams(carried.form) : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 export function createStepUp(
   { sql, sealer, config }: Runtime,
@@ -76,8 +60,7 @@ export function createStepUp(
     const isPasskeyUsable = found.passkeys.length > 0;
     const passkeyOptions = isPasskeyUsable ? await passkeys.signInOptions(now, found.passkeys) : undefined;
     const entered = new URLSearchParams([...form].filter(([name]) => !verificationFields.has(name)));
-    const carried: Carried = { until: now.getTime() + FRESH_MS, form: entered.toString() };
-    const sealed = sealer.seal(JSON.stringify(carried), boundTo(session, path)).toString('base64url');
+    const sealed = carry(sealer, boundTo(session, path), entered.toString(), now);
     const shown = cardPage(
       'Confirm that it is you',
       html`<p>You signed in some time ago, and this is a sensitive change. Nothing that you entered is lost.</p>
@@ -108,11 +91,11 @@ export function createStepUp(
   };
 
   return {
-    restored: (request, session) => {
-      const carried = openCarried(sealer, request, session);
-      if (carried === undefined) return request.form;
-      const proof = [...request.form].filter(([name]) => verificationFields.has(name));
-      return new URLSearchParams([...carried, ...proof]);
+    restored: ({ form, path, now }, session) => {
+      const entered = carried(sealer, boundTo(session, path), form.get(VERIFICATION_FIELDS.form), now);
+      if (entered === undefined) return form;
+      const proof = [...form].filter(([name]) => verificationFields.has(name));
+      return new URLSearchParams([...new URLSearchParams(entered.value as string), ...proof]);
     },
     confirm: async (request, session, formTargets = []) => {
       const { form, now } = request;
