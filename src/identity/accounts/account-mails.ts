@@ -74,7 +74,7 @@ export function confirmEmailMail(
 }
 
 /** Returns the mail for a new address that has an account already. */
-export function takenEmailMail({ newEmail, authUrl }: EmailChangeMail): Mail {
+export function takenEmailMail({ newEmail, authUrl }: Pick<EmailChangeMail, 'newEmail' | 'authUrl'>): Mail {
   return letter(newEmail, ACCOUNT_EXISTS, [
     `this address was entered as the new e-mail address of another account at ${hostOf(authUrl)}.\nIt has an account of its own already, so nothing was changed. Sign in to that account here:`,
     `${authUrl}/sign-in`,

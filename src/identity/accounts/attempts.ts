@@ -5,11 +5,11 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
-import type { Sql } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
 import { readEmail } from '#core/email.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
 import type { Passwords } from './passwords.ts';
-import { findUserByEmail, type Credentials } from './accounts-sql.ts';
+import { findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
 import { cookiesOf } from './sessions.ts';
 import { mac } from './signed-tokens.ts';
 import { addressPrefix, type Bucket, type Throttle } from './throttle.ts';
@@ -143,4 +143,10 @@ export function createAttempts(deps: {
     await recordAuditEntry(sql, { action: 'sign_in_failed', userId, origin: originOf(request), now: request.now });
     return { kind: 'wrong', suspendedReason: matches ? (user?.disabledReason ?? null) : null };
   };
+}
+
+/** Locks the user of an attempt that was right; undefined if the password was changed, or the user disabled, since. */
+export async function lockVerified(sql: Queryable, { id, passwordHash }: Credentials) {
+  const locked = await lockUser(sql, id);
+  return locked?.passwordHash === passwordHash && !locked.isDisabled ? locked : undefined;
 }

@@ -11,7 +11,7 @@ import { type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Mail, Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from './audit.ts';
@@ -35,19 +35,17 @@ import {
   cardPage,
   currentPasswordField,
   emailField,
-  formPage,
   INVALID_EMAIL,
   noticeAnswer,
   postForm,
   tooManyAnswer,
-  WRONG_PASSWORD,
   type FormFault,
-  type Refused,
   type FormHandlers,
 } from './page-kit.ts';
-import type { People } from './people.ts';
+import { lockVerified } from './attempts.ts';
+import { passwordPage, type People } from './people.ts';
 import type { Session } from './sessions.ts';
-import { addressPrefix } from './throttle.ts';
+import { addressPrefix, type Throttle } from './throttle.ts';
 
 const CONFIRM_FORM = ['confirm email'] as const;
 
@@ -83,6 +81,19 @@ export async function requestIn(
   return { confirm: confirm.token, undo: undo.token, hash: confirm.hash, undoExpires };
 }
 
+/** Returns the mails to the new and the former address. `source`: by whom, or from which network address, the change was requested. */
+export function changeMails(
+  { authUrl, accounts }: Runtime['config'],
+  { oldEmail, newEmail, confirm, undo }: Record<'oldEmail' | 'newEmail' | 'confirm' | 'undo', string>,
+  source: string,
+): [toNew: Mail, toOld: Mail] {
+  const mail = { oldEmail, newEmail, authUrl };
+  return [
+    confirmEmailMail(mail, { token: confirm, lifetimeHours: accounts.emailConfirmHours }),
+    emailChangeMail(mail, { token: undo, source, undoDays: accounts.emailUndoDays }),
+  ];
+}
+
 /**
  * Stores the request and returns the tokens of its links; undefined if the password has changed since it was verified. A request for
  * a taken address is stored like others, because its link is not mailed.
@@ -90,8 +101,8 @@ export async function requestIn(
 const store = ({ sql, config: { accounts } }: Runtime, request: RawRequest, user: Credentials, newEmail: string) =>
   transaction(sql, async (tx) => {
     const { now } = request;
-    const locked = await lockUser(tx, user.id);
-    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
+    const locked = await lockVerified(tx, user);
+    if (locked === undefined) return undefined;
     const oldEmail = locked.email;
     const links = await requestIn(tx, { userId: user.id, oldEmail, newEmail, now }, accounts);
     await audit(tx, request, user.id, 'email_change_requested');
@@ -186,54 +197,35 @@ function endedAnswers(root: string) {
   };
 }
 
-type Requested = {
-  mailer: Mailer;
-  session: Session;
-  again: (status: number, refused: Refused) => Promise<RawResponse>;
-};
-
+/** Stores the change and mails both links; undefined if the password has changed since it was verified. */
 async function requestChange(
   runtime: Runtime,
-  { throttle, factors: { attempts, advice } }: People,
+  throttle: Throttle,
   request: RawRequest,
-  { mailer, session, again }: Requested,
-): Promise<RawResponse> {
+  { mailer, user }: { mailer: Mailer; user: Credentials },
+): Promise<RawResponse | undefined> {
   const { sql, config } = runtime;
-  const { authUrl, accounts } = config;
-  const root = rootOf(authUrl);
-  const entered = request.form.get('email') ?? '';
-  const newEmail = readEmail(entered);
-  if (newEmail === undefined) return again(422, { typed: entered, fault: INVALID_EMAIL });
-  if (newEmail === session.email) return again(422, { typed: newEmail, fault: SAME });
-  const wrong = { typed: newEmail, fault: WRONG_PASSWORD };
-  const attempt = await attempts(request, { email: session.email, password: request.form.get('current') ?? '' });
-  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-  if (attempt.kind === 'wrong') return again(422, wrong);
+  const newEmail = readEmail(request.form.get('email') ?? '') ?? '';
   const taken = await throttle.take(
     [
-      { limit: 'changes of address by person', subject: String(session.userId) },
+      { limit: 'changes of address by person', subject: String(user.id) },
       { limit: 'mail from address', subject: addressPrefix(request.address) },
-      { limit: 'changes of address to mailbox', subject: `${newEmail} by ${session.userId}` },
+      { limit: 'changes of address to mailbox', subject: `${newEmail} by ${user.id}` },
       { limit: 'mails of others to mailbox', subject: newEmail },
     ],
     request.now,
   );
-  if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Links that were mailed before stay valid.</p>`);
-  const stored = await store(runtime, request, attempt.user, newEmail);
-  if (stored === undefined) return again(422, wrong);
+  if (!taken.allowed)
+    return tooManyAnswer(rootOf(config.authUrl), taken, html`<p>Links that were mailed before stay valid.</p>`);
+  const stored = await store(runtime, request, user, newEmail);
+  if (stored === undefined) return undefined;
   const other = await findUserByEmail(sql, newEmail);
-  const mail = { oldEmail: stored.oldEmail, newEmail, authUrl };
-  const isFree = other === undefined || other.id === session.userId;
-  const lifetimeHours = accounts.emailConfirmHours;
+  const change = { ...stored, newEmail };
+  const [toNew, toOld] = changeMails(config, change, `from the network address ${request.address}`);
   // The other account is mailed at its own spelling of the address.
-  if (isFree) mailer.send(confirmEmailMail(mail, { token: stored.confirm, lifetimeHours }));
-  else mailer.send(takenEmailMail({ ...mail, newEmail: other.email }));
-  const undo = {
-    token: stored.undo,
-    source: `from the network address ${request.address}`,
-    undoDays: accounts.emailUndoDays,
-  };
-  mailer.send(emailChangeMail(mail, undo));
+  if (other === undefined || other.id === user.id) mailer.send(toNew);
+  else mailer.send(takenEmailMail({ newEmail: other.email, authUrl: config.authUrl }));
+  mailer.send(toOld);
   return sentAnswer(config, newEmail);
 }
 
@@ -322,15 +314,20 @@ function createUndo({ sql, config }: Runtime): ChangeEmail['undo'] {
 
 export function createChangeEmail(runtime: Runtime, people: People): ChangeEmail {
   const { mailer, config } = runtime;
-  const { verified } = people;
+  const { verified, throttle } = people;
   const root = rootOf(config.authUrl);
   const { noMail } = endedAnswers(root);
-  const change = formPage(verified, {
+  const change = passwordPage(runtime, people, verified, {
     name: 'change email',
-    guard: 'passwordForm',
     render: async (session, view) => changePage(root, session, view),
-    submit: async (request, session, again) =>
-      mailer === undefined ? noMail() : requestChange(runtime, people, request, { mailer, session, again }),
+    review: async ({ form }, { email }) => {
+      const typed = form.get('email') ?? '';
+      const newEmail = readEmail(typed);
+      if (newEmail === undefined) return { typed, fault: INVALID_EMAIL };
+      return newEmail === email ? { typed, fault: SAME } : undefined;
+    },
+    submit: async (request, _session, user) =>
+      mailer === undefined ? noMail() : requestChange(runtime, throttle, request, { mailer, user }),
   });
   return {
     change: mailer === undefined ? { ...change, show: verified.page(async () => noMail()) } : change,

@@ -1,13 +1,13 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import { jsonAnswer } from '#http/answers.ts';
+import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
-import { html, type Markup } from '#hypermedia/markup.ts';
+import { html } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import { inPersonOf } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { latestAuditEntries, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
+import { latestAuditEntries, listBrowsers, listIdentities, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
@@ -19,18 +19,15 @@ import {
   alertOf,
   cardPage,
   currentPasswordField,
-  formPage,
   nonceField,
   noticeAnswer,
   postForm,
-  tooManyAnswer,
   usernameField,
-  WRONG_PASSWORD,
   type FormFault,
-  type Refused,
   type FormHandlers,
 } from './page-kit.ts';
-import type { People } from './people.ts';
+import { lockVerified } from './attempts.ts';
+import { passwordPage, type People } from './people.ts';
 import type { Session } from './sessions.ts';
 import { findUser, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
 
@@ -99,17 +96,19 @@ class NotErased extends Error {
 const mayErase =
   (user: Credentials) =>
   async (tx: Tx): Promise<void> => {
-    const locked = await lockUser(tx, user.id);
-    if (locked?.passwordHash !== user.passwordHash || locked.isDisabled) throw new NotErased('password changed');
+    if ((await lockVerified(tx, user)) === undefined) throw new NotErased('password changed');
     if (await lockSoleOwnership(tx, user.id)) throw new NotErased('only owner');
   };
 
 type EraseView = { email: string; nonce: string; fault: FormFault | undefined };
 
+const ERASE = 'Erase your account';
+
 /** Says which stores need another owner before their only owner can erase the account. */
-const refusal = (stores: readonly SoleStore[], { baseUrl, authUrl }: Runtime['config']): Markup => {
+function refusalPage(stores: readonly SoleStore[], { baseUrl, authUrl }: Runtime['config']): string {
   const membersOf = (id: number): string => new URL(`${baseUrl}/stores/${id}/members`).pathname;
-  return html`<p class="alert" role="alert">You are the only owner of these stores, which need one:</p>
+  const root = rootOf(authUrl);
+  const content = html`<p class="alert" role="alert">You are the only owner of these stores, which need one:</p>
     <ul>
       ${stores.map(
         ({ id, name, hasMembers }) =>
@@ -125,56 +124,50 @@ const refusal = (stores: readonly SoleStore[], { baseUrl, authUrl }: Runtime['co
       )}
     </ul>
     <p>You can erase your account then.</p>
-    <p><a href="${rootOf(authUrl)}/account">Your account</a></p>`;
-};
+    <p><a href="${root}/account">Your account</a></p>`;
+  return cardPage(ERASE, content, accountNav(root));
+}
 
-const eraseForm = (root: string, { email, nonce, fault }: EraseView): Markup =>
-  html`${alertOf(fault)}
-    <p>
-      This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers, your own apps
-      and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year: it
-      has the network addresses and browsers, but not your e-mail address.
-    </p>
-    ${postForm({
-      action: `${root}/account/erase`,
-      hidden: { nonce },
-      fields: html`${usernameField(email)} ${currentPasswordField(fault)}`,
-      submit: 'Erase the account',
-      style: 'danger',
-      cancel: { href: `${root}/account` },
-    })}`;
+const erasePage = (root: string, { email, nonce, fault }: EraseView): string =>
+  cardPage(
+    ERASE,
+    html`${alertOf(fault)}
+      <p>
+        This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers, your own apps
+        and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year:
+        it has the network addresses and browsers, but not your e-mail address.
+      </p>
+      ${postForm({
+        action: `${root}/account/erase`,
+        hidden: { nonce },
+        fields: html`${usernameField(email)} ${currentPasswordField(fault)}`,
+        submit: 'Erase the account',
+        style: 'danger',
+        cancel: { href: `${root}/account` },
+      })}`,
+    accountNav(root),
+  );
 
-type Erasing = {
-  erasure: UserErasure;
-  session: Session;
-  again: (status: number, refused?: Refused) => Promise<RawResponse>;
-};
-
+/** Erases the account; undefined if the password has changed since it was verified, the page again if the user is the only owner of a store. */
 async function erase(
   { sql, mailer, config: { authUrl } }: Runtime,
-  { sessions, factors: { attempts, advice } }: People,
+  { sessions }: People,
   request: RawRequest,
-  { erasure, session, again }: Erasing,
-): Promise<RawResponse> {
-  const root = rootOf(authUrl);
-  const { email, userId } = session;
-  const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
-  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-  if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
-  const { user } = attempt;
+  { erasure, user, refused }: { erasure: UserErasure; user: Credentials; refused: () => Promise<RawResponse> },
+): Promise<RawResponse | undefined> {
   try {
-    const by = { ...request, principal: inPersonOf(userId), unmodified: () => {} };
-    await erasure.eraseUser(userId, by, mayErase(user));
+    const by = { ...request, principal: inPersonOf(user.id), unmodified: () => {} };
+    await erasure.eraseUser(user.id, by, mayErase(user));
   } catch (error) {
     if (!(error instanceof NotErased)) throw error;
-    return error.reason === 'only owner' ? again(409) : again(422, { fault: WRONG_PASSWORD });
+    return error.reason === 'only owner' ? refused() : undefined;
   }
-  mailer?.send(erasedMail({ to: email, authUrl }));
+  mailer?.send(erasedMail({ to: user.email, authUrl }));
   const { cookie } = await sessions.end(sql, request);
   const notice = {
     title: 'Account erased',
     good: 'Your account is erased, and all browsers and apps have lost their access.',
-    link: { href: `${root}/sign-in`, label: 'Sign in with another account' },
+    link: { href: `${rootOf(authUrl)}/sign-in`, label: 'Sign in with another account' },
   };
   return noticeAnswer(200, notice, { 'Set-Cookie': cookie });
 }
@@ -218,16 +211,18 @@ export function createLeave(
         return jsonAnswer(200, account, { 'Content-Disposition': 'attachment; filename="account.json"' });
       },
     ),
-    erase: formPage(signedIn, {
+    erase: passwordPage(runtime, people, signedIn, {
       name: 'erase account',
-      guard: 'passwordForm',
       render: async (session, { nonce, fault }) => {
         const stores = await listSoleStores(sql, session.userId);
-        const view = { email: session.email, nonce, fault };
-        const content = stores.length > 0 ? refusal(stores, config) : eraseForm(root, view);
-        return cardPage('Erase your account', content, accountNav(root));
+        return stores.length > 0
+          ? refusalPage(stores, config)
+          : erasePage(root, { email: session.email, nonce, fault });
       },
-      submit: (request, session, again) => erase(runtime, people, request, { erasure, session, again }),
+      submit: (request, _session, user) => {
+        const refused = async () => htmlAnswer(409, refusalPage(await listSoleStores(sql, user.id), config));
+        return erase(runtime, people, request, { erasure, user, refused });
+      },
     }),
   };
 }

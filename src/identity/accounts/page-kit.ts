@@ -1,14 +1,11 @@
 /**
- * What the pages of people are made of: the navigation, a card, forms that post, notices, fields with their faults, and the handlers of
- * a form of a signed-in person. `root` is everywhere the path prefix of the pages, without a trailing slash.
+ * What the pages of people are made of: the navigation, a card, forms that post, notices, and fields with their faults. `root` is everywhere the path prefix of the pages, without a trailing slash.
  */
 import { htmlAnswer } from '#http/answers.ts';
-import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { RawHandler, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import type { Session } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
-import { passwordLengthMin } from './users.ts';
+import { passwordFault, passwordLengthMin, type ChosenPassword } from './users.ts';
 
 const navEntry = (href: string, text: string, isCurrent: boolean): Markup =>
   html`<a href="${href}" ${isCurrent && html`aria-current="page"`}>${text}</a>`;
@@ -196,34 +193,10 @@ export type FormHandlers = Record<'show' | 'submit', RawHandler>;
 /** What is shown again of a refused form: the fault, and what was entered. */
 export type Refused = { fault?: FormFault | undefined; typed?: string };
 
-type Again = (status: number, refused?: Refused) => Promise<RawResponse>;
-
-/**
- * Creates both handlers of a form of a signed-in person: GET renders it with its nonce, POST checks the nonce and what `guard` requires, and
- * `submit` can render it again.
- */
-export function formPage(
-  signedIn: SignedIn,
-  form: {
-    /** The name of the form, to which its nonce is bound. */
-    name: string;
-    guard: 'form' | 'sensitiveForm' | 'passwordForm';
-    render: (session: Session, view: { nonce: string; fault: FormFault | undefined; typed: string }) => Promise<string>;
-    submit: (request: RawRequest, session: Session, again: Again) => Promise<RawResponse>;
-  },
-): FormHandlers {
-  const bound = [form.name] as const;
-  const again =
-    (session: Session): Again =>
-    async (status, { fault, typed = '' } = {}) =>
-      htmlAnswer(status, await form.render(session, { nonce: signedIn.nonce(session, bound), fault, typed }));
-  return {
-    show: signedIn.page((_request, session) => again(session)(200)),
-    submit: signedIn[form.guard](
-      () => bound,
-      (request, session) => form.submit(request, session, again(session)),
-    ),
-  };
+/** Returns the fault of a chosen password as its field shows it; `its` begins the sentence. */
+export async function passwordFieldFault(chosen: ChosenPassword, its = 'The'): Promise<FormFault | undefined> {
+  const fault = await passwordFault(chosen);
+  return fault && { field: 'password', message: `${its} ${fault.message}.` };
 }
 
 function span(seconds: number): string {

@@ -15,28 +15,26 @@ import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { consumeReset, deleteOlderResets, deleteResetsOf, findReset, insertReset } from './links-sql.ts';
 import {
-  WRONG_PASSWORD,
   accountNav,
   alertOf,
   cardPage,
   choice,
   currentPasswordField,
   emailField,
-  formPage,
   newPasswordField,
   noticeAnswer,
+  passwordFieldFault,
   postForm,
-  tooManyAnswer,
   type FormFault,
   type FormHandlers,
   usernameField,
 } from './page-kit.ts';
-import type { People } from './people.ts';
+import { passwordPage, type People } from './people.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { addUser, passwordFault } from './users.ts';
+import { addUser } from './users.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { lockForErasure } from './users-sql.ts';
-import type { Devices } from './attempts.ts';
+import { lockVerified, type Devices } from './attempts.ts';
 import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';
 import { PASSWORD_CHANGED, resetMail } from './account-mails.ts';
 import type { SignInPages } from './sign-in.ts';
@@ -101,8 +99,7 @@ const replace = (
 ): Promise<string | undefined> =>
   transaction(sql, async (tx) => {
     const { now } = request;
-    const locked = await lockUser(tx, user.id);
-    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
+    if ((await lockVerified(tx, user)) === undefined) return undefined;
     const endGrants = request.form.get('end_grants') === '1' ? end : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
@@ -111,12 +108,10 @@ const replace = (
 
 export function createChange(runtime: Runtime, people: People, endGrants: EndGrants): FormHandlers {
   const { signedIn, passwords, sessions, factors, securityMails } = people;
-  const { attempts, advice } = factors;
   const root = rootOf(runtime.config.authUrl);
   const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(runtime.sql, userId));
-  return formPage(signedIn, {
+  return passwordPage(runtime, people, signedIn, {
     name: 'password',
-    guard: 'passwordForm',
     render: async (session, { nonce, fault }) => {
       const { email } = session;
       const fields = html`${usernameField(email)} ${currentPasswordField(fault)}
@@ -131,19 +126,15 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
         accountNav(root),
       );
     },
-    submit: async (request, session, again) => {
-      const { email } = session;
-      const password = request.form.get('password') ?? '';
-      const fault = await passwordFault({ email, password, hasSecondFactor: await hasFactor(session) });
-      if (fault !== undefined)
-        return again(422, { fault: { field: 'password', message: `The new ${fault.message}.` } });
-      const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
-      if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-      if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
-      const passwordHash = await passwords.hash(password);
-      const { user } = attempt;
+    review: async ({ form }, session) => {
+      const chosen = { email: session.email, password: form.get('password') ?? '' };
+      const fault = await passwordFieldFault({ ...chosen, hasSecondFactor: await hasFactor(session) }, 'The new');
+      return fault && { fault };
+    },
+    submit: async (request, { email }, user) => {
+      const passwordHash = await passwords.hash(request.form.get('password') ?? '');
       const cookie = await replace(runtime, { sessions, endGrants }, request, { user, passwordHash });
-      if (cookie === undefined) return again(422, { fault: WRONG_PASSWORD });
+      if (cookie === undefined) return undefined;
       securityMails?.send(request, user, PASSWORD_CHANGED);
       const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
@@ -338,11 +329,8 @@ export function createReset(runtime: Runtime, people: People, deps: ResetDeps): 
     show: (link) => htmlAnswer(200, resetPage(root, link)),
     submit: async (request, link) => {
       const password = request.form.get('password') ?? '';
-      const fault = await passwordFault({ ...link, password });
-      if (fault !== undefined) {
-        const message = `The new ${fault.message}.`;
-        return htmlAnswer(422, resetPage(root, link, { field: 'password', message }));
-      }
+      const fault = await passwordFieldFault({ ...link, password }, 'The new');
+      if (fault !== undefined) return htmlAnswer(422, resetPage(root, link, fault));
       const { email } = link;
       const passwordHash = await people.passwords.hash(password);
       const redeemed = await redeem(runtime, people, deps, request, { ...link, passwordHash });

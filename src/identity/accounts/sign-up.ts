@@ -30,6 +30,7 @@ import {
   INVALID_EMAIL,
   newPasswordField,
   noticeAnswer,
+  passwordFieldFault,
   postForm,
   usernameField,
   type FormFault,
@@ -39,7 +40,7 @@ import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
 import { addressPrefix } from './throttle.ts';
 import type { UserErasure } from './user-erasure.ts';
-import { addUser, passwordFault, prepareUser } from './users.ts';
+import { addUser, prepareUser } from './users.ts';
 
 /** What mails the link. */
 type SignUpSender = Pick<Runtime, 'sql' | 'config'> & { mailer: Mailer };
@@ -163,10 +164,8 @@ async function createAccount(
   const root = rootOf(runtime.config.authUrl);
   const { email } = link;
   const password = request.form.get('password') ?? '';
-  const weak = await passwordFault({ email, password, hasSecondFactor: false });
-  if (weak !== undefined) {
-    return htmlAnswer(422, newAccountPage(root, link, { field: 'password', message: `The ${weak.message}.` }));
-  }
+  const fault = await passwordFieldFault({ email, password, hasSecondFactor: false });
+  if (fault !== undefined) return htmlAnswer(422, newAccountPage(root, link, fault));
   const { passwordHash } = await prepareUser(passwords, { email, password });
   try {
     const session = await join(runtime, { sessions, erasure }, request, { ...link, passwordHash });

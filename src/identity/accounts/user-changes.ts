@@ -14,10 +14,10 @@ import { platformClient } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import type { Mail } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { confirmEmailMail, emailChangeMail, welcomeMail } from './account-mails.ts';
+import { emailChangeMail, welcomeMail } from './account-mails.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser } from './accounts-sql.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from './audit.ts';
-import { isTaken, requestIn } from './change-email.ts';
+import { changeMails, isTaken, requestIn } from './change-email.ts';
 import {
   consumePendingChange,
   deletePendingChanges,
@@ -42,26 +42,17 @@ const NO_MAIL = {
 };
 
 /** Mails both addresses, as at a request of the person. A request for the same address that is still valid is not repeated. */
-async function askPerson(
-  tx: Tx,
-  { config: { accounts, authUrl }, mailer }: Deps,
-  { user, newEmail, by }: AddressChange,
-): Promise<Mail[]> {
+async function askPerson(tx: Tx, { config, mailer }: Deps, { user, newEmail, by }: AddressChange): Promise<Mail[]> {
   if (mailer === undefined) throw new Problem(409, NO_MAIL);
   const { id: userId, email: oldEmail } = user;
-  const { emailConfirmHours: lifetimeHours, emailUndoDays: undoDays } = accounts;
-  const validSince = by.now.getTime() - lifetimeHours * 3_600_000;
+  const validSince = by.now.getTime() - config.accounts.emailConfirmHours * 3_600_000;
   const isAsked = (await listEmailChanges(tx, userId)).some(
     (one) => one.newEmail === newEmail && one.dateChanged === null && one.dateCreated.getTime() > validSince,
   );
   if (isAsked) return [];
-  const { confirm, undo } = await requestIn(tx, { userId, oldEmail, newEmail, now: by.now }, accounts);
+  const links = await requestIn(tx, { userId, oldEmail, newEmail, now: by.now }, config.accounts);
   await recordAuditEntry(tx, { ...by, action: 'email_change_requested', userId });
-  const mail = { oldEmail, newEmail, authUrl };
-  return [
-    confirmEmailMail(mail, { token: confirm, lifetimeHours }),
-    emailChangeMail(mail, { token: undo, source: SOURCE, undoDays }),
-  ];
+  return changeMails(config, { oldEmail, newEmail, ...links }, SOURCE);
 }
 
 /** Replaces the address, and ends the sessions and the mailed links of the former one. */

@@ -52,7 +52,7 @@ const wrongPassword = (code: string, message: string): Fault => ({ code, message
 
 type EmailAndPassword = { email: string; password: string };
 /** `hasSecondFactor`: whether the account needs a second factor to sign in; its password may then be shorter. */
-type ChosenPassword = EmailAndPassword & { hasSecondFactor: boolean };
+export type ChosenPassword = EmailAndPassword & { hasSecondFactor: boolean };
 
 function formFault({ email, password, hasSecondFactor }: ChosenPassword): Fault | undefined {
   const lengthMin = passwordLengthMin({ hasSecondFactor });

@@ -7,6 +7,7 @@ import {
   accountNav,
   INVALID_EMAIL,
   noticeAnswer,
+  passwordFieldFault,
   tooManyAnswer,
   unverifiedAnswer,
   type FormFault,
@@ -24,7 +25,7 @@ import {
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import type { UserErasure } from '#identity/accounts/user-erasure.ts';
-import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
+import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
 import type { InvitationMails } from '#stores/invitations/invitation-operations.ts';
@@ -197,8 +198,8 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
   const again = (fault: FormFault) =>
     htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask, proof: link?.token, fault }));
   if (email === '') return again(INVALID_EMAIL);
-  const weak = await passwordFault({ email, password, hasSecondFactor: false });
-  if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
+  const weak = await passwordFieldFault({ email, password, hasSecondFactor: false });
+  if (weak !== undefined) return again(weak);
   const refused = isVerified ? undefined : await throttled(context, visit);
   if (refused !== undefined) return refused;
   const user = await findUserByEmail(runtime.sql, email);
