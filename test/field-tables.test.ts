@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Field, Fields } from '#http/field-table.ts';
 import { userFields } from '#identity/accounts/users.ts';
 import { clientFields } from '#identity/oauth/clients/client-fields.ts';
-import { grantFields, installFields } from '#identity/oauth/connected/grant-fields.ts';
+import { grantFields, installFields } from '#identity/oauth/grants.ts';
 import { invitationFields, receivedFields } from '#stores/invitations/invitation.ts';
 import { awaitedFields } from '#stores/members/awaited-member.ts';
 import { memberFields } from '#stores/members/member.ts';

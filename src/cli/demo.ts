@@ -15,7 +15,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
-import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
+import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { grantStoreAccess } from '#identity/oauth/oauth-tokens.ts';
 import { findStore } from '#stores/stores-sql.ts';
 import { addMemberWithEntry, createStoreWithEntry } from '#stores/audited-changes.ts';

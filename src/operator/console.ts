@@ -15,7 +15,7 @@ import { countClients, listClients } from '#identity/oauth/clients/client-lists-
 import { isClientId } from '#identity/oauth/clients/clients.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
-import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
+import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Condition, Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';

@@ -37,7 +37,7 @@ import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createStoreGrantOperations } from '#identity/oauth/connected/store-grants.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import { createOwnToken } from '#identity/oauth/own-token.ts';
-import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
+import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { deleteTokensOf, lockClientsOfUser } from '#identity/oauth/oauth-sql.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
 import { createClientAuthentication } from '#identity/oauth/protocol-requests.ts';

@@ -18,7 +18,7 @@ import { blankAnswers } from '#delivery/record/record-sql.ts';
 import { type EventCaches, createErasurePurges } from '#events/erase/erasure.ts';
 import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/event-purges-sql.ts';
 import { createIdempotencyPurges } from '#http/idempotency.ts';
-import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
+import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts';

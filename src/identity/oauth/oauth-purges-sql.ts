@@ -6,7 +6,7 @@ import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { endGrant } from './revoke.ts';
-import type { RevocationEffects } from './grant-changes.ts';
+import type { RevocationEffects } from './grants.ts';
 import type { Ended } from './oauth-sql.ts';
 
 const MINUTE_MS = 60_000;

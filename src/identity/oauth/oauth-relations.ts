@@ -8,9 +8,8 @@ import { clientDocument, installDocument } from './clients/client-document.ts';
 import type { Install } from './clients/client-lists-sql.ts';
 import type { Client } from './clients/clients-sql.ts';
 import { grantDocument } from './connected/grants-api.ts';
-import type { ConnectedApp } from './connected/connected-sql.ts';
+import type { ConnectedApp, StoreGrantRow } from './connected/connected-sql.ts';
 import { storeGrantDocument } from './connected/store-grants.ts';
-import type { StoreGrantRow } from './connected/store-grants-sql.ts';
 import { protocolEndpoints } from './endpoints.ts';
 import type { WebhookOfApp } from './webhooks-of-apps-sql.ts';
 

@@ -1,7 +1,7 @@
 /** SQL that authenticates clients and looks up tokens. */
 import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
-import type { LoggedGrant } from './grant-changes.ts';
+import type { LoggedGrant } from './grants.ts';
 
 /** Returns the condition that grant `g` is for a store, and that one is suspended. */
 export function isStoreSuspended(sql: Queryable) {

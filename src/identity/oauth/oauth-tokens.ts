@@ -6,7 +6,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
-import { grantChanges, type RevocationEffects } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grants.ts';
 import { endPredecessor, insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';

@@ -5,7 +5,7 @@ import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { type AuthenticateClient, type Form, readForm, requireOneMethod } from './protocol-requests.ts';
-import { grantChanges, type RevocationEffects } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grants.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
 import {
   deleteAccessToken,

@@ -116,3 +116,17 @@ export function mayAskFor(registered: readonly string[] | null, scope: GrantedSc
 export function scopeText(granted: GrantedScope, storeId: number | null): string {
   return [...scopeNames(granted), ...(storeId === null ? [] : [`${STORE}${storeId}`])].join(' ');
 }
+
+/** The permissions of each kind of access, as on the consent page. */
+const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
+const MAY_ACCOUNT = 'See your account and do everything you can in all your stores, including future ones';
+
+type Access = { storeId: number | null; permissions: readonly Permission[] | null };
+
+/** Returns what an app may do: the sentence of its full access (`ofAccount` for an account), or those of its limited scopes. */
+export function permissionWords({ storeId, permissions }: Access, ofAccount = MAY_ACCOUNT): readonly string[] {
+  const { permissions: limited } = scopeOfGrants(storeId, permissions);
+  if (limited === null) return [storeId === null ? ofAccount : MAY_STORE];
+  const texts = permissionTexts();
+  return limited.map((name) => texts.get(name) ?? name);
+}

@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { RevocationEffects } from './grant-changes.ts';
+import type { RevocationEffects } from './grants.ts';
 import {
   areOwnResources,
   readForm,

@@ -4,7 +4,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grants.ts';
 import { scopeNames, type GrantedScope } from '../scope.ts';
 import {
   denyPendingDevice,

@@ -37,20 +37,6 @@ export async function lockParties(sql: Queryable, client: number, session: Sessi
   return rows.length > 0;
 }
 
-/** Returns whether the client has access by this user already: to the store, or to the account if `storeId` is null. */
-export async function hasGrant(
-  sql: Queryable,
-  of: { userId: number; client: number; storeId: number | null },
-): Promise<boolean> {
-  const rows = await sql`
-    select from access_grant
-    where user_id = ${of.userId} and client = ${of.client} and store_id is not distinct from ${of.storeId}
-      and date_revoked is null
-    limit 1
-  `;
-  return rows.length > 0;
-}
-
 /**
  * Locks the store and the user's membership in it until the transaction ends, in this order, as an erasure does; returns false if there is
  * no such membership, or the store is suspended.

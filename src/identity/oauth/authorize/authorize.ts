@@ -15,7 +15,7 @@ import { rootOf } from '#http/root.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
-import type { RevocationEffects } from '../grant-changes.ts';
+import type { RevocationEffects } from '../grants.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, scopeNames, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial, type StoppedWebhooks } from './approval.ts';
@@ -26,7 +26,8 @@ import {
   type Received,
 } from './authorization-request.ts';
 import { consentPage, refusalPage } from './consent-page.ts';
-import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
+import { hasGrant } from '../connected/connected-sql.ts';
+import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { Granted } from '../grants-sql.ts';
 
 type ConsentEffects = RevocationEffects & StoppedWebhooks;

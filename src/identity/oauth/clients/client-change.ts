@@ -2,7 +2,7 @@
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
-import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grants.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import { COMMAND_LINE_CLIENT } from './clients.ts';
 import { changelogActorOf, recordClientEntry, type ClientActor } from './action.ts';

@@ -1,6 +1,6 @@
 /** Represents a client, and an install of an app for its developer (where the app is used, but not by whom), as Documents. */
 import { json, type Document, type Link } from '#hypermedia/document.ts';
-import { installFields } from '../connected/grant-fields.ts';
+import { installFields } from '../grants.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';

@@ -11,7 +11,7 @@ import { shell } from '#hypermedia/shell.ts';
 import { notFound, type Fault } from '#core/problem.ts';
 import { isClientId } from './clients.ts';
 import type { ClientActor } from './action.ts';
-import { findOwnClient, type Client } from './clients-sql.ts';
+import { findClient, type Client } from './clients-sql.ts';
 import type { ClientPart, SettingName } from './client-fields.ts';
 import type { LabelOf } from './clients.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
@@ -27,8 +27,8 @@ export function pathOf(root: string, clientId: string): string {
 /** Returns the user's app. Throws the same 404 for another user's app and for one that does not exist. */
 export async function ownClientOf(sql: Sql, request: RawRequest, session: Session): Promise<Client> {
   const clientId = clientIdOf(request);
-  const client = isClientId(clientId) ? await findOwnClient(sql, clientId, session.userId) : undefined;
-  if (client === undefined) throw notFound('app');
+  const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+  if (client === undefined || client.ownerId !== session.userId) throw notFound('app');
   return client;
 }
 

@@ -5,7 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import { clientKey, clients, columns, type Client } from './clients-sql.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { installFields } from '../connected/grant-fields.ts';
+import { installFields } from '../grants.ts';
 import type { Permission } from '#core/principal.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countInStores, type WebhooksInStore } from '../webhooks-of-apps-sql.ts';

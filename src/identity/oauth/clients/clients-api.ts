@@ -23,22 +23,13 @@ import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { AppsDeps } from '../grant-changes.ts';
+import { type AppsDeps, INSTALL_PROPERTIES } from '../grants.ts';
 import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
 import { COMMAND_LINE_CLIENT, createClient, isClientId, type NewClient, newClientFaults } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import type { EachDatabase } from '#shards/map.ts';
-import { INSTALL_PROPERTIES } from '../connected/grant-fields.ts';
 import { callerOf, type ClientActor, recordClientEntry } from './action.ts';
-import {
-  type Client,
-  findClient,
-  findClientOfId,
-  findOwnClient,
-  lockClient,
-  markVerified,
-  touchClient,
-} from './clients-sql.ts';
+import { type Client, findClient, findClientOfId, lockClient, markVerified, touchClient } from './clients-sql.ts';
 import {
   addressOfClient,
   addressOfInstalls,
@@ -79,14 +70,9 @@ const clientOf = (
  */
 async function clientFor(sql: Queryable, { params, principal }: ClientRequest): Promise<Client> {
   const clientId = params['client_id'] ?? '';
-  const { scope, userId } = principal;
-  const find = async (): Promise<Client | undefined> => {
-    if (!isClientId(clientId)) return undefined;
-    if (scope === 'platform') return findClient(sql, clientId, platformClient(principal));
-    return userId !== null && reachesAccount(principal, userId) ? findOwnClient(sql, clientId, userId) : undefined;
-  };
-  const client = await find();
-  if (client === undefined) throw notFound('client');
+  const client = isClientId(clientId) ? await findClient(sql, clientId, platformClient(principal)) : undefined;
+  const isOwn = client !== undefined && client.ownerId !== null && reachesAccount(principal, client.ownerId);
+  if (client === undefined || (principal.scope !== 'platform' && !isOwn)) throw notFound('client');
   return client;
 }
 

@@ -1,7 +1,7 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
 import type { Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
-import type { LoggedGrant } from '../grant-changes.ts';
+import type { LoggedGrant } from '../grants.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf, SettingsOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
@@ -99,15 +99,6 @@ export async function findClientOfId(sql: Queryable, id: number): Promise<Client
 export async function lockClient(sql: Queryable, id: number, reader: number | null): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
     ${clients(sql, reader)} where c.id = ${id} and c.date_deleted is null for no key update of c`;
-  return row;
-}
-
-/** Returns a client owned by the user; undefined if it does not exist or has another owner or none. */
-export async function findOwnClient(sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`
-    ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
-      and c.owner = ${userId}
-  `;
   return row;
 }
 

@@ -13,7 +13,7 @@ import { addressOfInstalls } from './client-document.ts';
 import { listClientsOf, usageOf, type Client } from './clients-sql.ts';
 import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webhooks-of-apps-sql.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
-import type { AppsDeps, RevocationEffects } from '../grant-changes.ts';
+import type { AppsDeps, RevocationEffects } from '../grants.ts';
 import { listAccessible } from './client-lists-sql.ts';
 import { changeClient, changeFaults, endOlderSecret, removeClient, rotateSecret, secretsOf } from './client-change.ts';
 import { appWebhooksCard } from './app-webhooks-card.ts';

@@ -1,7 +1,7 @@
-/** SQL of connected apps: lists and revokes the grants of a user. */
+/** SQL of connected apps: the grants of a user, and those by which the members of a store let apps in. */
 import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
-import type { LoggedGrant } from '../grant-changes.ts';
+import { grantFields, type LoggedGrant } from '../grants.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
@@ -9,22 +9,24 @@ import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { grantFields } from './grant-fields.ts';
 
-/** The id is that of the latest grant of this user to this client for this store, which represents all of them. */
-type ConnectedRow = RowOf<typeof grantFields> & {
+/** The id is that of the latest grant of this user to this client, for this store or the account, which represents all of them. */
+type GrantRow = RowOf<typeof grantFields> & {
   /** The internal id of the client. */
   client: number;
   logoDate: Date | null;
   /** The limited scopes of all the grants; null if one of them has full access. */
   permissions: Permission[] | null;
+  /** The owner of the app; null if the operator created it. */
+  ownerId: number | null;
+  email: string;
+};
+
+type ConnectedRow = GrantRow & {
   /** Null for an account grant, or if the store no longer exists. */
   storeName: string | null;
   /** Whether the user is a member of the store; otherwise the grant gives no access. */
   isMember: boolean;
-  /** The owner of the app; null if the operator created it. */
-  ownerId: number | null;
-  email: string;
   /** The app declares a webhook for all its stores. */
   declares: boolean;
   isSuspended: boolean;
@@ -40,21 +42,17 @@ export type AppWebhooks = {
 
 export type ConnectedApp = ConnectedRow & { webhooks: AppWebhooks };
 
-/** Selects active grants: all of a user, or those of one client and store (null: the account). */
-export type GrantFilter = { userId: number; of?: { client: number; storeId: number | null } | undefined };
+/** Selects active grants of a user: all, those of one client, or those of one client for one store (null: the account). */
+export type GrantFilter = { userId: number; client?: number | undefined; storeId?: number | null | undefined };
 
-const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
+const isSelected = (sql: Queryable, { userId, client, storeId }: GrantFilter) => sql`
   user_id = ${userId} and date_revoked is null
-    and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
+    and ${client === undefined ? sql`true` : sql`client = ${client}`}
+    and ${storeId === undefined ? sql`true` : sql`store_id is not distinct from ${storeId}`}`;
 
 /** The limited scopes of the grants of a group `g`, separated by spaces and with repetitions; null if one has full access. */
 export function limitedScopes(sql: Queryable) {
   return sql`case when bool_and(g.permissions is not null) then string_agg(array_to_string(g.permissions, ' '), ' ') end`;
-}
-
-/** Returns when the last of a group of grants `g` ends; null if one is kept. */
-export function latestEnd(sql: Queryable) {
-  return sql`case when bool_and(g.date_ends is not null) then max(g.date_ends) end`;
 }
 
 /** The scope of a group of grants, as `scopeOfGrants`: in the order of the list, without repetition. */
@@ -64,19 +62,23 @@ export function scopeText(sql: Queryable) {
       ' ') end`;
 }
 
+/** Returns the columns of a group of grants `g` of one user to one client, for a store or the account. It ends when its last grant does. */
+const grouped = (sql: Queryable) => sql`
+  g.client, g.user_id, g.store_id, max(g.id) as grant_id, min(g.date_created) as since, max(g.date_used) as last_used,
+  ${limitedScopes(sql)} as limited, case when bool_and(g.date_ends is not null) then max(g.date_ends) end as ends`;
+
+/** Returns the joins of a group of grants `g` to its client `c`, user `u` and logo `l`. */
+const parties = (sql: Queryable) => sql`
+  join client c on c.id = g.client and c.date_deleted is null
+  join users u on u.id = g.user_id
+  left join client_logo l on l.client = c.id`;
+
 /** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
 function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
-    select client, user_id, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
-      ${limitedScopes(sql)} as limited, ${latestEnd(sql)} as ends
-    from access_grant g
-    where ${grantCondition(sql, filter)}
-    group by client, user_id, store_id
-  ) as g
-    join client c on c.id = g.client and c.date_deleted is null
-    join users u on u.id = g.user_id
-    left join client_logo l on l.client = c.id
+    select ${grouped(sql)} from access_grant g where ${isSelected(sql, filter)} group by client, user_id, store_id
+  ) as g ${parties(sql)}
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
     left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
 }
@@ -84,7 +86,7 @@ function connectedApps(sql: Queryable, filter: GrantFilter) {
 const columns = columnsOf(grantFields, 'g');
 
 /** Returns the expressions of the properties of a grant, of the group `g` and the client `c`. */
-export function grantExpressions(sql: Queryable) {
+function grantExpressions(sql: Queryable) {
   return {
     id: sql`g.grant_id`,
     user_id: sql`g.user_id`,
@@ -100,10 +102,14 @@ export function grantExpressions(sql: Queryable) {
   };
 }
 
+/** Returns the columns of `GrantRow`. */
+const selected = (sql: Queryable) => sql`
+  ${columns.selected(sql, grantExpressions(sql))}, g.client, l.date_modified as "logoDate", c.owner as "ownerId",
+  string_to_array(g.limited, ' ') as permissions, u.email`;
+
 /** Returns the statement up to its conditions and order, which follow. */
 const connected = (sql: Queryable, filter: GrantFilter) => sql`
-  select ${columns.selected(sql, grantExpressions(sql))}, g.client, l.date_modified as "logoDate", s.name as "storeName",
-    m.user_id is not null as "isMember", c.owner as "ownerId", string_to_array(g.limited, ' ') as permissions, u.email,
+  select ${selected(sql)}, s.name as "storeName", m.user_id is not null as "isMember",
     exists (select from app_webhook a where a.client = g.client) as declares, c.suspended_reason is not null as "isSuspended"
   ${connectedApps(sql, filter)}`;
 
@@ -160,19 +166,11 @@ export async function listConnected(sql: Queryable, each: EachDatabase, userId: 
 }
 
 /**
- * Revokes a user's grants: all, those of one client, or those of one client for one store (null: the account). It locks the
- * clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
+ * Revokes a user's grants. It locks the clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
  * locked in the order of their ids, as everywhere, to avoid deadlocks.
  */
-export function revokeGrants(
-  sql: Queryable,
-  which: { userId: number; client?: number | undefined; storeId?: number | null | undefined },
-  now: Date,
-): Promise<LoggedGrant[]> {
-  const live = sql`
-    user_id = ${which.userId} and date_revoked is null
-    and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
-    and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}`;
+export function revokeGrants(sql: Queryable, which: GrantFilter, now: Date): Promise<LoggedGrant[]> {
+  const live = isSelected(sql, which);
   return sql<LoggedGrant[]>`
     with locked as (
       select id as locked_id, client_id, name from client
@@ -244,14 +242,9 @@ export async function countGrants(sql: Queryable, filter: GrantFilter, { filters
   return row?.total ?? 0;
 }
 
-/** Returns whether the user still gives the app access, to any store or to the account. */
-export async function hasGrant(
-  sql: Queryable,
-  { userId, client }: { userId: number; client: number },
-): Promise<boolean> {
-  const rows = await sql`
-    select from access_grant where client = ${client} and user_id = ${userId} and date_revoked is null limit 1`;
-  return rows.length === 1;
+/** Returns whether the user has such a grant. */
+export async function hasGrant(sql: Queryable, filter: GrantFilter): Promise<boolean> {
+  return (await sql`select from access_grant where ${isSelected(sql, filter)} limit 1`).length === 1;
 }
 
 /** `client` is the internal id. */
@@ -270,9 +263,70 @@ export async function findUserGrant(sql: Queryable, id: number): Promise<UserGra
 export async function findGrant(
   sql: Queryable,
   each: EachDatabase,
-  { userId, ...of }: UserGrant,
+  grant: UserGrant,
 ): Promise<ConnectedApp | undefined> {
-  const rows = await sql<ConnectedRow[]>`${connected(sql, { userId, of })}`;
-  const [app] = await withWebhooks(sql, each, userId, rows);
+  const rows = await sql<ConnectedRow[]>`${connected(sql, grant)}`;
+  const [app] = await withWebhooks(sql, each, grant.userId, rows);
   return app;
+}
+
+/** A grant of a member of a store, for the store or for the account. */
+export type StoreGrantRow = GrantRow & {
+  /** By how many entries of the list the app has access to the store, this one included. */
+  entries: number;
+  /** Whether one of these is for the whole account of the same member. */
+  hasAccount: boolean;
+};
+
+/** A store, and the app that calls, which sees its own entries (null: none). */
+export type StoreOfGrants = { shard: number; storeId: number; app: number | null };
+
+/** Returns the `from` clause: an entry per client and member, and another one if the member has given access to the account, too. */
+const storeGrants = (sql: Queryable, { shard, storeId, app }: StoreOfGrants) => sql`
+  from (
+    select ${grouped(sql)}, count(*) over (partition by g.client) as entries,
+      bool_or(g.store_id is null) over (partition by g.client, g.user_id) as has_account
+    from membership m cross join lateral (
+      select * from access_grant
+      where user_id = m.user_id and date_revoked is null and (store_id is null or store_id = ${storeId}) offset 0
+    ) as g
+    where m.shard = ${shard} and m.store_id = ${storeId} and (${app}::bigint is null or g.client = ${app})
+    group by g.client, g.user_id, g.store_id
+  ) as g ${parties(sql)}`;
+
+const storeGrantsSelected = (sql: Queryable, store: StoreOfGrants) => sql`
+  select ${selected(sql)}, g.entries, g.has_account as "hasAccount"
+  ${storeGrants(sql, store)}`;
+
+export function listStoreGrants(sql: Queryable, store: StoreOfGrants, listing: Listing): Promise<StoreGrantRow[]> {
+  const compared = columns.compared(sql, grantExpressions(sql));
+  return sql<StoreGrantRow[]>`
+    ${storeGrantsSelected(sql, store)}
+    where true${narrowed(sql, listing.filters, compared)}
+    order by ${ordered(sql, listing.order, compared, [sql`g.grant_id`])} ${paged(sql, listing)}`;
+}
+
+export async function countStoreGrants(
+  sql: Queryable,
+  store: StoreOfGrants,
+  { filters }: Pick<Listing, 'filters'> = { filters: [] },
+): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total ${storeGrants(sql, store)}
+    where true${narrowed(sql, filters, columns.compared(sql, grantExpressions(sql)))}`;
+  return row?.total ?? 0;
+}
+
+/** Returns the entry of a member to which the grant with this id belongs; undefined if it has ended or gives no access to the store. */
+export async function findStoreGrant(
+  sql: Queryable,
+  store: StoreOfGrants,
+  { userId, id }: { userId: number; id: number },
+): Promise<StoreGrantRow | undefined> {
+  const [row] = await sql<StoreGrantRow[]>`
+    ${storeGrantsSelected(sql, store)}
+    join access_grant named on named.id = ${id} and named.date_revoked is null
+    where g.user_id = ${userId} and named.user_id = g.user_id and named.client = g.client
+      and named.store_id is not distinct from g.store_id`;
+  return row;
 }

@@ -13,9 +13,8 @@ import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
-import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
-import { scopeNames, scopeOfGrants } from '../scope.ts';
-import { endWords, permissionWords } from './access-words.ts';
+import { grantChanges, type RevocationEffects } from '../grants.ts';
+import { permissionWords, scopeNames, scopeOfGrants } from '../scope.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import {
   findUserGrant,
@@ -107,6 +106,34 @@ export function disconnected(isPart: boolean): Done {
   return isPart ? 'disconnected_partly' : 'disconnected';
 }
 
+/**
+ * `active`: the active webhooks that the app created under the access; `stopping`: those of them that its end disables. `declares`: the app
+ * declares a webhook. `isLast`: the app has no other access to the store; undefined if that is not known.
+ */
+type AccessEnd = { active: number; stopping: number; declares: boolean; isLast?: boolean };
+
+const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
+
+/** Returns what the end of an access stops, what continues, and for how long. */
+export function endWords({ active, stopping, declares, isLast }: AccessEnd): string {
+  const kept = active - stopping;
+  const parts = [
+    'Its access ends at once, and so do its tokens.',
+    stopping > 0 &&
+      `${counted(stopping)} that it created ${stopping === 1 ? 'is' : 'are'} disabled: nothing is sent any more, except requests that are under way.`,
+    kept > 0 &&
+      `${counted(kept)} that it created ${kept === 1 ? 'stays' : 'stay'} active, because it has another access to the store.`,
+    isLast === false &&
+      'Other access of the app to this store, which is another entry of this list, stays with its tokens and webhooks.',
+    declares && isLast === true && 'The webhook that it declares is sent one last event, app/uninstalled.',
+    declares &&
+      isLast !== true &&
+      'The webhook that it declares is sent an event if this changes what the app may do in a store.',
+    'It can ask for access again.',
+  ];
+  return parts.filter((part) => part !== false).join(' ');
+}
+
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
 
 /**
@@ -124,7 +151,7 @@ export function createRevokeButton(runtime: Runtime, signedIn: SignedIn, effects
       const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
       const done = await transaction(sql, async (tx) => {
         await revokeGrantsOf(tx, effects, { ...which, ...by });
-        return disconnected(await hasGrant(tx, grant));
+        return disconnected(await hasGrant(tx, { userId, client: grant.client }));
       });
       return redirectAnswer(`${rootOf(config.authUrl)}/account?done=${done}`);
     },

@@ -4,7 +4,6 @@
  */
 import type { Document, Link } from '#hypermedia/document.ts';
 import { propertiesOf } from '#http/field-table.ts';
-import { GRANT_PROPERTIES, grantFields } from './grant-fields.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
 import { scopeNames, scopeOfGrants } from '../scope.ts';
@@ -27,7 +26,7 @@ import { guarded, type ApiRequest } from '#http/operation.ts';
 import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { AppsDeps } from '../grant-changes.ts';
+import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
 import { disconnected, revokeGrantsOf } from './connected.ts';
 
 function addressOfGrants(userId: number, baseUrl: string): string {
@@ -92,16 +91,15 @@ function visibleGrants(principal: Principal, userId: number): GrantFilter | unde
   const { clientId, stores } = principal;
   const [storeId] = stores;
   if (clientId === null || typeof storeId !== 'number') return undefined;
-  return { userId, of: { client: clientId, storeId } };
+  return { userId, client: clientId, storeId };
 }
 
 /** Returns whether the caller sees the grant. */
 function reaches(principal: Principal, { userId, client, storeId, isRevoked }: UserGrant): boolean {
   if (isRevoked) return false;
   const filter = visibleGrants(principal, userId);
-  return (
-    filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
-  );
+  if (filter === undefined) return false;
+  return filter.client === undefined || (filter.client === client && filter.storeId === storeId);
 }
 
 /** Throws a 403 if an app would revoke the grant of another: what the user allowed it does not include that. */

@@ -19,12 +19,10 @@ import { addressOfMembers } from '#stores/members/member.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { storeOf } from '#stores/store.ts';
 import { logoPath } from '../clients/logo.ts';
-import type { AppsDeps } from '../grant-changes.ts';
-import { scopeNames, scopeOfGrants } from '../scope.ts';
+import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
+import { permissionWords, scopeNames, scopeOfGrants } from '../scope.ts';
 import { listOfApps, type WebhookOfApp } from '../webhooks-of-apps-sql.ts';
-import { endWords, permissionWords } from './access-words.ts';
-import { disconnected, revokeGrantsOf } from './connected.ts';
-import { GRANT_PROPERTIES, grantFields } from './grant-fields.ts';
+import { disconnected, endWords, revokeGrantsOf } from './connected.ts';
 import { addressOfGrant, linksToApp } from './grants-api.ts';
 import {
   countStoreGrants,
@@ -32,7 +30,7 @@ import {
   listStoreGrants,
   type StoreGrantRow,
   type StoreOfGrants,
-} from './store-grants-sql.ts';
+} from './connected-sql.ts';
 
 function addressOfStoreGrants(storeId: number, baseUrl: string): string {
   return `${addressOfStore(storeId, baseUrl)}/grants`;

@@ -36,7 +36,7 @@ import {
 import { changeClient, removeClient } from '../clients/client-change.ts';
 import { settingsHash } from '../clients/client-fields.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { AppsDeps } from '../grant-changes.ts';
+import type { AppsDeps } from '../grants.ts';
 
 const DAY_MS = 86_400_000;
 /** Bytes of the hash that name a registration token (the initial access token of RFC 7591 §1.2) in the audit. */

@@ -6,6 +6,7 @@ import type { MemberEffects } from '#stores/audited-changes.ts';
 import type { AppWebhooks } from './clients/app-webhook.ts';
 import type { Bearer } from './oauth-tokens.ts';
 import { scopeNames, scopeOfGrants, type GrantedScope } from './scope.ts';
+import { comparisonsOf, type Fields } from '#http/field-table.ts';
 
 /** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
 export type LoggedGrant = {
@@ -57,3 +58,42 @@ export function grantChanges(grants: readonly LoggedGrant[], { actor, action }: 
     return [{ storeId, actor, resource: 'grant', resourceId: grantId, action, before, after }];
   });
 }
+
+export const grantFields = {
+  id: { kind: 'number', from: 'sql' },
+  /** The user who connected the app. */
+  user_id: { kind: 'number', from: 'sql' },
+  // Filters would reveal e-mail addresses to apps, which see none.
+  user_email: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
+  client_id: { kind: 'text', from: 'sql' },
+  name: { kind: 'text', from: 'sql' },
+  company: { kind: 'text', isNullable: true, from: 'sql' },
+  is_verified: { kind: 'boolean', from: 'sql' },
+  scope: { kind: 'enumeration', from: 'code' },
+  /** Null if the grant is for the account with all its stores. */
+  store_id: { kind: 'number', isNullable: true, from: 'sql' },
+  date_created: { kind: 'date', from: 'sql' },
+  date_used: { kind: 'date', isNullable: true, from: 'sql' },
+  /** Null if the access is kept until it is revoked. */
+  date_ends: { kind: 'date', isNullable: true, from: 'sql' },
+  webhooks_total: { kind: 'number', from: 'code', comparison: 'none' },
+  webhooks_active: { kind: 'number', from: 'code', comparison: 'none' },
+} as const satisfies Fields;
+
+export const installFields = {
+  /** The latest grant for this store, or of this account; represents all of them. */
+  id: { kind: 'number', from: 'sql' },
+  /** Null if a user has given access to the account with all its stores. */
+  store_id: { kind: 'number', isNullable: true, from: 'sql' },
+  store_name: { kind: 'text', isNullable: true, from: 'sql' },
+  scope: { kind: 'enumeration', from: 'code' },
+  date_created: { kind: 'date', from: 'sql' },
+  date_used: { kind: 'date', isNullable: true, from: 'sql' },
+  /** The webhooks of the app in this store; 0 for an account, whose stores have installs of their own or none. */
+  webhooks_total: { kind: 'number', from: 'code', comparison: 'none' },
+  webhooks_active: { kind: 'number', from: 'code', comparison: 'none' },
+  webhooks_failing: { kind: 'number', from: 'code', comparison: 'none' },
+} as const satisfies Fields;
+
+export const GRANT_PROPERTIES = comparisonsOf(grantFields);
+export const INSTALL_PROPERTIES = comparisonsOf(installFields);
