@@ -19,7 +19,7 @@ import { createSignUp } from '#identity/accounts/sign-up.ts';
 import type { EraseUserData, UserErasure } from '#identity/accounts/user-erasure.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
-import { callerOf } from '#identity/oauth/clients/action.ts';
+import { callerOf } from '#identity/oauth/clients/clients.ts';
 import { createListing } from '#identity/oauth/clients/app-listing.ts';
 import { removeClientsOf } from '#identity/oauth/clients/client-change.ts';
 import { createClientOperations } from '#identity/oauth/clients/clients-api.ts';

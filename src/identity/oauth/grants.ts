@@ -3,7 +3,7 @@ import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
-import type { AppWebhooks } from './clients/app-webhook.ts';
+import type { AppWebhooks } from './clients/clients.ts';
 import type { Bearer } from './oauth-tokens.ts';
 import { scopeNames, scopeOfGrants, type GrantedScope } from './scope.ts';
 import { comparisonsOf, type Fields } from '#http/field-table.ts';

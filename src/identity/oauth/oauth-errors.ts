@@ -8,17 +8,21 @@ import type { Problem } from '#core/problem.ts';
 
 export type Fault = { error: string; description: string };
 
+const faultOf = (error: string, description: string): Fault => ({ error, description });
+
+const REPEATED = 'A parameter is given more than once';
+
 /** Errors that /authorize shows as a page, because the redirect address is not verified to be the client's. */
 export const refusals = {
-  noClientId: { error: 'invalid_client', description: 'No client id supplied' },
-  unknownClient: { error: 'invalid_client', description: 'The client id supplied is invalid' },
-  suspendedClient: { error: 'unauthorized_client', description: 'The operator of this service has suspended this app' },
-  redirectUriMismatch: {
-    error: 'redirect_uri_mismatch',
-    description: 'The redirect_uri supplied is not one that is registered for this client',
-  },
-  repeated: { error: 'invalid_request', description: 'A parameter is given more than once' },
-} as const satisfies Record<string, Fault>;
+  noClientId: faultOf('invalid_client', 'No client id supplied'),
+  unknownClient: faultOf('invalid_client', 'The client id supplied is invalid'),
+  suspendedClient: faultOf('unauthorized_client', 'The operator of this service has suspended this app'),
+  redirectUriMismatch: faultOf(
+    'redirect_uri_mismatch',
+    'The redirect_uri supplied is not one that is registered for this client',
+  ),
+  repeated: faultOf('invalid_request', REPEATED),
+} as const;
 
 /**
  * Errors that /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of the API
@@ -26,70 +30,59 @@ export const refusals = {
  */
 export const rejections = {
   repeated: refusals.repeated,
-  responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
-  noScope: { error: 'invalid_client', description: 'This application requires you specify a scope parameter' },
-  unsupportedScope: { error: 'invalid_scope', description: 'An unsupported scope was requested' },
-  unregisteredScope: {
-    error: 'invalid_scope',
-    description: 'This application is not registered for a scope that it requested',
-  },
+  responseType: faultOf('invalid_request', 'Invalid or missing response type'),
+  noScope: faultOf('invalid_client', 'This application requires you specify a scope parameter'),
+  unsupportedScope: faultOf('invalid_scope', 'An unsupported scope was requested'),
+  unregisteredScope: faultOf('invalid_scope', 'This application is not registered for a scope that it requested'),
   // RFC 8707 §2.
-  invalidTarget: { error: 'invalid_target', description: 'The resource must be the base URL of this API' },
-  noState: { error: 'invalid_request', description: 'The state parameter is required' },
-  unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
-  responseMode: { error: 'invalid_request', description: 'The response_mode must be query' },
-  noChallenge: {
-    error: 'invalid_request',
-    description: 'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
-  },
-  requiredChallenge: {
-    error: 'invalid_request',
-    description: 'This client must send a code_challenge with code_challenge_method S256 (PKCE)',
-  },
-  challenge: {
-    error: 'invalid_request',
-    description: 'The code_challenge must be 43 base64url characters with code_challenge_method S256',
-  },
-  accessDenied: { error: 'access_denied', description: 'The user denied access to your application' },
-} as const satisfies Record<string, Fault>;
+  invalidTarget: faultOf('invalid_target', 'The resource must be the base URL of this API'),
+  noState: faultOf('invalid_request', 'The state parameter is required'),
+  unreadableState: faultOf('invalid_request', 'The state parameter is not valid UTF-8 text'),
+  responseMode: faultOf('invalid_request', 'The response_mode must be query'),
+  noChallenge: faultOf(
+    'invalid_request',
+    'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
+  ),
+  requiredChallenge: faultOf(
+    'invalid_request',
+    'This client must send a code_challenge with code_challenge_method S256 (PKCE)',
+  ),
+  challenge: faultOf(
+    'invalid_request',
+    'The code_challenge must be 43 base64url characters with code_challenge_method S256',
+  ),
+  accessDenied: faultOf('access_denied', 'The user denied access to your application'),
+} as const;
 
-const invalidRequest = (description: string) => ({ status: 400, error: 'invalid_request', description }) as const;
-const invalidGrant = (description: string) => ({ status: 400, error: 'invalid_grant', description }) as const;
+type StatusFault = Fault & { status: 400 | 401 | 429 };
+
+const badRequest = (error: string, description: string): StatusFault => ({ status: 400, error, description });
+const invalidRequest = (description: string) => badRequest('invalid_request', description);
+const invalidGrant = (description: string) => badRequest('invalid_grant', description);
 
 /** Errors of the token endpoint (RFC 6749 §5.2), shared by /revoke and /introspect. */
 export const tokenErrors = {
   notAForm: invalidRequest('Send the parameters as application/x-www-form-urlencoded'),
-  repeated: invalidRequest('A parameter is given more than once'),
+  repeated: invalidRequest(REPEATED),
   twoMethods: invalidRequest('Authenticate in one way: by the Authorization header or in the body, not by both'),
   twoClientIds: invalidRequest('The client_id in the body is not the one in the Authorization header'),
-  invalidClient: { status: 401, error: 'invalid_client', description: 'Client authentication failed' },
+  invalidClient: { ...faultOf('invalid_client', 'Client authentication failed'), status: 401 },
   guessing: {
+    ...faultOf('invalid_client', 'Client authentication failed too often from this address; try again later'),
     status: 429,
-    error: 'invalid_client',
-    description: 'Client authentication failed too often from this address; try again later',
   },
-  suspendedClient: { status: 400, ...refusals.suspendedClient },
+  suspendedClient: { ...refusals.suspendedClient, status: 400 },
   // After an invalid_grant clients forget the refresh token, which is valid again after the suspension.
-  suspendedStore: {
-    status: 400,
-    error: 'unauthorized_client',
-    description: 'The operator of this service has suspended this store',
-  },
+  suspendedStore: badRequest('unauthorized_client', 'The operator of this service has suspended this store'),
   noGrantType: invalidRequest('The grant_type parameter is required'),
-  unsupportedGrantType: {
-    status: 400,
-    error: 'unsupported_grant_type',
-    description:
-      'The grant_type must be authorization_code, refresh_token, client_credentials or urn:ietf:params:oauth:grant-type:device_code',
-  },
+  unsupportedGrantType: badRequest(
+    'unsupported_grant_type',
+    'The grant_type must be authorization_code, refresh_token, client_credentials or urn:ietf:params:oauth:grant-type:device_code',
+  ),
   noChallenge: invalidGrant('The code was asked for without a code_challenge, which a public client needs'),
-  unauthorizedClient: {
-    status: 400,
-    error: 'unauthorized_client',
-    description: 'This client may not use this grant_type',
-  },
-  invalidScope: { status: 400, error: 'invalid_scope', description: 'The scope must be the one that was granted' },
-  invalidTarget: { status: 400, ...rejections.invalidTarget },
+  unauthorizedClient: badRequest('unauthorized_client', 'This client may not use this grant_type'),
+  invalidScope: badRequest('invalid_scope', 'The scope must be the one that was granted'),
+  invalidTarget: { ...rejections.invalidTarget, status: 400 },
   noCode: invalidRequest('The code parameter is required'),
   // One text for an unknown code and for another client's code, so that the holder of a stolen code learns nothing.
   unknownCode: invalidGrant('The authorization code is invalid'),
@@ -103,33 +96,27 @@ export const tokenErrors = {
   noDevice: invalidRequest('The device_code parameter is required'),
   unknownDevice: invalidGrant('The device code is invalid'),
   usedDevice: invalidGrant('The device code has already been used'),
-  authorizationPending: {
-    status: 400,
-    error: 'authorization_pending',
-    description: 'The user has not decided yet; ask again after the interval',
-  },
-  slowDown: {
-    status: 400,
-    error: 'slow_down',
-    description: 'The device asks too often; wait 5 seconds longer between requests from now on',
-  },
-  deviceDenied: { status: 400, ...rejections.accessDenied },
-  expiredDevice: { status: 400, error: 'expired_token', description: 'The device code has expired; start again' },
+  authorizationPending: badRequest(
+    'authorization_pending',
+    'The user has not decided yet; ask again after the interval',
+  ),
+  slowDown: badRequest('slow_down', 'The device asks too often; wait 5 seconds longer between requests from now on'),
+  deviceDenied: { ...rejections.accessDenied, status: 400 },
+  expiredDevice: badRequest('expired_token', 'The device code has expired; start again'),
   tooManyDevices: {
+    ...faultOf('invalid_request', 'Too many device codes were requested from this address; try again later'),
     status: 429,
-    error: 'invalid_request',
-    description: 'Too many device codes were requested from this address; try again later',
   },
   // RFC 6749 §3.3, which RFC 8628 §3.1 refers to.
-  noScope: { status: 400, error: 'invalid_scope', description: 'The scope parameter is required' },
-  unsupportedScope: { status: 400, ...rejections.unsupportedScope },
-  unregisteredScope: { status: 400, ...rejections.unregisteredScope },
+  noScope: badRequest('invalid_scope', 'The scope parameter is required'),
+  unsupportedScope: { ...rejections.unsupportedScope, status: 400 },
+  unregisteredScope: { ...rejections.unregisteredScope, status: 400 },
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),
   invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
   noToken: invalidRequest('The token parameter is required'),
-} as const satisfies Record<string, Fault & { status: 400 | 401 | 429 }>;
+} as const satisfies Record<string, StatusFault>;
 
-export type TokenFault = (typeof tokenErrors)[keyof typeof tokenErrors];
+export type TokenFault = StatusFault;
 
 /** The steps of a protocol endpoint throw it; `answeringRefusals` turns it into a response. */
 export class TokenRefusal extends Error {

@@ -7,7 +7,7 @@ import type { Keys } from '#core/keys.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
 import { grantChanges, type RevocationEffects } from './grants.ts';
-import { endPredecessor, insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
+import { endPredecessor, insertStoreGrant, redeemCode, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
 import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
@@ -113,7 +113,7 @@ export function issueAccessToken(now: Date, lifetimes: Lifetimes): Issued {
   };
 }
 
-export function issueRefreshToken(now: Date, lifetimes: Lifetimes): Issued {
+function issueRefreshToken(now: Date, lifetimes: Lifetimes): Issued {
   const { value, hash } = createToken('refreshToken');
   const expires = Math.min(idleUntil(now, lifetimes).getTime(), now.getTime() + maxSecondsOf(lifetimes) * 1_000);
   return { value, stored: { hash, expires: new Date(expires) } };
@@ -131,6 +131,18 @@ export function tokenAnswer(
     token_type: 'Bearer',
     scope: scopeText(granted, granted.storeId),
   };
+}
+
+/** Redeems a code once, and returns its tokens; undefined if it was redeemed before. */
+export async function redeem(
+  sql: Sql,
+  hash: Buffer,
+  granted: Granted,
+  { lifetimes, now }: { lifetimes: Lifetimes; now: Date },
+) {
+  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
+  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
+  return isFirst ? tokenAnswer({ access: access.value, refresh: refresh.value }, granted, lifetimes) : undefined;
 }
 
 /**

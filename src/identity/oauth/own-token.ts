@@ -18,8 +18,8 @@ import {
 } from './authorize/authorize.ts';
 import { ownClientOf, pathOf } from './clients/client-form.ts';
 import type { Client } from './clients/clients-sql.ts';
-import { redeemCode, type Granted } from './grants-sql.ts';
-import { hashToken, issueAccessToken, issueRefreshToken, tokenAnswer } from './oauth-tokens.ts';
+import type { Granted } from './grants-sql.ts';
+import { hashToken, redeem } from './oauth-tokens.ts';
 import { FULL_SCOPES, mayAskFor, permissionsAmong, readScope, scopeNames } from './scope.ts';
 
 const DAY_MS = 86_400_000;
@@ -119,10 +119,8 @@ async function showTokens(
   { client, ends, now }: { client: Client; ends: Date | null; now: Date },
   { code, granted }: { code: string; granted: Granted },
 ): Promise<RawResponse> {
-  const { oauth } = config;
-  const [access, refresh] = [issueAccessToken(now, oauth), issueRefreshToken(now, oauth)];
-  await redeemCode(sql, hashToken(code), { access: access.stored, refresh: refresh.stored }, now);
-  const tokens = tokenAnswer({ access: access.value, refresh: refresh.value }, granted, oauth);
+  const tokens = await redeem(sql, hashToken(code), granted, { lifetimes: config.oauth, now });
+  if (tokens === undefined) throw new Error('The code of the approval was redeemed already');
   return htmlAnswer(
     200,
     tokensPage({ config, root, client }, { access: tokens.access_token, refresh: tokens.refresh_token, ends }),

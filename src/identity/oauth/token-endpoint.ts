@@ -21,9 +21,9 @@ import {
   hashToken,
   idleUntil,
   issueAccessToken,
-  issueRefreshToken,
   looksLike,
   maxSecondsOf,
+  redeem,
   successorsOf,
   tokenAnswer,
   type Lifetimes,
@@ -37,7 +37,6 @@ import {
   endFormerTokens,
   findClientWithCode,
   insertPlatformToken,
-  redeemCode,
   refreshGrant,
   type CodeRow,
   type Refreshed,
@@ -136,12 +135,9 @@ const exchangeCode: GrantHandler = async (exchange) => {
     if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
     if (fault !== undefined) throw new TokenRefusal(fault);
   }
-  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
-  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
   // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
   // revoked as well.
-  if (!isFirst) return refuseReuse(code, exchange);
-  return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
+  return (await redeem(sql, hash, code, { lifetimes, now })) ?? refuseReuse(code, exchange);
 };
 
 /** The period in which a token that a process of the version before has rotated returns its successor again. */
@@ -254,11 +250,10 @@ const exchangeDeviceCode: GrantHandler = async ({ sql, authenticate, refuse, for
   const { client, code } = await authenticate((claim) => findClientWithCode(sql, claim, hash));
   const fault = code === undefined ? tokenErrors.unknownDevice : faultOf(code, client.id, now);
   if (code === undefined || fault !== undefined) throw new TokenRefusal(fault ?? tokenErrors.unknownDevice);
-  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
-  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
+  const tokens = await redeem(sql, hash, code, { lifetimes, now });
   // Unlike the reuse of an authorization code this is no sign of theft: a device polls again after a time-out (RFC 8628 §3.5).
-  if (!isFirst) throw new TokenRefusal(tokenErrors.usedDevice);
-  return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
+  if (tokens === undefined) throw new TokenRefusal(tokenErrors.usedDevice);
+  return tokens;
 };
 
 const grants: ReadonlyMap<string, GrantHandler> = new Map([

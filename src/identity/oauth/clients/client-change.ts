@@ -3,9 +3,14 @@ import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grants.ts';
-import type { AppWebhooks } from './app-webhook.ts';
-import { COMMAND_LINE_CLIENT } from './clients.ts';
-import { changelogActorOf, recordClientEntry, type ClientActor } from './action.ts';
+import {
+  type AppWebhooks,
+  changelogActorOf,
+  type ClientActor,
+  COMMAND_LINE_CLIENT,
+  type KeyChange,
+  recordClientEntry,
+} from './clients.ts';
 import {
   endRetired,
   insertSecret,
@@ -270,5 +275,19 @@ export function endOlderSecret(sql: Sql, clientId: string, actor: ClientActor): 
     if ((await endRetired(tx, client.id, now)) === 0) return;
     const detail = { name: client.name, older_until: now.toISOString() };
     await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
+  });
+}
+
+/** Replaces the key of the webhook that a client declares. Throws a 404 if there is none, and a 409 as `replaceKey` does. */
+export function replaceWebhookKey(
+  { sql, appWebhooks }: { sql: Sql; appWebhooks: AppWebhooks },
+  client: Client,
+  change: KeyChange,
+  actor: ClientActor,
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    await appWebhooks.replaceKey(tx, client.id, change, actor.now);
+    const detail = { name: client.name, changed: ['webhook_key'] };
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
 }

@@ -25,10 +25,18 @@ import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { type AppsDeps, INSTALL_PROPERTIES } from '../grants.ts';
 import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
-import { COMMAND_LINE_CLIENT, createClient, isClientId, type NewClient, newClientFaults } from './clients.ts';
-import type { AppWebhooks } from './app-webhook.ts';
+import {
+  type AppWebhooks,
+  callerOf,
+  type ClientActor,
+  COMMAND_LINE_CLIENT,
+  createClient,
+  isClientId,
+  type NewClient,
+  newClientFaults,
+  recordClientEntry,
+} from './clients.ts';
 import type { EachDatabase } from '#shards/map.ts';
-import { callerOf, type ClientActor, recordClientEntry } from './action.ts';
 import { type Client, findClient, findClientOfId, lockClient, markVerified, touchClient } from './clients-sql.ts';
 import {
   addressOfClient,

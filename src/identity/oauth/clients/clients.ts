@@ -2,11 +2,9 @@
  * Validates and creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line.
  */
 import { randomBytes } from 'node:crypto';
-import type { Origin } from '#identity/accounts/audit.ts';
-import { type Sql, transaction, type Tx } from '#db/pool.ts';
+import { type Action, type Origin, recordAuditEntry } from '#identity/accounts/audit.ts';
+import { type Queryable, type Sql, transaction, type Tx } from '#db/pool.ts';
 import { type Fault, invalid, Problem } from '#core/problem.ts';
-import type { AppWebhooks } from './app-webhook.ts';
-import { type Caller, recordClientEntry } from './action.ts';
 import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
 import {
   ADDRESSES,
@@ -21,6 +19,87 @@ import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import { isLegible, isName } from '#core/text.ts';
 import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
 import { userScopes } from '../scope.ts';
+import { type Actor, inPerson, OPERATOR } from '#changelog/changelog.ts';
+
+/**
+ * The program that acted: a client with a platform token (internal and public id), a registration token, or the client itself with its
+ * management token (public id).
+ */
+export type Caller = { client: number; clientId: string } | { registration_token: string } | { itself: string };
+
+/** Returns the caller for the internal and public client id of a principal. */
+export function callerOf(client: number | null, clientId: string | null): Caller | undefined {
+  return client === null || clientId === null ? undefined : { client, clientId };
+}
+
+/**
+ * The acting party and its origin (null for the command line): a user by `userId`, a program by `caller`, the operator by
+ * neither.
+ */
+export type ClientActor = { userId: number | null; caller?: Caller | undefined; origin: Origin | null; now: Date };
+
+/**
+ * Returns the actor for the changelog of a store. A registration token only creates clients, so it needs no case of its
+ * own.
+ */
+export function changelogActorOf({ userId, caller }: ClientActor): Actor {
+  if (userId !== null) return inPerson(userId);
+  if (caller !== undefined && 'client' in caller) return { kind: 'platform', user: null, client: caller.clientId };
+  if (caller !== undefined && 'itself' in caller) return { kind: 'app', user: null, client: caller.itself };
+  return OPERATOR;
+}
+
+const callerDetail = (caller: Caller | undefined) =>
+  caller !== undefined && 'client' in caller ? { by_client: caller.client } : caller;
+
+/** Records an audit entry. An action of a program or the operator is recorded for the client's owner. */
+export function recordClientEntry(
+  sql: Queryable,
+  action: Extract<Action, `client_${string}`>,
+  client: { id: number; clientId: string; ownerId: number | null },
+  actor: ClientActor & { detail?: Readonly<Record<string, string | readonly string[]>> },
+): Promise<void> {
+  const { userId, caller, origin, detail, now } = actor;
+  return recordAuditEntry(sql, {
+    action,
+    userId: userId ?? client.ownerId,
+    client: client.id,
+    origin,
+    detail: { client_id: client.clientId, ...detail, ...callerDetail(caller) },
+    now,
+  });
+}
+
+/** How a client declares a webhook for all stores that let it in; composed with the webhooks module. */
+export type AppWebhooks = {
+  /** Returns the faults of a url; `label` names it in messages. */
+  faultsOf: (url: string | null, label?: string) => Promise<Fault[]>;
+  /**
+   * Asks the endpoint of a new url that has no other faults, if the operator requires it, and returns the fault of one that does not allow deliveries; throws a 429
+   * or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
+   */
+  consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
+  /**
+   * Declares the webhook of a client (its internal id), changes its url, or removes it (null), in the transaction that has inserted or
+   * locked the client.
+   */
+  declare: (tx: Queryable, client: number, url: string | null, now: Date) => Promise<void>;
+  /** Returns the keys that sign the deliveries; null if the client declares no webhook. */
+  keysOf: (sql: Queryable, client: number, now: Date) => Promise<AppKeys | null>;
+  /**
+   * Replaces the key. Throws a 404 if the client declares no webhook, a 409 `rotation_under_way` for `begin` during a rotation, and a 409
+   * `no_rotation` for `finish` without one.
+   */
+  replaceKey: (tx: Queryable, client: number, change: KeyChange, now: Date) => Promise<void>;
+  /** How long the old key stays valid beside the new one during a rotation. */
+  keyOverlapHours: number;
+};
+
+/** `current` is null if it cannot be decrypted. During a rotation there is a next key, and the time at which it becomes the current one. */
+export type AppKeys = { current: string | null; next: string | null; rotationEndsAt: Date | null };
+
+/** `begin` adds a key, `finish` ends the rotation early, and `at_once` replaces all keys with a new one. */
+export type KeyChange = 'begin' | 'finish' | 'at_once';
 
 type Optional<T> = { [N in keyof T]?: T[N] | undefined };
 

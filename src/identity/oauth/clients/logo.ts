@@ -3,8 +3,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import { isClientId } from './clients.ts';
-import { recordClientEntry, type ClientActor } from './action.ts';
+import { type ClientActor, isClientId, recordClientEntry } from './clients.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo, type Client } from './clients-sql.ts';
 
 /**

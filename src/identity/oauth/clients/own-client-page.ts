@@ -9,7 +9,7 @@ import type { Secret } from './client-change.ts';
 import { settingsHash, type ClientPart } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import { ownTokenCard } from '../own-token.ts';
-import type { AppKeys, KeyChange } from './app-webhook.ts';
+import type { AppKeys, KeyChange } from './clients.ts';
 import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields } from './client-form.ts';
 import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 

@@ -27,8 +27,7 @@ import { findSandbox } from '#stores/stores-sql.ts';
 import { accountNav, cardPage, choice, postForm, type FormHandlers } from '#identity/accounts/page-kit.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import { createClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
-import type { AppWebhooks } from './app-webhook.ts';
+import { type AppWebhooks, createClient, type NewClient, newClientFaults, newClientId } from './clients.ts';
 import { secretPage } from './own-client-page.ts';
 
 const entry = (root: string, client: Client): Markup =>

@@ -15,12 +15,20 @@ import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webho
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { AppsDeps, RevocationEffects } from '../grants.ts';
 import { listAccessible } from './client-lists-sql.ts';
-import { changeClient, changeFaults, endOlderSecret, removeClient, rotateSecret, secretsOf } from './client-change.ts';
+import {
+  changeClient,
+  changeFaults,
+  endOlderSecret,
+  removeClient,
+  replaceWebhookKey,
+  rotateSecret,
+  secretsOf,
+} from './client-change.ts';
 import { appWebhooksCard } from './app-webhooks-card.ts';
 import { clientPage, deletePage, secretPage } from './own-client-page.ts';
 import { clientActorOf, clientIdOf, labelOf, ownClientOf, pathOf, readChange } from './client-form.ts';
 import { parseSettings, partOf, type ClientPart } from './client-fields.ts';
-import { replaceWebhookKey, type AppWebhooks, type KeyChange } from './app-webhook.ts';
+import type { AppWebhooks, KeyChange } from './clients.ts';
 import { removeLogo, setLogo } from './logo.ts';
 import { createNewClient, createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
 

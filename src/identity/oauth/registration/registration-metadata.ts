@@ -1,8 +1,7 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
-import type { AppKeys } from '../clients/app-webhook.ts';
 import type { Client } from '../clients/clients-sql.ts';
-import { newClientFaults } from '../clients/clients.ts';
+import { type AppKeys, newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../token-endpoint.ts';
 import { ADDRESSES, type ClientSettings, type SettingName } from '../clients/client-fields.ts';
 import type { LabelOf } from '../clients/clients.ts';

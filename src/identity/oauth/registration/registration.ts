@@ -17,11 +17,18 @@ import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary } from '#core/problem.ts';
 import { suspended } from '#core/suspension.ts';
-import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
-import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
-import { createClient, isClientId, type NewClient } from '../clients/clients.ts';
+import {
+  type AppKeys,
+  type AppWebhooks,
+  type Caller,
+  callerOf,
+  type ClientActor,
+  createClient,
+  isClientId,
+  type NewClient,
+} from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
 import { toErrorDescription } from '../oauth-errors.ts';
 import {
