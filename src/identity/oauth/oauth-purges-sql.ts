@@ -2,7 +2,7 @@
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { HALCYON } from '#changelog/changelog.ts';
-import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Fragment, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { endGrant } from './revoke.ts';
@@ -15,14 +15,7 @@ const DAY_MS = 86_400_000;
 /** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
 const RETIREMENT_MS = DAY_MS;
 
-/** A grant that was deleted with its last code or token; the client is null if none was, or if it had been revoked before. */
-type Lapsed = { client: number | null; userId: number | null; storeId: number | null };
-
-const lapsedColumns = (sql: Queryable) => sql`
-  case when g.date_revoked is null then g.client end as client, g.user_id as "userId", g.store_id as "storeId"`;
-
-const lapsedOf = (rows: readonly Lapsed[]): Ended[] =>
-  rows.flatMap(({ client, userId, storeId }) => (client === null ? [] : [{ client, userId, storeId }]));
+type Gone = { grantId: number; isUsed: boolean; client: number | null; userId: number | null; storeId: number | null };
 
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
 export function createOAuthPurges(
@@ -34,7 +27,7 @@ export function createOAuthPurges(
   return purgesOf(sql, [
     {
       name: 'authorization_codes',
-      by: (pool, ...rest) => deleteCodes(pool, effects, ...rest),
+      by: (pool, ...rest) => deleteExpired(pool, effects, expiredCodes, ...rest),
       keptMs: kept.codeKeptMinutes * MINUTE_MS,
     },
     {
@@ -45,7 +38,7 @@ export function createOAuthPurges(
       keptMs: kept.codeKeptMinutes * MINUTE_MS,
     },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
-    { name: 'refresh_tokens', by: (pool, ...rest) => deleteRefreshTokens(pool, effects, ...rest) },
+    { name: 'refresh_tokens', by: (pool, ...rest) => deleteExpired(pool, effects, expiredRefreshTokens, ...rest) },
     { name: 'retired_grants', by: (pool, before, limit) => endRetired(pool, effects, before, limit) },
     // Codes and tokens of a grant are deleted with it.
     { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
@@ -58,51 +51,55 @@ export function createOAuthPurges(
   ]);
 }
 
+/** Deletes expired codes, of which those that were never redeemed are the last of their grant. */
+const expiredCodes = (sql: Queryable, before: Date, limit: number) => sql`
+  delete from authorization_code where hash = any(array(
+    select hash from authorization_code where date_expires <= ${before}
+    order by date_expires limit ${limit} for update skip locked
+  ))
+  returning grant_id, used_at is not null as is_used`;
+
+/** Deletes expired refresh tokens, of which those that were not rotated are the current ones of their grant. */
+const expiredRefreshTokens = (sql: Queryable, before: Date, limit: number) => sql`
+  delete from refresh_token where hash = any(array(
+    select hash from refresh_token where date_expires <= ${before}
+    order by date_expires limit ${limit} for update skip locked
+  ))
+  returning grant_id, rotated_at is not null as is_used`;
+
 /**
- * Deletes expired codes, and retires the grants that the grants of redeemed codes replace: not at the approval, because the app
- * may never redeem the code, and not at the token endpoint, which every app waits for.
+ * Deletes expired codes or refresh tokens, with the grants of which they were the last, applies the end of these, and retires the grants
+ * that the grants of redeemed codes replace: not at the approval, because the app may never redeem the code, and not at the token endpoint,
+ * which every app waits for.
  */
-const deleteCodes = (sql: Sql, effects: RevocationEffects, before: Date, limit: number, now: Date): Promise<number> =>
+const deleteExpired = (
+  sql: Sql,
+  { accessChanged }: RevocationEffects,
+  expired: typeof expiredCodes,
+  ...[before, limit, now]: readonly [Date, number, Date]
+): Promise<number> =>
   transaction(sql, async (tx) => {
-    const { gone, lapsed } = await deleteExpiredCodes(tx, before, limit);
-    await applyLapsed(tx, effects, lapsed, now);
-    const redeemed = gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : []));
+    const gone = await deleteWithGrants(tx, expired(tx, before, limit));
+    for (const { client, userId, storeId } of gone)
+      if (client !== null && userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
+    const redeemed = expired === expiredCodes ? gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : [])) : [];
     if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
     return gone.length;
   });
 
-/** Applies the end of grants that were deleted because nothing was made of them, or nothing refreshed them. */
-async function applyLapsed(
-  tx: Tx,
-  { accessChanged }: RevocationEffects,
-  lapsed: readonly Ended[],
-  now: Date,
-): Promise<void> {
-  for (const { client, userId, storeId } of lapsed)
-    if (userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
-}
-
-/** Deletes expired codes and returns their grants, and those that were deleted with them. A code that was never redeemed is deleted with its grant, which has no tokens. */
-async function deleteExpiredCodes(
-  sql: Queryable,
-  before: Date,
-  limit: number,
-): Promise<{ gone: readonly { grantId: number; isUsed: boolean }[]; lapsed: readonly Ended[] }> {
-  const rows = await sql<(Lapsed & { grantId: number; isUsed: boolean })[]>`
+/** Deletes what has expired and the grants of which it was the last. `client`: of such a grant, unless it had been revoked before. */
+function deleteWithGrants(sql: Queryable, expired: Fragment): Promise<Gone[]> {
+  return sql<Gone[]>`
     with gone as (
-      delete from authorization_code where hash = any(array(
-        select hash from authorization_code where date_expires <= ${before}
-        order by date_expires limit ${limit} for update skip locked
-      ))
-      returning grant_id, used_at
-    ), orphaned as (
-      delete from access_grant where id = any(array(select grant_id from gone where used_at is null))
+      ${expired}
+    ), lapsed as (
+      delete from access_grant where id = any(array(select grant_id from gone where not is_used))
       returning id, client, user_id, store_id, date_revoked
     )
-    select grant_id as "grantId", used_at is not null as "isUsed", ${lapsedColumns(sql)}
-    from gone left join orphaned g on g.id = gone.grant_id
+    select gone.grant_id as "grantId", gone.is_used as "isUsed", case when g.date_revoked is null then g.client end as client,
+      g.user_id as "userId", g.store_id as "storeId"
+    from gone left join lapsed g on g.id = gone.grant_id and not gone.is_used
   `;
-  return { gone: rows, lapsed: lapsedOf(rows) };
 }
 
 /**
@@ -145,33 +142,6 @@ async function endRetired(sql: Sql, effects: RevocationEffects, now: Date, limit
   for (const { grantId } of rows)
     await endGrant(sql, effects, { grantId, action: null, actor: HALCYON, origin: null, now });
   return rows.length;
-}
-
-/**
- * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
- * too.
- */
-const deleteRefreshTokens = (sql: Sql, effects: RevocationEffects, before: Date, limit: number, now: Date) =>
-  transaction(sql, async (tx) => {
-    const rows = await deleteExpiredRefreshTokens(tx, before, limit);
-    await applyLapsed(tx, effects, lapsedOf(rows), now);
-    return rows.length;
-  });
-
-function deleteExpiredRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<Lapsed[]> {
-  return sql<Lapsed[]>`
-    with gone as (
-      delete from refresh_token where hash = any(array(
-        select hash from refresh_token where date_expires <= ${before}
-        order by date_expires limit ${limit} for update skip locked
-      ))
-      returning grant_id, rotated_at
-    ), idle as (
-      delete from access_grant where id = any(array(select grant_id from gone where rotated_at is null))
-      returning id, client, user_id, store_id, date_revoked
-    )
-    select ${lapsedColumns(sql)} from gone left join idle g on g.id = gone.grant_id and gone.rotated_at is null
-  `;
 }
 
 /** Deletes grants of deleted clients with their codes and tokens. */
