@@ -180,11 +180,11 @@ test('all errors are reported at once; one of an address is invalid_redirect_uri
   for (const part of [
     /redirect_uris: address 1 [^;]*https:/,
     /redirect_uris: address 2 [^;]*https:/,
-    /client_name [^;]*string/,
+    /client_name [^;]*text/,
     /requires_pkce must be true or false/,
     /token_endpoint_auth_method [^;]*client_secret_basic, client_secret_post, none/,
     /grant_types [^;]*authorization_code and refresh_token /,
-    /response_types [^;]*array/,
+    /response_types [^;]*list/,
     /scope must be at least one of store_full_access, user_full_access, store_read/,
     /contacts [^;]*e-mail/,
   ])

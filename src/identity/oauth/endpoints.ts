@@ -6,6 +6,7 @@ import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
 import { metadataOf, resourceMetadata, serverMetadata } from './metadata.ts';
+import { metadataSchema } from './registration/registration-metadata.ts';
 import { permissionTexts } from './scope.ts';
 
 export function scopeDescriptions(): Readonly<Record<string, string>> {
@@ -77,19 +78,6 @@ const deviceParameters = Type.Object({
 });
 
 const presentedToken = Type.Object({ token: text('An access token or a refresh token.'), ...credentials });
-
-const metadata = Type.Object({
-  client_name: optional('The name shown on the consent page.'),
-  redirect_uris: Type.Array(Type.String(), { description: 'The allowed redirect addresses.' }),
-  contacts: Type.Optional(Type.Array(Type.String(), { description: 'Contact addresses; only the first is stored.' })),
-  scope: optional('The scopes that the client may request; by default store_full_access and user_full_access.'),
-  grant_types: Type.Optional(
-    Type.Array(Type.String(), { description: 'With the device grant, the client may connect devices (RFC 8628).' }),
-  ),
-  token_endpoint_auth_method: Type.Optional(
-    choice(['client_secret_basic', 'client_secret_post', 'none'], 'none creates a public client, which uses PKCE.'),
-  ),
-});
 
 const texts = Type.Array(Type.String());
 const url = Type.String({ format: 'uri' });
@@ -328,7 +316,10 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       method: 'PUT',
       title: 'Replace a registration',
       summary: 'Replaces all metadata and the registration_access_token; only this response contains the new one',
-      takes: { in: 'json', schema: Type.Intersect([Type.Object({ client_id: text('Of the client.') }), metadata]) },
+      takes: {
+        in: 'json',
+        schema: Type.Intersect([Type.Object({ client_id: text('Of the client.') }), metadataSchema]),
+      },
       returns: registration,
       fails: protocolError,
       answers: { '200': 'The client', '400': 'error_description names every fault', '401': NOT_MANAGED },
@@ -353,7 +344,7 @@ const clientEndpoints = (addresses: Addresses): Endpoint[] => [
     summary: 'Creates a client; only this response contains its secret',
     access: 'A registration token of the operator, a token of the platform, or everyone if the operator allows it',
     specification: 'RFC 7591',
-    takes: { in: 'json', schema: metadata },
+    takes: { in: 'json', schema: metadataSchema },
     returns: newRegistration,
     fails: protocolError,
     answers: {

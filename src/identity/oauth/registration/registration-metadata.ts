@@ -1,4 +1,6 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
+import { Type, type Static } from 'typebox';
+import { createValidator } from '#http/bodies/validate.ts';
 import type { Fault } from '#core/problem.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { type AppKeys, newClientFaults } from '../clients/clients.ts';
@@ -26,40 +28,62 @@ export type Metadata = Omit<ClientSettings, 'company' | 'description' | 'isListe
   allowsDeviceGrant: boolean;
 };
 
+const text = (description: string) => Type.Optional(Type.String({ description }));
+const texts = (description: string) => Type.Optional(Type.Array(Type.String(), { description }));
+
+/** Links of the page of the app. One that is not https is left out of the registration (RFC 7591 §3.2.1). */
+const LINKS = {
+  client_uri: text('The homepage of the app, with https.'),
+  policy_uri: text('The privacy policy of the app, with https.'),
+  tos_uri: text('The terms of the app, with https.'),
+};
+
+const members = Type.Object({
+  client_name: text('The name shown on the consent page.'),
+  redirect_uris: texts('The allowed redirect addresses.'),
+  contacts: texts('Contact addresses; only the first is stored.'),
+  scope: text('The scopes that the client may request; by default store_full_access and user_full_access.'),
+  grant_types: texts('With the device grant, the client may connect devices (RFC 8628).'),
+  response_types: texts('Only code.'),
+  token_endpoint_auth_method: Type.Optional(
+    Type.Unsafe<(typeof AUTH_METHODS)[number]>({
+      enum: AUTH_METHODS,
+      description: 'none creates a public client, which uses PKCE.',
+    }),
+  ),
+  requires_pkce: Type.Optional(
+    Type.Boolean({ description: 'The client must use PKCE (RFC 7636); a public client always must.' }),
+  ),
+  initiate_login_uri: text('The address at which the app starts its installation in a store.'),
+  webhook_url: text('The address that receives the events of the app from every store.'),
+});
+
+/** The metadata that a client may send; others are ignored. */
+export const metadataSchema = Type.Object({ ...members.properties, ...LINKS });
+
+const check = createValidator(members);
+
 export type MetadataInput = Readonly<Record<string, unknown>>;
+
+const malformedMember = (field: string, message: string): Fault => ({ code: 'invalid_value', message, field });
 
 /** Returns the fault of a member. */
 export function fault(field: string, message: string): Fault {
-  return { code: 'invalid_value', message: `${field} ${message}`, field };
+  return malformedMember(field, `${field} ${message}`);
 }
 
-const isTexts = (value: unknown): value is string[] =>
-  Array.isArray(value) && value.every((entry) => typeof entry === 'string');
-
-/** Returns a string member; undefined if it is absent, null or invalid. Adds the fault of an invalid one to `faults`. */
-function readText(input: MetadataInput, name: string, faults: Fault[]): string | undefined {
-  const value = input[name] ?? undefined;
-  if (value === undefined || typeof value === 'string') return value;
-  faults.push(fault(name, 'must be a string'));
-  return undefined;
+/** Returns the valid members, and the faults of the others; null counts as absent. */
+function readMembers(input: MetadataInput): { sent: Static<typeof members>; faults: Fault[] } {
+  const given = Object.entries(input).filter(([name, value]) => value !== null && name in members.properties);
+  const { faults, sound } = check(Object.fromEntries(given));
+  // The fault of an entry is that of its list.
+  return {
+    sent: sound,
+    faults: faults.map(({ field = '', message }) => malformedMember(field.split('.', 1)[0] ?? '', message)),
+  };
 }
 
-function readTexts(input: MetadataInput, name: string, faults: Fault[]): string[] | undefined {
-  const value = input[name] ?? undefined;
-  if (value === undefined || isTexts(value)) return value;
-  faults.push(fault(name, 'must be an array of strings'));
-  return undefined;
-}
-
-function readFlag(input: MetadataInput, name: string, faults: Fault[]): boolean | undefined {
-  const value = input[name] ?? undefined;
-  if (value === undefined || typeof value === 'boolean') return value;
-  faults.push(fault(name, 'must be true or false'));
-  return undefined;
-}
-
-/** Returns a link of the page of the app; null for one that is not https, which is left out (RFC 7591 §3.2.1). */
-function readLink(input: MetadataInput, name: string): string | null {
+function readLink(input: MetadataInput, name: keyof typeof LINKS): string | null {
   const uri = input[name];
   return typeof uri === 'string' && whyNotLinkable(uri) === undefined ? uri : null;
 }
@@ -77,38 +101,34 @@ function choiceFaults(
   return isMissing ? [fault(field, `must hold ${required}`)] : [];
 }
 
-function readAuthMethod(input: MetadataInput, faults: Fault[]): Metadata['authMethod'] {
-  const requested = readText(input, 'token_endpoint_auth_method', faults) ?? 'client_secret_basic';
-  const method = AUTH_METHODS.find((supported) => supported === requested);
-  if (method === undefined)
-    faults.push(fault('token_endpoint_auth_method', `must be one of ${AUTH_METHODS.join(', ')}`));
-  return method ?? 'client_secret_basic';
-}
-
 export type ReadMetadata = { metadata: Metadata; faults: readonly Fault[]; input: MetadataInput };
 
 /** Returns the metadata and all faults. `metadata` is valid only if there are no faults. */
 export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
-  const faults: Fault[] = [];
-  const authMethod = readAuthMethod(input, faults);
-  const grantTypes = readTexts(input, 'grant_types', faults) ?? ['authorization_code'];
-  faults.push(...choiceFaults('grant_types', grantTypes, GRANT_TYPES, 'authorization_code'));
-  const responseTypes = readTexts(input, 'response_types', faults) ?? ['code'];
-  faults.push(...choiceFaults('response_types', responseTypes, RESPONSE_TYPES, 'code'));
-  const scopes = scopeEntries(readText(input, 'scope', faults) ?? '');
+  const { sent, faults } = readMembers(input);
+  const {
+    token_endpoint_auth_method: authMethod = 'client_secret_basic',
+    grant_types: grantTypes = ['authorization_code'],
+    response_types: responseTypes = ['code'],
+  } = sent;
+  faults.push(
+    ...choiceFaults('grant_types', grantTypes, GRANT_TYPES, 'authorization_code'),
+    ...choiceFaults('response_types', responseTypes, RESPONSE_TYPES, 'code'),
+  );
+  const scopes = scopeEntries(sent.scope ?? '');
   const metadata: Metadata = {
-    name: readText(input, 'client_name', faults) || UNNAMED,
-    redirectUris: readTexts(input, 'redirect_uris', faults) ?? [],
-    contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
+    name: sent.client_name || UNNAMED,
+    redirectUris: sent.redirect_uris ?? [],
+    contact: sent.contacts?.[0] ?? null,
     scopes: scopes.length === 0 ? null : scopes,
-    webhookUrl: readText(input, 'webhook_url', faults) || null,
+    webhookUrl: sent.webhook_url || null,
     clientUri: readLink(input, 'client_uri'),
     policyUri: readLink(input, 'policy_uri'),
     tosUri: readLink(input, 'tos_uri'),
-    initiateLoginUri: readText(input, 'initiate_login_uri', faults) || null,
+    initiateLoginUri: sent.initiate_login_uri || null,
     authMethod,
     allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
-    requiresPkce: readFlag(input, 'requires_pkce', faults) === true || authMethod === 'none',
+    requiresPkce: sent.requires_pkce === true || authMethod === 'none',
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
   const clientFaults = newClientFaults({ ...metadata, isPublic: authMethod === 'none', trusted: false, now }, labelOf);
