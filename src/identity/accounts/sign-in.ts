@@ -80,55 +80,61 @@ async function pendingUser(
 /** A person who was verified in full; `identity` is that of a provider. */
 type SigningIn = { user: Credentials; identity: VerifiedIdentity | undefined };
 
-/** Makes the person a member of the stores that wait for an identity, in the transaction of the sign-in with it. */
-export type AdmitIdentity = (tx: Tx, identity: ExternalIdentity & { userId: number; now: Date }) => Promise<void>;
-
-type Begun = { cookies: string[]; hasLinked: boolean };
+/** What the pages of the sign-in need beside the runtime and the people. */
+type SignInParts = {
+  /** Makes the person a member of the stores that wait for an identity, in the transaction of the sign-in with it. */
+  admitIdentity: (tx: Tx, identity: ExternalIdentity & { userId: number; now: Date }) => Promise<void>;
+  /** The names of the OpenID providers, and the CSP sources of their pages. */
+  providers: readonly { name: string; formTargets: readonly string[] }[];
+  formTargets: (returnTo: string) => Promise<readonly string[]>;
+};
 
 /** Links the identity to the user, or records its use. Undefined if it is linked to another user, or no longer linked. */
 async function useIdentity(
   tx: Tx,
-  admitIdentity: AdmitIdentity,
+  { admitIdentity }: SignInParts,
   request: RawRequest,
   identity: VerifiedIdentity,
-): Promise<Pick<Begun, 'hasLinked'> | undefined> {
+): Promise<{ hasLinked: boolean } | undefined> {
   const { now } = request;
   const { userId, provider } = identity;
   const hasLinked = !identity.isLinked && (await insertIdentity(tx, { ...identity, now }));
   if (!hasLinked && !(await touchIdentity(tx, { ...identity, now }))) return undefined;
   await admitIdentity(tx, { ...identity, now });
-  const entry = {
-    action: 'external_identity_linked',
-    userId,
-    origin: originOf(request),
-    detail: { provider },
-  } as const;
-  if (hasLinked) await recordAuditEntry(tx, { ...entry, now });
+  const entry = { userId, origin: originOf(request), detail: { provider }, now };
+  if (hasLinked) await recordAuditEntry(tx, { ...entry, action: 'external_identity_linked' });
   return { hasLinked };
 }
 
 /**
  * Starts the session and returns its cookies; undefined if the password has changed since it was verified, or the identity with which
- * the person signs in is not theirs.
+ * the person signs in is not theirs. Mails the person if the browser is new to the account, or a provider was linked.
  */
-const begin = (
-  { sql }: Runtime,
-  { sessions, factors: { devices }, admitIdentity }: People & { admitIdentity: AdmitIdentity },
+async function begin(
+  { sql, mailer, config }: Runtime,
+  { sessions, factors: { devices }, securityMails }: People,
+  parts: SignInParts,
   request: RawRequest,
   { user, identity }: SigningIn,
-): Promise<Begun | undefined> =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
+): Promise<string[] | undefined> {
+  const { now } = request;
+  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
+  const begun = await transaction(sql, async (tx) => {
     if (!(await lockPassword(tx, user))) return undefined;
-    const used =
-      identity === undefined ? { hasLinked: false } : await useIdentity(tx, admitIdentity, request, identity);
+    const used = identity === undefined ? { hasLinked: false } : await useIdentity(tx, parts, request, identity);
     if (used === undefined) return undefined;
     await sessions.end(tx, request);
     const session = await sessions.start(tx, user.id, request);
     const detail = identity === undefined ? {} : { provider: identity.provider };
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), detail, now });
-    return { ...used, cookies: [session, ...devices.remember(request, user)] };
+    return { ...used, session };
   });
+  if (begun === undefined) return undefined;
+  if (isNew) securityMails?.send(request, user, NEW_DEVICE);
+  const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
+  if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl: config.authUrl }));
+  return [begun.session, ...devices.remember(request, user)];
+}
 
 /** Returns what a suspended person reads after a proof of who they are; undefined for others. */
 export function suspensionAlert(reason: string | null | undefined): string | undefined {
@@ -145,43 +151,16 @@ export type SignInPages = {
 const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined =>
   returnPath((method === 'POST' ? form : query).get('return_to'));
 
-/** Starts the session, and mails the person if the browser is new to the account, or a provider was linked. */
-async function beginHere(
-  runtime: Runtime,
-  people: People & { admitIdentity: AdmitIdentity },
-  request: RawRequest,
-  { user, identity }: SigningIn,
-): Promise<string[] | undefined> {
-  const { mailer, config } = runtime;
-  const { securityMails } = people;
-  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
-  const begun = await begin(runtime, people, request, { user, identity });
-  if (begun === undefined) return undefined;
-  if (isNew) securityMails?.send(request, user, NEW_DEVICE);
-  const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
-  if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl: config.authUrl }));
-  return begun.cookies;
-}
-
-export function createSignInPages(
-  runtime: Runtime,
-  people: People,
-  deps: {
-    admitIdentity: AdmitIdentity;
-    /** The names of the OpenID providers, and the CSP sources of their pages. */
-    providers: readonly { name: string; formTargets: readonly string[] }[];
-    formTargets: (returnTo: string) => Promise<readonly string[]>;
-  },
-): SignInPages {
+export function createSignInPages(runtime: Runtime, people: People, parts: SignInParts): SignInPages {
   const { authUrl, accounts } = runtime.config;
   const { allowsSignUp } = accounts;
   const root = rootOf(authUrl);
   const { passkeys, passkeyScripts } = people.factors;
-  const providers = deps.providers.map(({ name }) => name);
+  const providers = parts.providers.map(({ name }) => name);
   const optionsOf = async (returnTo: string | undefined) => {
-    return { formTargets: returnTo === undefined ? [] : await deps.formTargets(returnTo), hasScripts: true };
+    return { formTargets: returnTo === undefined ? [] : await parts.formTargets(returnTo), hasScripts: true };
   };
-  const providerTargets = deps.providers.flatMap(({ formTargets }) => formTargets);
+  const providerTargets = parts.providers.flatMap(({ formTargets }) => formTargets);
   const signIn: SignInPages['signIn'] = async (request, status, typed) => {
     const returnTo = returnTargetOf(request);
     const passkeyOptions = await passkeys.signInOptions(request.now);
@@ -211,8 +190,7 @@ export function createSignInPages(
       const identity = identityOf(runtime, request);
       if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
         return signIn(request, 422, { email: '', alert: NOT_LINKED });
-      const { admitIdentity } = deps;
-      const cookies = await beginHere(runtime, { ...people, admitIdentity }, request, { user, identity });
+      const cookies = await begin(runtime, people, parts, request, { user, identity });
       if (cookies === undefined) return signIn(request, 422, { email: user.email, alert });
       return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
     },
