@@ -23,7 +23,7 @@ import {
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { accountNav } from './page-kit.ts';
+import { accountNav, nonceField, postForm } from './page-kit.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { browserOf, describeAction, originOf, recordAuditEntry } from './audit.ts';
 
@@ -182,7 +182,7 @@ function nameOf({ userAgent }: BrowserRow): string {
 
 const endForm = (root: string, row: BrowserRow, nonce: string): Markup =>
   html`<form method="post" action="${root}/account/browsers/${row.id}/end">
-    <input type="hidden" name="nonce" value="${nonce}" />
+    ${nonceField(nonce)}
     <button type="submit" class="quiet" aria-label="Sign out ${nameOf(row)}, ${row.address ?? 'unknown address'}">
       Sign out
     </button>
@@ -202,12 +202,6 @@ const entry = (row: BrowserRow, end: Markup | false): Markup =>
     ${end}
   </li>`;
 
-const endOthersForm = (root: string, nonce: string): Markup =>
-  html`<form method="post" action="${root}/account/browsers/end-others">
-    <input type="hidden" name="nonce" value="${nonce}" />
-    <button type="submit" class="quiet">Sign out all other browsers</button>
-  </form>`;
-
 export function browsersSection({ sql }: { sql: Sql }): AccountSection {
   return async ({ session, nonce, root, now, done }) => {
     const { userId } = session;
@@ -220,7 +214,15 @@ export function browsersSection({ sql }: { sql: Sql }): AccountSection {
         ${rows.map((row) => entry(row, !row.isThis && endForm(root, row, nonce(boundToEnd(row.id)))))}
       </ul>
       ${found.length > rows.length && html`<p class="soft">Only the latest ${BROWSERS_SHOWN} are shown.</p>`}
-      ${found.length > 1 && endOthersForm(root, nonce(BOUND_TO_END_OTHERS))}
+      ${
+        found.length > 1 &&
+        postForm({
+          action: `${root}/account/browsers/end-others`,
+          hidden: { nonce: nonce(BOUND_TO_END_OTHERS) },
+          submit: 'Sign out all other browsers',
+          style: 'quiet',
+        })
+      }
     </div>`;
   };
 }

@@ -87,18 +87,21 @@ export function postForm({ action, hidden = {}, fields, submit, style, cancel }:
 type Choice = {
   name: string;
   /** What is submitted; `1` by default. */
-  value?: string;
+  value?: string | number;
   isRadio?: boolean;
+  isRequired?: boolean;
   isChecked?: boolean;
   label: Markup | string;
-  hint: string;
+  hint?: Markup | string;
 };
 
-export function choice({ name, value = '1', isRadio = false, isChecked = false, label, hint }: Choice): Markup {
-  const type = isRadio ? 'radio' : 'checkbox';
+export function choice({ name, value = '1', isRadio, isRequired, isChecked, label, hint }: Choice): Markup {
+  const type = isRadio === true ? 'radio' : 'checkbox';
+  const chosen = isChecked === true && html`checked`;
+  const state = isRequired === true ? html`required ${chosen}` : chosen;
   return html`<label class="choice">
-    <input type="${type}" name="${name}" value="${value}" ${isChecked && html`checked`} />
-    <span>${label} <span class="soft">${hint}</span></span>
+    <input type="${type}" name="${name}" value="${value}" ${state} />
+    <span>${label} ${hint !== undefined && html`<span class="soft">${hint}</span>`}</span>
   </label>`;
 }
 

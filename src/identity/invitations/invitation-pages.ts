@@ -23,10 +23,10 @@ import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#store
 import { recordInvitation, type MemberEffects } from '#stores/audited-changes.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { inPerson } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { idIn } from '#http/route.ts';
+import { idIn, type RawRequest } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 
@@ -127,7 +127,29 @@ async function receivedBy(sql: Sql, request: ApiRequest<undefined>) {
   return found;
 }
 
-const createAccept = ({ sql, config: { baseUrl, stores } }: Runtime, effects: MemberEffects): Operation =>
+/** Accepts an invitation with its audit entry, and returns the id of the user. Throws `NotAccepted`. */
+export async function acceptIn(
+  tx: Tx,
+  { stores: { membersPerStore } }: Runtime['config'],
+  effects: MemberEffects,
+  {
+    request,
+    invitation,
+    userOf,
+  }: {
+    request: Pick<RawRequest, 'address' | 'headers' | 'now'>;
+    invitation: OfferedInvitation;
+    userOf: (tx: Tx) => Promise<{ id: number; email: string }>;
+  },
+): Promise<number> {
+  const { now } = request;
+  const { userId } = await acceptInvitation(tx, invitation, effects, { userOf, membersPerStore, now });
+  const entry = { userId, storeId: invitation.storeId, origin: originOf(request), now };
+  await recordAuditEntry(tx, { ...entry, action: 'invitation_accepted' });
+  return userId;
+}
+
+const createAccept = ({ sql, config }: Runtime, effects: MemberEffects): Operation =>
   guarded({
     title: 'Join the store',
     access: 'person',
@@ -136,19 +158,15 @@ const createAccept = ({ sql, config: { baseUrl, stores } }: Runtime, effects: Me
       const received = await receivedBy(sql, request);
       const { email, storeId } = received;
       const userId = personOf(request);
-      const { now } = request;
       try {
-        await transaction(sql, async (tx) => {
-          const by = { userOf: async () => ({ id: userId, email }), membersPerStore: stores.membersPerStore, now };
-          await acceptInvitation(tx, received, effects, by);
-          const entry = { userId, storeId, origin: originOf(request), now };
-          await recordAuditEntry(tx, { ...entry, action: 'invitation_accepted' });
-        });
+        await transaction(sql, (tx) =>
+          acceptIn(tx, config, effects, { request, invitation: received, userOf: async () => ({ id: userId, email }) }),
+        );
       } catch (error) {
         if (!(error instanceof NotAccepted)) throw error;
         throw new Problem(409, { code: 'not_accepted', message: REFUSED[error.refusal] });
       }
-      return { status: 204, next: `${addressOfStore(storeId, baseUrl)}/overview`, done: 'joined' };
+      return { status: 204, next: `${addressOfStore(storeId, config.baseUrl)}/overview`, done: 'joined' };
     },
   });
 

@@ -1,6 +1,6 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
-import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import { askForLink, invalidLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
 import {
@@ -26,7 +26,7 @@ import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import type { UserErasure } from '#identity/accounts/user-erasure.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
-import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
+import { isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
 import type { InvitationMails } from '#stores/invitations/invitation-operations.ts';
 import { hashOfToken } from '#stores/invitations/invitation.ts';
@@ -43,7 +43,7 @@ import { isInPerson } from '#core/principal.ts';
 import { Problem, temporary } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { acceptPage, newPersonPage, signInPath } from './invitation-pages.ts';
+import { acceptIn, acceptPage, newPersonPage, signInPath } from './invitation-pages.ts';
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
 type Context = { runtime: Runtime; people: People; effects: MemberEffects; erasure: UserErasure; root: string };
@@ -58,27 +58,6 @@ const TAKEN: FormFault = {
 };
 
 const boundTo = ({ params }: Pick<RawRequest, 'params'>) => ['invitation', params['token'] ?? ''] as const;
-
-/** Accepts in a transaction that also records the audit entry; `follow` returns what depends on the user. */
-const accept = <Result>(
-  { runtime: { sql, config }, effects }: Context,
-  { request, invitation }: Visit,
-  {
-    userOf,
-    follow,
-  }: {
-    userOf: (tx: Tx) => Promise<{ id: number; email: string }>;
-    follow: (tx: Tx, userId: number) => Promise<Result>;
-  },
-): Promise<Result> =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
-    const by = { userOf, membersPerStore: config.stores.membersPerStore, now };
-    const { userId } = await acceptInvitation(tx, invitation, effects, by);
-    const { storeId } = invitation;
-    await recordAuditEntry(tx, { action: 'invitation_accepted', userId, storeId, origin: originOf(request), now });
-    return follow(tx, userId);
-  });
 
 const staleProof = ({ root }: Context, token: string) => invalidLink(`${root}/invitations/${token}`);
 
@@ -148,7 +127,10 @@ async function acceptAs(context: Context, visit: Visit, session: Session): Promi
   const { userId: id, email } = session;
   if (!session.isEmailVerified) return unverifiedAnswer(context.root, email);
   try {
-    await accept(context, visit, { userOf: async () => ({ id, email }), follow: async () => {} });
+    const { config, sql } = context.runtime;
+    await transaction(sql, (tx) =>
+      acceptIn(tx, config, context.effects, { ...visit, userOf: async () => ({ id, email }) }),
+    );
   } catch (thrown) {
     return refuse(context, visit, email, thrown);
   }
@@ -165,17 +147,18 @@ async function join(context: Context, visit: Visit, { email, isVerified }: Newco
   const { passwords, sessions, factors } = context.people;
   const user = { ...(await prepareUser(passwords, { email, password })), isEmailVerified: isVerified };
   const by = { origin: originOf(request), now };
-  const session = await accept(context, visit, {
-    userOf: async (tx) => {
-      if (isVerified) {
-        // The links of the address end. Of two that are used at once, one finds the address taken.
-        await deleteSignUps(tx, email);
-        await context.erasure.eraseUnverified(tx, email, request);
-      }
-      return { ...(await addUser(tx, user, by)), email };
-    },
-    follow: (tx, userId) => sessions.start(tx, userId, request),
-  });
+  const userOf = async (tx: Tx) => {
+    if (isVerified) {
+      // The links of the address end. Of two that are used at once, one finds the address taken.
+      await deleteSignUps(tx, email);
+      await context.erasure.eraseUnverified(tx, email, request);
+    }
+    return { ...(await addUser(tx, user, by)), email };
+  };
+  const { config, sql } = context.runtime;
+  const session = await transaction(sql, async (tx) =>
+    sessions.start(tx, await acceptIn(tx, config, context.effects, { ...visit, userOf }), request),
+  );
   return [session, ...factors.devices.remember(request, user)];
 }
 

@@ -1,5 +1,6 @@
 /** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
 import { shortened } from '#core/text.ts';
+import { choice } from '#identity/accounts/page-kit.ts';
 import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -60,11 +61,16 @@ const UNSCROLLED_STORES = 5;
 /** Isolates a name chosen by a third party, so that it cannot change the direction of the surrounding text. */
 const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
 
-const choice = (store: PickableStore, isChosen: boolean): Markup =>
-  html`<label class="choice">
-    <input type="radio" name="store" value="${store.id}" required ${isChosen && html`checked`} />
-    <span>${isolated(store.name)} <span class="soft">${store.domain}</span></span>
-  </label>`;
+const storeChoice = ({ id, name, domain }: PickableStore, isChosen: boolean): Markup =>
+  choice({
+    name: 'store',
+    value: id,
+    isRadio: true,
+    isRequired: true,
+    isChecked: isChosen,
+    label: isolated(name),
+    hint: domain,
+  });
 
 const otherStore = ({ request, switchUser }: ConsentView): Markup =>
   html`<p class="alert" role="alert">
@@ -87,7 +93,7 @@ function picker(view: ConsentView): Markup {
     ${isOther && otherStore(view)}
     ${stores.length > UNSCROLLED_STORES && html`<p class="soft">${stores.length} stores; scroll to see all.</p>`}
     <div class="choices many">
-      ${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}
+      ${first.map((store) => storeChoice(store, true))} ${rest.map((store) => storeChoice(store, false))}
     </div>
   </fieldset>`;
 }
@@ -103,13 +109,11 @@ function resumption({ request, stores, stopped }: ConsentView): Markup {
     stopped.has(id) ? [html`${isolated(name)}: ${webhooks(stopped.get(id) ?? 0)}`] : [],
   );
   const total = stopped.values().reduce((sum, count) => sum + count, 0);
-  return html`<label class="choice">
-    <input type="checkbox" name="resume" value="1" />
-    <span>
-      Enable the webhooks of ${isolated(request.client.name)} that were disabled when its access ended
-      <span class="soft">${names.length > 1 ? names.map((name) => html`${name}. `) : webhooks(total)}</span>
-    </span>
-  </label>`;
+  return choice({
+    name: 'resume',
+    label: html`Enable the webhooks of ${isolated(request.client.name)} that were disabled when its access ended`,
+    hint: names.length > 1 ? html`${names.map((name) => html`${name}. `)}` : webhooks(total),
+  });
 }
 
 const needsStore = ({ request }: ConsentView): boolean => isForStore(request.scope);
@@ -157,17 +161,13 @@ function permissionChoice({ request, checked }: ConsentView): Markup | null {
     <legend>What may it do in the store?</legend>
     <p class="soft">Clear what you do not want to allow. Parts of the app may then not work.</p>
     <div class="choices">
-      ${permissions.map(
-        (name) =>
-          html`<label class="choice">
-            <input
-              type="checkbox"
-              name="permission"
-              value="${name}"
-              ${checked?.includes(name) !== false && html`checked`}
-            />
-            <span>${texts.get(name) ?? name}</span>
-          </label>`,
+      ${permissions.map((name) =>
+        choice({
+          name: 'permission',
+          value: name,
+          isChecked: checked?.includes(name) !== false,
+          label: texts.get(name) ?? name,
+        }),
       )}
     </div>
   </fieldset>`;

@@ -2,7 +2,7 @@
  * The public page of an app, GET /apps/<client_id>, and the link that installs it, GET /apps/<client_id>/install. Neither changes
  * anything, and what they show does not depend on the visitor, except that the developer sees a preview.
  */
-import { accountNav } from '#identity/accounts/page-kit.ts';
+import { accountNav, cardPage } from '#identity/accounts/page-kit.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -57,10 +57,10 @@ function linksOf({ clientUri, policyUri, tosUri }: Client): Markup | null {
         </ul>`;
 }
 
-const heading = (root: string, client: Client): Markup =>
+const heading = (root: string, client: Client, title = isolated(client.name)): Markup =>
   html`<div class="who">
     ${logoImage(root, client)}
-    <h1>${isolated(client.name)}</h1>
+    <h1>${title}</h1>
   </div>`;
 
 const preview = (root: string, { clientId }: Client): Markup =>
@@ -100,23 +100,17 @@ function listingPage(root: string, client: Client, session: Session | null): str
 }
 
 const noInstallPage = (): string =>
-  shell({
-    title: 'No install link',
-    main: html`<div class="card">
-      <h1>This app has no install link</h1>
-      <p>Start on the homepage of the app, or ask its developer to enter an install address.</p>
-    </div>`,
-  });
+  cardPage(
+    'This app has no install link',
+    html`<p>Start on the homepage of the app, or ask its developer to enter an install address.</p>`,
+  );
 
 /** Renders the page on which a person decides whether to follow the link of an unverified app, which is therefore no open redirect. */
 const leavingPage = (root: string, client: Client, target: string): string =>
   shell({
     title: 'Continue to the app?',
     main: html`<div class="card">
-      <div class="who">
-        ${logoImage(root, client)}
-        <h1>Continue to ${isolated(client.name)}?</h1>
-      </div>
+      ${heading(root, client, html`Continue to ${isolated(client.name)}?`)}
       <p>
         ${stateBadge('unverified')} The operator has not verified this app. It continues at
         <strong>${shownHost(target)}</strong>.
