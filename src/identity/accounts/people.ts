@@ -57,7 +57,7 @@ function createFactors(
   const { config, derive, mailer, sql } = runtime;
   const { baseUrl, authUrl } = config;
   const devices = createDevices({ keys: derive('device cookie'), authUrl });
-  const passkeys = createPasskeys({ authUrl, keys: derive('passkey challenge') });
+  const passkeys = createPasskeys(runtime);
   const passkeyScripts = passkeyScriptElements((path) => `${rootOf(baseUrl)}${path}`);
   const advice = signInAdvice({ root: rootOf(authUrl), sendsMail: mailer !== undefined });
   const attempts = createAttempts({ sql, passwords, throttle, devices });

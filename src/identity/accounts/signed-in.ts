@@ -10,7 +10,7 @@ import { accountNav, cardPage, unverifiedAnswer } from './page-kit.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
-type Bound = readonly (string | number)[];
+type Bound = readonly unknown[];
 type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
 type Form = (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
 

@@ -1,8 +1,8 @@
 /**
- * What the server gives to a browser instead of storing it: the nonces of forms and the challenges of passkeys, which are signed (HMAC-SHA256
- * with a key of their own purpose), and values between the steps of a flow, which are sealed.
+ * What the server gives to a browser instead of storing it: the nonces of forms, which are signed (HMAC-SHA256 with a key of their own
+ * purpose), and values between the steps of a flow and the challenges of passkeys, which are sealed.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Session } from './sessions.ts';
@@ -35,9 +35,7 @@ export function isFormNonce(
   });
 }
 
-const macOf = (key: Buffer, body: Buffer | string): Buffer => createHmac('sha256', key).update(body).digest();
-
-const CARRIED_MS = 10 * 60_000;
+export const CARRIED_MS = 10 * 60_000;
 
 /** Returns a value that a browser carries for ten minutes and cannot read. `boundTo`: its purpose, and what its meaning depends on. */
 export function carry(sealer: Sealer, boundTo: string, value: unknown, now: Date): string {
@@ -59,33 +57,4 @@ export function carried(
   } catch {
     return undefined;
   }
-}
-
-export const CHALLENGE_VALID_MS = 10 * 60_000;
-
-const RANDOM_BYTES = 16;
-const TIME_BYTES = 6;
-const MAC_BYTES = 32;
-
-export type Challenges = ReturnType<typeof createChallenges>;
-
-/** Creates the challenges that passkeys sign: random bytes, expiry and an HMAC of both. */
-export function createChallenges(keys: Keys) {
-  return {
-    issue: (now: Date): Buffer => {
-      const expires = Buffer.alloc(TIME_BYTES);
-      expires.writeUIntBE(now.getTime() + CHALLENGE_VALID_MS, 0, TIME_BYTES);
-      const body = Buffer.concat([randomBytes(RANDOM_BYTES), expires]);
-      return Buffer.concat([body, macOf(keys[0], body)]);
-    },
-    /** Returns the expiry of a challenge in base64url; undefined if this server did not issue it, or it has expired. */
-    expiryOf: (challenge: string, now: Date): Date | undefined => {
-      const bytes = Buffer.from(challenge, 'base64url');
-      if (bytes.length !== RANDOM_BYTES + TIME_BYTES + MAC_BYTES) return undefined;
-      const body = bytes.subarray(0, -MAC_BYTES);
-      if (!keys.some((key) => timingSafeEqual(macOf(key, body), bytes.subarray(-MAC_BYTES)))) return undefined;
-      const expires = new Date(body.readUIntBE(RANDOM_BYTES, TIME_BYTES));
-      return expires > now ? expires : undefined;
-    },
-  };
 }

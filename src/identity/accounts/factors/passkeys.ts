@@ -1,5 +1,5 @@
 /**
- * Passkeys (WebAuthn Level 3). A challenge is signed by the server instead of stored, and marked as used once a passkey has signed
+ * Passkeys (WebAuthn Level 3). A challenge is sealed by the server instead of stored, and marked as used once a passkey has signed
  * it, so visitors of the sign-in page write no rows.
  */
 import { createHash } from 'node:crypto';
@@ -12,8 +12,9 @@ import {
   type RegistrationResponseJSON,
 } from '@simplewebauthn/server';
 import type { Queryable } from '#db/pool.ts';
-import type { Keys } from '#core/keys.ts';
-import { CHALLENGE_VALID_MS, createChallenges, type Challenges } from '../signed-tokens.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { carried, CARRIED_MS, carry } from '../signed-tokens.ts';
 import { consumeChallenge, findPasskey, insertPasskey, touchPasskey, type PasskeyRow } from './factors-sql.ts';
 
 export const PASSKEYS_MAX = 20;
@@ -49,11 +50,13 @@ const describe = (passkeys: readonly PasskeyRow[]) =>
 const attempt = async <T>(verify: () => Promise<T>): Promise<T | undefined> => verify().catch(() => undefined);
 
 /** The relying party (WebAuthn): the host of the pages, for which browsers keep the passkeys. */
-type Party = { rpID: string; origin: string; challenges: Challenges };
+type Party = { rpID: string; origin: string; sealer: Sealer };
+
+const CHALLENGE = 'passkey challenge';
 
 async function accept(
   sql: Queryable,
-  { rpID, origin, challenges }: Party,
+  { rpID, origin, sealer }: Party,
   { text, now }: { text: string; now: Date },
 ): Promise<number | undefined> {
   const response = parseResponse(text);
@@ -64,7 +67,7 @@ async function accept(
     verifyAuthenticationResponse({
       response: response as AuthenticationResponseJSON,
       expectedChallenge: (challenge) => {
-        const expires = challenges.expiryOf(challenge, now);
+        const expires = carried(sealer, CHALLENGE, challenge, now)?.until;
         signed = expires && { hash: createHash('sha256').update(challenge).digest(), expires };
         return signed !== undefined;
       },
@@ -88,7 +91,7 @@ type Registration = { userId: number; response: string; name: string; now: Date 
 
 async function store(
   sql: Queryable,
-  { rpID, origin, challenges }: Party,
+  { rpID, origin, sealer }: Party,
   { userId, response: text, name, now }: Registration,
 ): Promise<boolean> {
   const response = parseResponse(text);
@@ -96,7 +99,7 @@ async function store(
   const verified = await attempt(() =>
     verifyRegistrationResponse({
       response: response as RegistrationResponseJSON,
-      expectedChallenge: (challenge) => challenges.expiryOf(challenge, now) !== undefined,
+      expectedChallenge: (challenge) => carried(sealer, CHALLENGE, challenge, now) !== undefined,
       expectedOrigin: origin,
       expectedRPID: rpID,
       requireUserVerification: true,
@@ -118,12 +121,12 @@ async function store(
 
 export type Passkeys = ReturnType<typeof createPasskeys>;
 
-export function createPasskeys({ authUrl, keys }: { authUrl: string; keys: Keys }) {
+export function createPasskeys({ sealer, config: { authUrl } }: Pick<Runtime, 'sealer' | 'config'>) {
   const { hostname: rpID, origin } = new URL(authUrl);
-  const challenges = createChallenges(keys);
-  const party = { rpID, origin, challenges };
+  const party = { rpID, origin, sealer };
   const challengeFor = (now: Date) => {
-    return { rpID, challenge: new Uint8Array(challenges.issue(now)), timeout: CHALLENGE_VALID_MS };
+    const challenge = Buffer.from(carry(sealer, CHALLENGE, null, now), 'base64url');
+    return { rpID, challenge: new Uint8Array(challenge), timeout: CARRIED_MS };
   };
   return {
     /** Returns the options for `navigator.credentials.get`, as JSON. Without `passkeys` any discoverable one can be used. */

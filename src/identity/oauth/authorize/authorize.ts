@@ -5,14 +5,12 @@
 import { appConnected } from '#identity/accounts/account-mails.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
-import { formNonce, isFormNonce } from '#identity/accounts/signed-tokens.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
-import type { Keys } from '#core/keys.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
 import type { RevocationEffects } from '../grants.ts';
@@ -37,13 +35,11 @@ export type Consenting = {
   runtime: Runtime;
   people: People;
   effects: ConsentEffects;
-  nonceKeys: Keys;
   root: string;
 };
 
 export function createConsenting(runtime: Runtime, people: People, effects: ConsentEffects): Consenting {
-  const { config, derive } = runtime;
-  return { runtime, people, effects, nonceKeys: derive('authorize nonce'), root: rootOf(config.authUrl) };
+  return { runtime, people, effects, root: rootOf(runtime.config.authUrl) };
 }
 
 /** What differs between /authorize, which redirects to the client with the decision, and the pages that show it. */
@@ -158,7 +154,7 @@ async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): P
  * who is asked to set it up if that leaves nothing to allow, or the app would reach these stores with the whole account.
  */
 export async function openConsent(
-  { runtime: { sql }, effects, nonceKeys, root }: Consenting,
+  { runtime: { sql }, people, effects, root }: Consenting,
   { request, session, flow }: Pick<Consent, 'request' | 'session' | 'flow'>,
 ): Promise<Consent | RawResponse> {
   const ofPerson = await storesOf(sql, session.userId);
@@ -169,7 +165,7 @@ export async function openConsent(
   const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
   const counts = await effects.countStopped(sql, request.client.id, resumable);
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
-  return { request, session, flow, stores, stopped, nonce: formNonce(nonceKeys, session, flow.bound) };
+  return { request, session, flow, stores, stopped, nonce: people.signedIn.nonce(session, flow.bound) };
 }
 
 function showConsent(
@@ -261,12 +257,12 @@ async function approve(
 }
 
 async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
-  const { runtime, people, nonceKeys } = consenting;
+  const { runtime, people } = consenting;
   const { stepUp } = people.factors;
   const { request, session, flow, stores } = consent;
   const form = stepUp.restored(posted, session);
   const rawRequest = { ...posted, form };
-  if (!isFormNonce(form.get('nonce'), nonceKeys, { session, bound: flow.bound }))
+  if (!people.signedIn.isNonce(form.get('nonce'), session, flow.bound))
     return showConsent(consenting, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {

@@ -47,42 +47,42 @@ type TextName = Exclude<SettingName, 'scopes' | 'is_listed' | 'rotates_refresh_t
 
 type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
-const FIELDS: readonly Field[] = [
-  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
-  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
-  { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
-  { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
-  {
-    name: 'redirect_uris',
-    label: 'Redirect addresses',
-    hint: 'One per line, such as https://app.example.com/callback. Optional for a program that only you use.',
-    isLong: true,
-  },
-  {
-    name: 'webhook_url',
-    label: 'Address for app events',
-    hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
-  },
-  {
-    name: 'initiate_login_uri',
-    label: 'Install address',
-    hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
-  },
-  { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
-  { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
-  { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
-];
-
 /** The parts of the form, with their fields. */
-const SECTIONS = {
-  basics: ['name', 'company', 'description', 'contact'],
-  access: ['redirect_uris'],
-  events: ['webhook_url'],
-  listing: ['initiate_login_uri', 'client_uri', 'policy_uri', 'tos_uri'],
-} as const satisfies Record<string, readonly TextName[]>;
+const SECTIONS: Readonly<Record<'basics' | 'access' | 'events' | 'listing', readonly Field[]>> = {
+  basics: [
+    { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
+    { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
+    { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
+    { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
+  ],
+  access: [
+    {
+      name: 'redirect_uris',
+      label: 'Redirect addresses',
+      hint: 'One per line, such as https://app.example.com/callback. Optional for a program that only you use.',
+      isLong: true,
+    },
+  ],
+  events: [
+    {
+      name: 'webhook_url',
+      label: 'Address for app events',
+      hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
+    },
+  ],
+  listing: [
+    {
+      name: 'initiate_login_uri',
+      label: 'Install address',
+      hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
+    },
+    { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
+    { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
+    { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
+  ],
+};
 
-const inSection = (section: keyof typeof SECTIONS): readonly Field[] =>
-  FIELDS.filter(({ name }) => SECTIONS[section].some((one) => one === name));
+const FIELDS: readonly Field[] = Object.values(SECTIONS).flat();
 
 /** Returns the name of a field in messages: `The name`, but `Redirect addresses`. */
 export const labelOf: LabelOf = (name) => {
@@ -151,7 +151,7 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
 }
 
 const fieldsOf = (section: keyof typeof SECTIONS, body: ClientPart, faults: readonly Fault[]): Markup =>
-  html`${inSection(section).map((field) => fieldOf(field, textIn(body, field.name), faults))}`;
+  html`${SECTIONS[section].map((field) => fieldOf(field, textIn(body, field.name), faults))}`;
 
 /** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
 export function confidentialFields(body: ClientPart): Markup {
@@ -202,7 +202,7 @@ const optionalPart = (title: string, isOpen: boolean, content: Markup): Markup =
 /** Renders the settings in their parts. `kind`: the fields that depend on where the app runs. */
 export function settingFields(body: ClientPart, faults: readonly Fault[], kind: Markup | false): Markup {
   const isUsed = (section: keyof typeof SECTIONS): boolean =>
-    inSection(section).some(({ name }) => textIn(body, name) !== '' || faults.some(({ field }) => field === name));
+    SECTIONS[section].some(({ name }) => textIn(body, name) !== '' || faults.some(({ field }) => field === name));
   return html`<h2 id="basics">Basics</h2>
     ${fieldsOf('basics', body, faults)}
     <h2 id="access">Access</h2>
