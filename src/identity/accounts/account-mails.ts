@@ -117,10 +117,6 @@ export function factorChangedMail({ to, what, authUrl }: { to: string; what: str
   ]);
 }
 
-export function recoveryCodeUsedMail({ to, left, authUrl }: { to: string; left: number; authUrl: string }): Mail {
-  return factorChangedMail({ to, what: `a recovery code was used; ${left} are left.`, authUrl });
-}
-
 /** An unknown user agent is not repeated: it would be text of a stranger in a mail of the operator. */
 function shownFacts({ address, userAgent }: Origin, now: Date): string {
   const browser = knownBrowserOf(userAgent) ?? 'unknown';

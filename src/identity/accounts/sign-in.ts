@@ -27,8 +27,7 @@ import { hasSecondFactor } from './factors/second-factor.ts';
 import { returnPath } from './signed-in.ts';
 import type { People } from './people.ts';
 import { addressPrefix } from './throttle.ts';
-import { emailInput, tooManyAnswer } from './page-kit.ts';
-import { shell } from '#hypermedia/shell.ts';
+import { cardPage, emailInput, tooManyAnswer } from './page-kit.ts';
 import { verificationForm } from './factors/step-up.ts';
 
 /** One message for an unknown address and a wrong password, so that the page does not reveal whether an account exists. */
@@ -304,12 +303,9 @@ function signInPage(view: {
   const { root, returnTo, providers, linking } = view;
   const fields = html`${returnField(returnTo)}${identityField(linking?.token)}`;
   const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
-  return shell({
-    title: 'Sign in',
-    scripts: view.passkeyScripts,
-    main: html`<div class="card">
-      <h1>Sign in</h1>
-      ${view.alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${view.alert}</p>`}
+  return cardPage(
+    'Sign in',
+    html`${view.alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${view.alert}</p>`}
       ${linking !== undefined && linkingNotice(root, linking)}
       <form method="post" action="${root}/sign-in">
         ${fields}
@@ -328,9 +324,10 @@ function signInPage(view: {
       </form>
       ${linking === undefined && providers.map((provider) => providerForm(root, provider, returnTo))}
       <p><a href="${root}/forgot-password">Forgot your password?</a></p>
-      ${view.allowsSignUp && html`<p>New here? <a href="${root}/sign-up">Create an account</a></p>`}
-    </div>`,
-  });
+      ${view.allowsSignUp && html`<p>New here? <a href="${root}/sign-up">Create an account</a></p>`}`,
+    undefined,
+    view.passkeyScripts,
+  );
 }
 
 /** Renders the page that asks for the second factor, after the password. `pending` is the sealed state between both. */
@@ -348,12 +345,9 @@ function secondFactorPage(view: {
 }): string {
   const { root, returnTo, email, pending, hasApp, passkeyOptions, alert } = view;
   const fields = html`${returnField(returnTo)}${identityField(view.identity)}`;
-  return shell({
-    title: 'Second step of the sign-in',
-    scripts: view.passkeyScripts,
-    main: html`<div class="card">
-      <h1>Second step</h1>
-      <p>Signing in as <strong>${email}</strong>.</p>
+  return cardPage(
+    'Second step of the sign-in',
+    html`<p>Signing in as <strong>${email}</strong>.</p>
       ${verificationForm({
         action: `${root}/sign-in/second-factor`,
         fields: html`${fields}<input type="hidden" name="pending" value="${pending}" />`,
@@ -365,7 +359,8 @@ function secondFactorPage(view: {
       })}
       <p class="soft">
         Without your passkeys, app and recovery codes, only the operator of this service can let you in again.
-      </p>
-    </div>`,
-  });
+      </p>`,
+    undefined,
+    view.passkeyScripts,
+  );
 }

@@ -11,8 +11,9 @@ import { notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from './audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
-import type { RawRequest } from '#http/route.ts';
 import { lockUnverified } from './accounts-sql.ts';
+
+type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 
 /** Erases a user's data in other modules, in the transaction of the erasure. */
 export type EraseUserData = {
@@ -20,17 +21,12 @@ export type EraseUserData = {
   lock: (tx: Tx, userId: number) => Promise<void>;
   erase: (
     tx: Tx,
-    of: { userId: number; actor: Actor; request: Pick<ApiRequest, 'address' | 'headers' | 'now'> } & Pick<
-      AuditEntry,
-      'client' | 'origin' | 'now'
-    >,
+    of: { userId: number; actor: Actor; request: ErasureRequest } & Pick<AuditEntry, 'client' | 'origin' | 'now'>,
   ) => Promise<void>;
 };
 
 /** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
 type MayErase = (tx: Tx) => Promise<void>;
-
-type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 
 /**
  * Erases a user whose row the transaction has locked for it. Audit entries (until retention deletes them) and the changelogs of the
@@ -69,7 +65,7 @@ export type UserErasure = {
     mayErase?: MayErase,
   ) => Promise<void>;
   /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
-  eraseUnverified: (tx: Tx, email: string, request: Pick<RawRequest, 'address' | 'headers' | 'now'>) => Promise<void>;
+  eraseUnverified: (tx: Tx, email: string, request: ErasureRequest) => Promise<void>;
 };
 
 export function createUserErasure(

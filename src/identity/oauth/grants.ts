@@ -5,7 +5,7 @@ import type { EachDatabase } from '#shards/map.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import type { AppWebhooks } from './clients/clients.ts';
 import type { Bearer } from './oauth-tokens.ts';
-import { scopeNames, scopeOfGrants, type GrantedScope } from './scope.ts';
+import { scopeTextOfGrants, type GrantedScope } from './scope.ts';
 import { comparisonsOf, type Fields } from '#http/field-table.ts';
 
 /** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
@@ -52,7 +52,7 @@ type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };
 export function grantChanges(grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] {
   return grants.flatMap(({ grantId, userId, storeId, permissions, clientId, name }) => {
     if (storeId === null) return [];
-    const scope = scopeNames(scopeOfGrants(storeId, permissions)).join(' ');
+    const scope = scopeTextOfGrants(storeId, permissions);
     const facts = { client_id: clientId, name, user_id: userId, scope };
     const [before, after] = action === 'given' ? [null, facts] : [facts, null];
     return [{ storeId, actor, resource: 'grant', resourceId: grantId, action, before, after }];

@@ -106,6 +106,11 @@ export function scopeNames({ scope, permissions: limited }: GrantedScope): reado
   return limited ?? [scope];
 }
 
+/** Returns the scope of the grants of an app for a store (null: the account) as a text. */
+export function scopeTextOfGrants(storeId: number | null, limited: readonly Permission[] | null): string {
+  return scopeNames(scopeOfGrants(storeId, limited)).join(' ');
+}
+
 /** Returns whether a client may ask for the scope. Without registered scopes it may ask for full access, as before there were any. */
 export function mayAskFor(registered: readonly string[] | null, scope: GrantedScope): boolean {
   const allowed: readonly string[] = registered ?? FULL_SCOPES;

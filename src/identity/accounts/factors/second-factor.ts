@@ -25,7 +25,7 @@ import type { Credentials } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit.ts';
 import type { Devices } from '../attempts.ts';
 import type { Throttle } from '../throttle.ts';
-import { recoveryCodeUsedMail } from '../account-mails.ts';
+import { factorChangedMail } from '../account-mails.ts';
 import type { Passkeys } from './passkeys.ts';
 import type { Vault } from '#db/reseal.ts';
 
@@ -142,7 +142,8 @@ export function createSecondFactor(
     const origin = originOf(request);
     await recordAuditEntry(sql, { action: 'recovery_code_used', userId: user.id, origin, now: request.now });
     const { recoveryCodes } = await findFactors(sql, user.id);
-    mailer?.send(recoveryCodeUsedMail({ to: user.email, left: recoveryCodes, authUrl }));
+    const what = `a recovery code was used; ${recoveryCodes} are left.`;
+    mailer?.send(factorChangedMail({ to: user.email, what, authUrl }));
     return true;
   };
 

@@ -5,7 +5,7 @@ import { propertiesOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';
 import { logoPath } from './logo.ts';
-import { FULL_SCOPES, scopeNames, scopeOfGrants } from '../scope.ts';
+import { FULL_SCOPES, scopeTextOfGrants } from '../scope.ts';
 import type { Client } from './clients-sql.ts';
 import { reachesStore, type Principal } from '#core/principal.ts';
 import type { Install } from './client-lists-sql.ts';
@@ -92,7 +92,7 @@ export function installDocument(
     links: linksOfInstall(storeId !== null && reachesStore(principal, storeId) ? storeId : null, clientId, baseUrl),
     embedded: [],
     properties: describeInstall(install, 'UTC', {
-      scope: scopeNames(scopeOfGrants(storeId, install.permissions)).join(' '),
+      scope: scopeTextOfGrants(storeId, install.permissions),
       webhooks_total: install.webhooks,
       webhooks_active: install.active,
       webhooks_failing: install.failing,

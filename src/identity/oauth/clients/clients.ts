@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { type Action, type Origin, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { type Queryable, type Sql, transaction, type Tx } from '#db/pool.ts';
 import { type Fault, invalid, Problem } from '#core/problem.ts';
-import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
+import { type Client, countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
 import {
   ADDRESSES,
   type ClientSettings,
@@ -254,22 +254,8 @@ export async function provideCommandLineClient(sql: Sql, now: Date): Promise<voi
   }
 }
 
-/** The settings that are validated here; `webhook_url` is asked of the webhooks module. */
-export type ClientDetails = Omit<ClientSettings, 'webhookUrl' | 'rotatesRefreshTokens' | 'requiresPkce'>;
-
-/** The properties that never change. */
-export type ClientKind = {
-  /** Has no secret (RFC 6749 §2.1). */
-  isPublic: boolean;
-  /** May use client_credentials with the scope platform; needs no redirect address. */
-  trusted: boolean;
-  /** May omit redirect_uri at the token endpoint. */
-  isLegacy: boolean;
-  /** The owner of the app; null if the operator created it. */
-  ownerId: number | null;
-  /** The scopes that it has already. */
-  scopes?: readonly string[] | null;
-};
+/** What never changes of a client, and the scopes that it has already. */
+type ClientKind = Pick<Client, 'isPublic' | 'trusted' | 'isLegacy' | 'ownerId'> & Partial<Pick<Client, 'scopes'>>;
 
 const REDIRECT_URIS_MAX = 20;
 
@@ -296,7 +282,7 @@ function redirectUriFaults(uris: readonly string[], { trusted, ownerId }: Client
   });
 }
 
-function addressFaults(details: ClientDetails, labelOf: LabelOf): Fault[] {
+function addressFaults(details: ClientSettings, labelOf: LabelOf): Fault[] {
   return Object.entries(ADDRESSES).flatMap(([field, member]) => {
     const uri = details[member];
     const whyNot = member === 'initiateLoginUri' ? whyNotInitiating : whyNotLinkable;
@@ -333,7 +319,7 @@ function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: 
 }
 
 /** Returns all faults of a client, each with the name of its property. */
-export function clientFaults(details: ClientDetails, kind: ClientKind, labelOf: LabelOf = (name) => name): Fault[] {
+export function clientFaults(details: ClientSettings, kind: ClientKind, labelOf: LabelOf = (name) => name): Fault[] {
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
   const require = (holds: boolean, field: SettingName, message: string): void => {

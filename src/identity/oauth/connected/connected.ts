@@ -14,7 +14,7 @@ import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
 import { grantChanges, type RevocationEffects } from '../grants.ts';
-import { permissionWords, scopeNames, scopeOfGrants } from '../scope.ts';
+import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import {
   findUserGrant,
@@ -80,7 +80,7 @@ export async function revokeGrantsForStore(
 /** Returns the connected apps of a user for the export of the account. */
 export async function exportedGrants(sql: Sql, each: EachDatabase, userId: number) {
   const rows = (await listConnected(sql, each, userId)).map((row) =>
-    Object.assign(row, { scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ') }),
+    Object.assign(row, { scope: scopeTextOfGrants(row.storeId, row.permissions) }),
   );
   return exported(rows, 'id', 'clientId', 'name', 'storeId', 'scope', 'dateCreated', 'dateUsed');
 }

@@ -6,7 +6,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
-import { scopeNames, scopeOfGrants } from '../scope.ts';
+import { scopeTextOfGrants } from '../scope.ts';
 import {
   countGrants,
   findUserGrant,
@@ -77,7 +77,7 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
     embedded: [],
     properties: describe({ ...row, id: shown.id }, 'UTC', {
       user_email: shown.principal.scope === 'platform' || isInPerson(shown.principal) ? row.email : null,
-      scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
+      scope: scopeTextOfGrants(row.storeId, row.permissions),
       webhooks_total: row.webhooks.total,
       webhooks_active: row.webhooks.active,
     }),

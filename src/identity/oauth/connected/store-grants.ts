@@ -20,7 +20,7 @@ import { addressOfStore } from '#stores/store-document.ts';
 import { storeOf } from '#stores/store.ts';
 import { logoPath } from '../clients/logo.ts';
 import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
-import { permissionWords, scopeNames, scopeOfGrants } from '../scope.ts';
+import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import { listOfApps, type WebhookOfApp } from '../webhooks-of-apps-sql.ts';
 import { disconnected, endWords, revokeGrantsOf } from './connected.ts';
 import { addressOfGrant, linksToApp } from './grants-api.ts';
@@ -130,7 +130,7 @@ export function storeGrantDocument(row: StoreGrantRow, shown: Shown): Document {
     embedded: [],
     properties: describe(row, timeZone, {
       user_email: email,
-      scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
+      scope: scopeTextOfGrants(row.storeId, row.permissions),
       webhooks_total: created.length,
       webhooks_active: active,
     }),
