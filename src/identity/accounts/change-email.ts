@@ -275,10 +275,8 @@ function undoChange(sql: Sql, request: RawRequest, { hash, userId }: Found<Undoa
   });
 }
 
-export type ChangeEmail = Record<'change' | 'confirm' | 'undo', FormHandlers>;
-
 /** Requires the session of the person: a mistyped address must not hand the account to its reader. */
-function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeEmail['confirm'] {
+function createConfirm(runtime: Runtime, { verified, factors }: People): FormHandlers {
   const root = rootOf(runtime.config.authUrl);
   const { invalid, taken } = endedAnswers(root);
   const { show, submit } = followLink<EmailChange, [Session]>('emailChange', {
@@ -297,7 +295,7 @@ function createConfirm(runtime: Runtime, { verified, factors }: People): ChangeE
 }
 
 /** Works without a session: another person may have changed the password too. */
-function createUndo({ sql, config }: Runtime): ChangeEmail['undo'] {
+function createUndo({ sql, config }: Runtime): FormHandlers {
   const root = rootOf(config.authUrl);
   const { invalid, taken } = endedAnswers(root);
   return followLink<UndoableChange>('emailUndo', {
@@ -312,7 +310,7 @@ function createUndo({ sql, config }: Runtime): ChangeEmail['undo'] {
   });
 }
 
-export function createChangeEmail(runtime: Runtime, people: People): ChangeEmail {
+export function createChangeEmail(runtime: Runtime, people: People) {
   const { mailer, config } = runtime;
   const { verified, throttle } = people;
   const root = rootOf(config.authUrl);

@@ -1,7 +1,7 @@
 /** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
@@ -24,7 +24,6 @@ import {
   postForm,
   usernameField,
   type FormFault,
-  type FormHandlers,
 } from './page-kit.ts';
 import { lockVerified } from './attempts.ts';
 import { passwordPage, type People } from './people.ts';
@@ -188,13 +187,11 @@ export function leaveSection(): AccountSection {
     </div>`;
 }
 
-type Leave = { export: RawHandler; erase: FormHandlers };
-
 export function createLeave(
   runtime: Runtime,
   people: People,
   { erasure, exportParts }: { erasure: UserErasure; exportParts: ExportParts },
-): Leave {
+) {
   const { sql, config } = runtime;
   const { signedIn } = people;
   const root = rootOf(config.authUrl);

@@ -34,7 +34,6 @@ import {
   postForm,
   usernameField,
   type FormFault,
-  type FormHandlers,
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
@@ -179,9 +178,7 @@ async function createAccount(
   }
 }
 
-export type SignUp = Record<'request' | 'confirm', FormHandlers>;
-
-export function createSignUp(runtime: Runtime, people: People, erasure: UserErasure): SignUp {
+export function createSignUp(runtime: Runtime, people: People, erasure: UserErasure) {
   const { sql, mailer, config } = runtime;
   const { authUrl, accounts } = config;
   const { signUpMinutes: lifetimeMinutes } = accounts;
@@ -208,7 +205,7 @@ export function createSignUp(runtime: Runtime, people: People, erasure: UserEras
   return {
     request: {
       show: whereAdmitted(async () => htmlAnswer(200, signUpPage(root, ''))),
-      submit: async (request) => {
+      submit: async (request: RawRequest) => {
         const sender = admitted();
         return askForLink(runtime, people.throttle, request, {
           typed: request.form.get('email') ?? '',

@@ -177,9 +177,7 @@ async function arrive(context: Context, arrival: Arrival): Promise<RawResponse> 
   return userId === undefined ? refuse(noAccount(provider.name)) : signInAs(context, arrival, userId);
 }
 
-export type ExternalSignIn = Record<'start' | 'callback', RawHandler>;
-
-export function createExternalSignIn(context: Context): ExternalSignIn {
+export function createExternalSignIn(context: Context): Record<'start' | 'callback', RawHandler> {
   const { runtime, people, providers, pages } = context;
   const { sql, config } = runtime;
   const { authUrl } = config;
