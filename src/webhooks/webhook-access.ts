@@ -30,7 +30,8 @@ import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery, Authenticate, OpenStream } from './pull/listener-operations.ts';
-import { findWebhook, lockSuspensionOf, lockSuspensions, type Key, type WebhookRow } from './webhook-sql.ts';
+import { lockSuspensions } from './app-access/app-access-sql.ts';
+import { findWebhook, lockSuspensionOf, type Key, type WebhookRow } from './webhook-sql.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './test-delivery.ts';
 

@@ -60,16 +60,6 @@ export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow 
   return row;
 }
 
-/** Returns why apps are suspended, without those that are not, and locks all of them against a suspension until the transaction ends. */
-export async function lockSuspensions(
-  sql: Queryable,
-  clients: readonly number[],
-): Promise<ReadonlyMap<number, string>> {
-  const rows = await sql<{ client: number; reason: string | null }[]>`
-    select id as client, suspended_reason as reason from client where id = any(${clients}::bigint[]) order by id for share`;
-  return new Map(rows.flatMap(({ client, reason }) => (reason === null ? [] : [[client, reason] as const])));
-}
-
 /** Returns why the store is suspended, null if it is not, and locks it against a suspension until the transaction ends. */
 export async function lockSuspensionOf(
   sql: Queryable,

@@ -57,6 +57,16 @@ export async function listStandings(sql: Queryable, webhooks: readonly AccessOfW
   return rows.map(({ standing }) => standing);
 }
 
+/** Returns why apps are suspended, without those that are not, and locks all of them against a suspension until the transaction ends. */
+export async function lockSuspensions(
+  sql: Queryable,
+  clients: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ client: number; reason: string | null }[]>`
+    select id as client, suspended_reason as reason from client where id = any(${clients}::bigint[]) order by id for share`;
+  return new Map(rows.flatMap(({ client, reason }) => (reason === null ? [] : [[client, reason] as const])));
+}
+
 /**
  * Returns the user through whom an app has access to a store, preferably `userId`; undefined if it has none. Locks the access
  * until the transaction ends, the membership first, as the end of a membership does. `isSameUserOnly`: ignore grants of other users.

@@ -8,7 +8,6 @@ import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
-import { lockSuspensions } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 import {
   findDeclaring,
@@ -18,6 +17,7 @@ import {
   listScopes,
   listStoresOf,
   listStandings,
+  lockSuspensions,
   readClientIds,
   type DeclaringApp,
   type Reach,
