@@ -16,11 +16,17 @@ function oauthMembers(problem: Problem) {
   return [text('error', first.code), text('error_description', first.description ?? first.message)];
 }
 
+const TITLES: Readonly<Record<number, string>> = {
+  403: 'Not permitted',
+  404: 'Not found',
+  410: 'No longer there',
+  429: 'Too many requests',
+  503: 'Not available now',
+};
+
 /** Returns the heading of an error page. */
 export function titleOf(status: number): string {
-  if (status === 404) return 'Not found';
-  if (status === 429) return 'Too many requests';
-  return status >= 500 ? 'Internal error' : 'Invalid request';
+  return TITLES[status] ?? (status >= 500 ? 'Internal error' : 'Invalid request');
 }
 
 /** Returns the link to a narrower search and its form, if the error offers one; `address` is that of the request, without its query. */

@@ -205,7 +205,10 @@ async function add(tx: Tx, client: NewClient): Promise<Credentials> {
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
   const { name, redirectUris, scopes, webhookUrl } = details;
-  if (webhookUrl !== null) await client.declare?.(tx, id, webhookUrl, now);
+  if (webhookUrl !== null) {
+    if (client.declare === undefined) throw new TypeError('A client with a webhook needs a way to declare it');
+    await client.declare(tx, id, webhookUrl, now);
+  }
   const detail = { name, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
   const made = { id, clientId, ownerId: kind.ownerId };
   await recordClientEntry(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
