@@ -80,9 +80,6 @@ export type Caller = {
 
 /** Results of the checks, for the handler and for error pages. */
 const callers = new WeakMap<FastifyRequest, Caller>();
-export function storeCaller(request: FastifyRequest, caller: Caller): void {
-  callers.set(request, caller);
-}
 export function storedCaller(request: FastifyRequest): Caller | undefined {
   return callers.get(request);
 }
@@ -216,7 +213,7 @@ export function isBrowserRequest({ method, headers }: FastifyRequest, { format }
 }
 
 /**
- * Identifies the caller. Requests for pages without a token are authenticated by the session, all others by version
+ * Identifies the caller, for `storedCaller`. Requests for pages without a token are authenticated by the session, all others by version
  * header and bearer token. After a redirect `reply.sent` is true.
  */
 export async function identifyCaller(
@@ -224,7 +221,7 @@ export async function identifyCaller(
   request: FastifyRequest,
   reply: FastifyReply,
   requirements: Requirements & { admits: boolean; isDocumentation: boolean; isStream: boolean },
-): Promise<Caller> {
+): Promise<void> {
   const { accept } = request.headers;
   const representation = requirements.isStream ? negotiateStream(accept) : negotiate(accept);
   const isPage = representation.format.isPage === true;
@@ -241,11 +238,11 @@ export async function identifyCaller(
   if (isBrowser) withoutCors(reply);
   const visitor = isBrowser ? await authenticateVisitor(services, request, reply, access) : null;
   const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request);
-  // Before the access check, so that rejected requests count, too.
+  // Before the access check, so that a refusal has the navigation of the person, and rejected requests count, too.
+  callers.set(request, { representation, principal, visitor, isBrowser });
   reply.headers(services.rateLimit(principal));
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
   requireAccess(requirements.admits ? A_TOKEN : { ...requirements, access }, principal, request);
-  return { representation, principal, visitor, isBrowser };
 }
 
 export type RateLimitSettings = {

@@ -7,7 +7,7 @@ import { actionRoutesOf, createActions, targetOf, type Target, withActionsOf } f
 import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
-import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCaller, type Caller } from './caller.ts';
+import { identifyCaller, isBrowserRequest, requireAccess, storedCaller, type Caller } from './caller.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
 import { negotiate } from './negotiate.ts';
@@ -242,7 +242,7 @@ export function mountResource(
         }
         const { access = 'token', scopes = 'any', scopesAt, isStream = false, admit } = operation ?? {};
         const requirements = { access, scopes, scopesAt, admits: admit !== undefined, isDocumentation, isStream };
-        storeCaller(request, await identifyCaller(services, request, reply, requirements));
+        await identifyCaller(services, request, reply, requirements);
       },
       handler: async (request, reply) => {
         const caller = storedCaller(request);

@@ -1,6 +1,7 @@
 /** The tabs of a store on each of its pages. The document's links identify the store. */
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import type { Suspensions } from '#core/principal.ts';
 import type { NamedStore } from './store.ts';
 
 /** Labels and paths below the address of the store, in display order. */
@@ -60,9 +61,12 @@ export function storeTabs(
   return { tabs, store: name };
 }
 
-/** Returns the path of the first page after sign-in: the overview of a user's only store, else the list of stores. */
-export function startPageOf({ stores }: { stores: readonly number[] }, baseUrl: string): string {
-  const [onlyStore, ...others] = stores;
+/** Returns the path of the first page after sign-in: the overview of a user's only store that is not suspended, else the list of stores. */
+export function startPageOf(
+  { stores, suspended }: { stores: readonly number[]; suspended: Suspensions },
+  baseUrl: string,
+): string {
+  const [onlyStore, ...others] = stores.filter((id) => !suspended.has(id));
   const address =
     onlyStore !== undefined && others.length === 0 ? `${baseUrl}/stores/${onlyStore}/overview` : `${baseUrl}/stores`;
   return new URL(address).pathname;

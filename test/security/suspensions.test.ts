@@ -471,6 +471,20 @@ test('a code or a membership that is given before or during the suspension of a 
   assert.deepEqual([(await page()).status, (await owners.redeem(code, app.credentials)).status], [200, 200]);
 });
 
+test('a person whose only store is suspended begins at their stores, with the reason, the way out and the navigation', async () => {
+  const owner = await newOwner();
+  await suspend(pathOfStore(owner));
+  const open = (path: string) => owner.browser.open(path, { Accept: 'text/html' });
+  assert.match((await open('/home')).location ?? '', /\/stores$/);
+  const list = (await open('/stores')).text;
+  assert.deepEqual(
+    [list.includes(REASON), list.includes(`/stores/${owner.storeId}/members/${owner.userId}`)],
+    [true, true],
+  );
+  const { status, text } = await open(`/stores/${owner.storeId}/overview`);
+  assert.deepEqual([status, text.includes('href="/account"')], [403, true]);
+});
+
 test('a suspended sandbox store is neither shown nor replaced by another', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access } = await letIn(owner, app, { scope: 'user_full_access' });
