@@ -32,8 +32,8 @@ export type Principal = {
   /** The scopes of a caller with `store_limited`; null for all others, which are not limited. */
   permissions: readonly Permission[] | null;
   stores: readonly number[] | 'all';
-  /** Why further stores of the caller are suspended, by their ids. */
-  suspended?: Suspensions;
+  /** Why further stores of the caller are suspended, by their ids; empty for the platform, which they do not stop. */
+  suspended: Suspensions;
   /** Stores that the signed-in user owns; empty for callers with a token. */
   owned: readonly number[];
   /** A signed-in user who has to prove again who they are before secrets are shown. */
@@ -43,7 +43,7 @@ export type Principal = {
 /** Returns the principal of a person without an app, with these stores. */
 export function inPersonOf(userId: number, stores: readonly number[] = [], owned: readonly number[] = []): Principal {
   const noClient = { clientId: null, publicClientId: null, grantId: null };
-  return { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, owned };
+  return { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, suspended: new Map(), owned };
 }
 
 /** Returns the app that calls, which sees nothing about other apps; null for people and the platform, who see all. */
@@ -63,7 +63,7 @@ export function reachesStore(principal: Principal, storeId: number): boolean {
 
 /** Throws a 403 if the caller has no access to the store because an operator has suspended it. */
 export function refuseSuspended({ suspended: reasons }: Principal, storeId: number): void {
-  const reason = reasons?.get(storeId);
+  const reason = reasons.get(storeId);
   if (reason !== undefined) throw suspended('store', reason);
 }
 

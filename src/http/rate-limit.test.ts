@@ -13,6 +13,7 @@ const grant = (grantId: number): Principal => ({
   scope: 'store_full_access',
   permissions: null,
   stores: [256],
+  suspended: new Map(),
   owned: [],
 });
 

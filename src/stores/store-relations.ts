@@ -58,6 +58,7 @@ const app: Principal = {
   scope: 'store_full_access',
   permissions: null,
   stores: [store.id],
+  suspended: new Map(),
   owned: [],
 };
 

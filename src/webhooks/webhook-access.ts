@@ -104,7 +104,7 @@ export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<We
   const key = keyOf(request);
   const row = await findWebhook(sql.reads, key);
   if (row !== undefined) return row;
-  const stores = [...(request.principal.suspended?.keys() ?? [])];
+  const stores = [...request.principal.suspended.keys()];
   const suspended = stores.length === 0 ? undefined : await findWebhook(sql.reads, { ...key, stores });
   if (suspended !== undefined) refuseSuspended(request.principal, suspended.storeId);
   throw notFound('webhook');

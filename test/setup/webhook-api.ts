@@ -89,15 +89,22 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
   const { sql } = await testDatabase({ after: (drop) => void closers.push(drop) }, MIDSUMMER_TEMPLATE);
   const a = (await createStore(sql, shop('Alpha', 'Europe/Berlin'))).id;
   const b = (await createStore(sql, shop('Beta', 'UTC'))).id;
-  const store = { grantId: 1, scope: 'store_full_access', permissions: null, owned: [] } as const;
-  const account = { grantId: 3, scope: 'user_full_access', permissions: null, owned: [] } as const;
-  const platform = { grantId: 4, scope: 'platform', permissions: null, owned: [] } as const;
+  const store = { grantId: 1, scope: 'store_full_access', permissions: null, suspended: new Map(), owned: [] } as const;
+  const account = {
+    grantId: 3,
+    scope: 'user_full_access',
+    permissions: null,
+    suspended: new Map(),
+    owned: [],
+  } as const;
+  const platform = { grantId: 4, scope: 'platform', permissions: null, suspended: new Map(), owned: [] } as const;
   const inPerson = {
     grantId: null,
     scope: 'user_full_access',
     permissions: null,
     clientId: null,
     publicClientId: null,
+    suspended: new Map(),
     stores: [a],
   } as const;
   // The clients of the tokens below; 41 is the platform's.

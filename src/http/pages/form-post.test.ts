@@ -21,6 +21,7 @@ const visitor = {
     scope: 'user_full_access',
     permissions: null,
     stores: [],
+    suspended: new Map(),
     owned: [],
   },
   nonceOf: () => '',

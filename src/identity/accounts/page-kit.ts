@@ -1,5 +1,6 @@
 /**
- * What the pages of people are made of: the navigation, a card, forms that post, notices, and fields with their faults. `root` is everywhere the path prefix of the pages, without a trailing slash.
+ * What the pages of people are made of: the navigation, a card, forms that post, notices, and fields with their faults. `root` is everywhere
+ * the path prefix of the pages, without a trailing slash.
  */
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawHandler, RawResponse } from '#http/route.ts';

@@ -313,6 +313,7 @@ const platform: Principal = {
   scope: 'platform',
   permissions: null,
   stores: 'all',
+  suspended: new Map(),
   owned: [],
 };
 

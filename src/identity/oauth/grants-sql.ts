@@ -4,13 +4,13 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
-import {
-  clientColumns,
-  isClientAuthenticated,
-  isStoreSuspended,
-  type AuthenticatedClient,
-  type ClientClaim,
-} from './oauth-sql.ts';
+import { clientColumns, isClientAuthenticated, type AuthenticatedClient, type ClientClaim } from './oauth-sql.ts';
+
+/** Returns the condition that the store of grant `g` is suspended. */
+function isStoreSuspended(sql: Queryable) {
+  return sql`
+  exists (select from store where shard = g.store_id % 256 and id = g.store_id and suspended_reason is not null)`;
+}
 
 export type StoredToken = { hash: Buffer; expires: Date };
 

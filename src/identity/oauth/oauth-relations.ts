@@ -99,6 +99,7 @@ const app: Principal = {
   scope: 'store_full_access',
   permissions: null,
   stores: [1001],
+  suspended: new Map(),
   owned: [],
 };
 

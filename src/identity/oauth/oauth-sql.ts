@@ -3,12 +3,6 @@ import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 import type { LoggedGrant } from './grants.ts';
 
-/** Returns the condition that grant `g` is for a store, and that one is suspended. */
-export function isStoreSuspended(sql: Queryable) {
-  return sql`
-  exists (select from store where shard = g.store_id % 256 and id = g.store_id and suspended_reason is not null)`;
-}
-
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
 
 export type AuthenticatedClient = {

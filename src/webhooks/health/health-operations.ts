@@ -82,7 +82,7 @@ export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'co
   };
 }
 
-/** Reads the health of all webhooks of a store, or of those that an app sees, and returns the Document with it. Throws a 404 if it does not exist. */
+/** Reads the overview of the webhooks of a store, or of those that an app (`app`) sees. Throws a 404 if the store does not exist. */
 export async function readOverview(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   store: Store & { app: number | null },

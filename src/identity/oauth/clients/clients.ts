@@ -75,8 +75,8 @@ export type AppWebhooks = {
   /** Returns the faults of a url; `label` names it in messages. */
   faultsOf: (url: string | null, label?: string) => Promise<Fault[]>;
   /**
-   * Asks the endpoint of a new url that has no other faults, if the operator requires it, and returns the fault of one that does not allow deliveries; throws a 429
-   * or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
+   * Asks the endpoint of a new url that has no other faults, if the operator requires it, and returns the fault of one that does not allow
+   * deliveries; throws a 429 or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
    */
   consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
   /**

@@ -166,8 +166,8 @@ export async function listConnected(sql: Queryable, each: EachDatabase, userId: 
 }
 
 /**
- * Revokes a user's grants. It locks the clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
- * locked in the order of their ids, as everywhere, to avoid deadlocks.
+ * Revokes a user's grants. It locks the clients first, because deleting a client ends all its grants by one row, and a grant must not be
+ * ended twice. Grants are locked in the order of their ids, as everywhere, to avoid deadlocks.
  */
 export function revokeGrants(sql: Queryable, which: GrantFilter, now: Date): Promise<LoggedGrant[]> {
   const live = isSelected(sql, which);

@@ -74,7 +74,9 @@ export function fault(field: string, message: string): Fault {
 
 /** Returns the valid members, and the faults of the others; null counts as absent. */
 function readMembers(input: MetadataInput): { sent: Static<typeof members>; faults: Fault[] } {
-  const given = Object.entries(input).filter(([name, value]) => value !== null && name in members.properties);
+  const given = Object.entries(input).filter(
+    ([name, value]) => value !== null && Object.hasOwn(members.properties, name),
+  );
   const { faults, sound } = check(Object.fromEntries(given));
   // The fault of an entry is that of its list.
   return {
