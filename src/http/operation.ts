@@ -59,8 +59,8 @@ export type EventStream = { status: 200; open: () => Readable };
 /**
  * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
  * `charts`, `advice` and `summary` are called only for pages, so programs do not wait for them.
- * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 is the address
- * where progress can be watched.
+ * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 or 204 is the
+ * address where progress can be watched.
  */
 export type OperationResult =
   | ({
@@ -74,7 +74,7 @@ export type OperationResult =
   | ({ status: 201 } & CreatedResult)
   | EventStream
   /** `preview`: a form asked what it would do, and nothing was done. */
-  | { status: 204; next?: string; done?: Done; preview?: string };
+  | { status: 204; location?: string; next?: string; done?: Done; preview?: string };
 
 /** Idempotent execution of a request (Idempotency-Key). */
 export type IdempotentExecution = {

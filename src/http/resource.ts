@@ -178,8 +178,8 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const { request, reply, caller, target } = exchange;
   const { representation } = caller;
   if ('open' in result) return sendStream(reply, request, representation, result);
-  if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
   if (result.location !== undefined) reply.header('Location', result.location);
+  if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
   // A secret that is shown once would be lost.
   if (result.isSecret !== true && prefersMinimal(exchange)) {
     reply.headers({ ...privateHeaders, 'Preference-Applied': 'return=minimal' });

@@ -192,7 +192,8 @@ test('an erasure is sent to each webhook that may have data of the customer, and
   assert.equal(refused.status, 409);
   // An erasure ends the deliveries of the customer that wait.
   await arrived('/created', 1);
-  assert.equal((await api('DELETE', `${at}/customers/c-9`, { token })).status, 204);
+  const erasure = await api('DELETE', `${at}/customers/c-9`, { token });
+  assert.equal(erasure.status, 204);
   assert.equal((await get('/customers/c-9')).status, 404);
 
   const [, erased] = await arrived('/created', 2);
@@ -201,6 +202,16 @@ test('an erasure is sent to each webhook that may have data of the customer, and
   assert.deepEqual([typeof links, rest], ['object', { id: 'c-9' }]);
   assert.equal(erased?.headers['service-webhook-resource-version'], String(created.resource_version + 1));
   assert.equal(eventOf((await arrived('/embedding', 1))[0] ?? assert.fail()), 'customer/erased');
+  // The receipt for the person: which receivers have confirmed it.
+  const receipt = erasure.headers.get('location')?.slice(`${app.baseUrl}${at}`.length) ?? assert.fail();
+  const confirmed = await until(
+    async () => (await list(receipt)).items as unknown as Json[],
+    (rows) => rows.every((row) => row['date_ended'] !== null),
+  );
+  assert.ok(confirmed.length >= 2);
+  const outcomes = new Set(confirmed.map((row) => `${String(row['event'])} ${String(row['status'])}`));
+  assert.deepEqual([...outcomes], ['customer/erased successful']);
+
   const entry = (await arrived('/changes', 2)).map(bodyOf).find((body) => body['action'] === 'erased');
   const { resource, resource_id: resourceId, action, actor, before, after } = entry ?? {};
   assert.deepEqual(

@@ -17,14 +17,14 @@ function embedsCustomer(zoom: Relations): boolean {
 /**
  * Writes the event with the next version of the customer, and a delivery for each active webhook for customers, whatever it subscribes
  * to, and for each whose `query` embeds customers. Which webhooks got an event of this customer is known for the time of retention
- * only, so webhooks that got none are included. `publishedId` is the id as JSON text.
+ * only, so webhooks that got none are included. `publishedId` is the id as JSON text. Returns the id of the event.
  */
 export async function sendErasure(
   tx: Queryable,
   key: ResourceKey,
   { publishedId, version, now }: { publishedId: string; version: number; now: Date },
   { allocateIds, baseUrl, announce }: InternalEventDeps,
-): Promise<void> {
+): Promise<number> {
   const { shard, storeId, type, id: resourceId } = key;
   const day = dayOf(now);
   const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
@@ -40,4 +40,5 @@ export async function sendErasure(
     tx,
     deliveries.map((delivery) => Object.assign({ shard, storeId, dueAt: now, event: sent }, delivery)),
   );
+  return id;
 }

@@ -26,6 +26,7 @@ import { type ApiRequest, guarded, type Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
 import { labelOf, collectionOf } from '#catalog/catalog.ts';
 import { resourceKeyOf } from '#catalog/resource-access.ts';
+import { addressOfEvent } from '../event-document.ts';
 import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
 import type { Principal } from '#core/principal.ts';
 import type { InternalEventDeps } from '../publish/internal-event.ts';
@@ -174,18 +175,18 @@ const EVENTS_AT_ONCE = 2_000;
  * which a purge continues if this process ends.
  *
  * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. `onErased` is
- * called in the transaction, to write an event of the erasure with this version. Throws a 404 if the resource does not exist.
+ * called in the transaction, to write an event of the erasure with this version; returns its id. Throws a 404 if the resource does not exist.
  */
 export async function eraseResource(
   deps: ChainDeps,
   key: ResourceKey,
   { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
-  onErased?: (tx: Queryable, last: { publishedId: string; version: number }) => Promise<void>,
-): Promise<void> {
+  onErased?: (tx: Queryable, last: { publishedId: string; version: number }) => Promise<number>,
+): Promise<number | undefined> {
   const { sql, caches } = deps;
   const { shard, storeId } = key;
   const batch = { limit: EVENTS_AT_ONCE, now };
-  const { ids, remaining } = await transaction(sql, async (tx) => {
+  const { ids, remaining, event: sentId } = await transaction(sql, async (tx) => {
     // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
     // that holds no lock while it waits.
     const columns = { shard: [shard], storeId: [storeId] };
@@ -202,11 +203,12 @@ export async function eraseResource(
     const erased = await eraseBatch(tx, all, { caches, ...batch });
     const stored = { ...erased.remaining, id: latest.headId };
     if (!isDone(stored)) await saveRemaining(tx, stored, now);
-    await onErased?.(tx, { publishedId: latest.publishedId, version });
-    return { ids: erased.ids, remaining: stored };
+    const event = await onErased?.(tx, { publishedId: latest.publishedId, version });
+    return { ids: erased.ids, remaining: stored, event };
   });
   caches.forget({ shard, ids });
   while (!isDone(remaining) && (await eraseRemaining(deps, remaining, batch)) !== undefined);
+  return sentId;
 }
 
 // The API operation that erases a resource; needs the scope `platform`.
@@ -221,12 +223,18 @@ export function createErasure(deps: ErasureDeps): Operation {
     handle: async (request) => {
       const key = resourceKeyOf(request);
       const { now, principal } = request;
+      const { storeId, type } = key;
       const onErased: Parameters<typeof eraseResource>[3] = async (tx, last) => {
-        await sendErasure(tx, key, { ...last, now }, deps);
+        const eventId = await sendErasure(tx, key, { ...last, now }, deps);
         await deps.recordErasure(tx, key, principal, now);
+        return eventId;
       };
-      await eraseResource(deps, key, request, key.type === 'customer' ? onErased : undefined);
-      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+      const id = await eraseResource(deps, key, request, type === 'customer' ? onErased : undefined);
+      return {
+        status: 204,
+        next: `${deps.baseUrl}/stores/${storeId}/${collectionOf(type)}`,
+        ...(id !== undefined && { location: `${addressOfEvent({ id }, deps.baseUrl, storeId)}/statuses` }),
+      };
     },
   });
 }
