@@ -221,7 +221,10 @@ export class Worker implements Running {
 
   /** Polls the table for work, after a COMMIT whose result is unknown. */
   rediscover(): void {
-    this.#parts.discovery.scanAll();
+    const { discovery, lanes } = this.#parts;
+    // The scan fetches nothing for a lane that has its earliest delivery in memory.
+    for (const { deliveries } of lanes.all()) if (deliveries.hasWork) deliveries.markIncomplete();
+    discovery.scanAll();
   }
 
   /**

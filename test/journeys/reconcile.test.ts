@@ -1,6 +1,7 @@
 /** Webhooks whose pending deliveries are gone or whose notification was lost are still reconciled. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SHARDS } from '#core/ids.ts';
 import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
@@ -78,4 +79,25 @@ test('a busy lane stops after a disable whose notification was lost, at the next
   );
   assert.deepEqual(await deliveriesOf(engine), { pending: 0, failed: 2, successful: 1 });
   assert.equal(receiver.got.length, 1);
+});
+
+test('a delivery whose COMMIT had an unknown result is sent in turn, also by a busy lane', async (t) => {
+  // No round comes, which would find it after 30 s.
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const engine = await startEngine();
+  const { sql } = engine;
+  const receiver = await startReceiver();
+  await engine.addWebhook(receiver.url);
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  receiver.answer((_got, response) => void answered.then(() => response.writeHead(204).end()));
+  const worker = await engine.startWorker({ slotsPerLane: 1 });
+  await engine.publish([1, 2], worker);
+  await receiver.until(1);
+  // As a commit leaves it that was neither handed over nor announced.
+  await sql`
+    insert into delivery select (jsonb_populate_record(last, jsonb_build_object('id', id + ${SHARDS}))).*
+    from delivery as last order by id desc limit 1`;
+  worker.rediscover();
+  answer();
+  await receiver.until(3);
 });

@@ -186,7 +186,11 @@ export async function eraseResource(
   const { sql, caches } = deps;
   const { shard, storeId } = key;
   const batch = { limit: EVENTS_AT_ONCE, now };
-  const { ids, remaining, event: sentId } = await transaction(sql, async (tx) => {
+  const {
+    ids,
+    remaining,
+    event: sentId,
+  } = await transaction(sql, async (tx) => {
     // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
     // that holds no lock while it waits.
     const columns = { shard: [shard], storeId: [storeId] };
