@@ -111,7 +111,8 @@ test('a PORT in use ends the start; a port of the demo receiver in use only fail
   const place = await placeForFixture();
   t.after(() => place.remove());
   const take = async (port: number) => {
-    const server = createServer().listen(port, '127.0.0.1');
+    // Deliveries that the first start left may connect to it: it would wait for ever for connections that nothing reads.
+    const server = createServer((socket) => socket.destroy()).listen(port, '127.0.0.1');
     await once(server, 'listening');
     return () => new Promise((closed) => server.close(closed));
   };
