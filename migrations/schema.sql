@@ -176,7 +176,7 @@ create table client (
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
   constraint client_check3 CHECK (((unused_until IS NULL) OR (NOT is_verified))),
   constraint client_check4 CHECK (((NOT is_legacy) OR (cardinality(redirect_uris) = 1))),
-  constraint client_client_id_check CHECK ((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
+  constraint client_client_id_check CHECK (((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text) OR ((client_id ~ '^https://[!-~]{1,247}$'::text) AND is_public AND (owner IS NULL)))),
   constraint client_client_id_key UNIQUE (client_id),
   constraint client_client_uri_check CHECK (((length(client_uri) >= 1) AND (length(client_uri) <= 2000))),
   constraint client_company_check CHECK ((length(company) <= 255)),

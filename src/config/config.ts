@@ -251,6 +251,7 @@ export function readConfig(env: Env, cwd: string) {
       clientsPerUser: 50,
       /** Whether a client may be registered through the protocol without a session or a token. */
       openRegistration: set.OPEN_REGISTRATION,
+      acceptsMetadataDocuments: set.CLIENT_METADATA_DOCUMENTS !== 'off',
     }),
     accounts: accountSettings(set, processes),
     housekeeping,
@@ -353,6 +354,7 @@ function deliverySettings(set: Settings) {
     handshakesAtOnceOfAsker: 2,
     handshakesAtOnceOfApps: 4,
     handshakeTimeoutMs: 5_000,
+    documentTimeoutMs: 5_000,
     handshakesPerMinuteOfStore: 10,
     handshakesPerMinuteOfHost: 60,
     answerReadBytes: 64 * 1024,

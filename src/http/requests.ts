@@ -143,7 +143,7 @@ type Served = {
 const methodsOf = ({ allow, alsoServed = [] }: Served): string[] => [...allow.split(', '), ...alsoServed];
 
 /** How addresses are matched with the paths of routes. */
-export const ROUTER = { ignoreTrailingSlash: false, maxParamLength: 128 } as const;
+export const ROUTER = { ignoreTrailingSlash: false, maxParamLength: 255 } as const;
 
 type Segments = readonly string[];
 

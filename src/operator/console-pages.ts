@@ -109,7 +109,7 @@ export function storeLink(root: string, { id, name }: { id: number; name: string
 }
 
 export function appLink(root: string, { clientId, name }: Pick<Client, 'clientId' | 'name'>): Markup {
-  return html`<a href="${consolePath(root)}/apps/${clientId}">${name}</a>`;
+  return html`<a href="${consolePath(root)}/apps/${encodeURIComponent(clientId)}">${name}</a>`;
 }
 
 export function personLink(root: string, { id, email }: Pick<UserRow, 'id' | 'email'>): Markup {

@@ -42,6 +42,7 @@ import { deleteTokensOf, lockClientsOfUser } from '#identity/oauth/oauth-sql.ts'
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
 import { createClientAuthentication } from '#identity/oauth/protocol-requests.ts';
 import { formTargets } from '#identity/oauth/redirect-uri.ts';
+import { createClientDocuments } from '#identity/oauth/registration/metadata-documents.ts';
 import { createManagement, createRegister } from '#identity/oauth/registration/registration.ts';
 import { createIntrospect, createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
@@ -165,7 +166,12 @@ export function openOAuth(
     onDeclared: () => outbox.noteEnqueued(),
   });
   const authenticate = createClientAuthentication(runtime, { throttle });
-  const consenting = createConsenting(runtime, people, effects);
+  const documents = createClientDocuments(runtime, {
+    fetchDocument: (url) => serving.documents.fetch(url),
+    throttle,
+    appWebhooks,
+  });
+  const consenting = createConsenting(runtime, people, { effects, documents });
   const userCodeKeys = derive('device user code');
   const apps = { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer };
   return {

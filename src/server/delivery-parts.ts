@@ -7,6 +7,7 @@ import { PullStreams } from '#delivery/pull/pull-streams.ts';
 import type { EngineMetrics } from '#delivery/delivery-metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { attemptsMaxOf } from '#delivery/policy/policy.ts';
+import { DocumentRequests } from '#delivery/attempt/document-requests.ts';
 import { Handshakes } from '#delivery/attempt/handshakes.ts';
 import { TestDeliveries } from '#delivery/attempt/test-deliveries.ts';
 import { Worker } from '#delivery/worker.ts';
@@ -108,5 +109,11 @@ export function createOnDemandDelivery(
     attemptsMaxOf,
     sendSample: createSendSample(runtime, allocateIds, testDeliveries, pullStreams),
   };
-  return { pullStreams, testDeliveries, handshakes: handshake, sending };
+  return {
+    pullStreams,
+    testDeliveries,
+    handshakes: handshake,
+    documents: new DocumentRequests(runtime, settings),
+    sending,
+  };
 }

@@ -230,8 +230,10 @@ export function openStoreDatabase(deps: DatabaseDeps) {
     /** Ends the streams and requests that would keep connections of the server open. */
     stopStreams: async () => {
       if (serving === undefined) return;
-      const { liveStreams, pullStreams, handshakes, testDeliveries } = serving;
-      const streams = [testDeliveries, handshakes, pullStreams, liveStreams].filter((part) => part !== undefined);
+      const { liveStreams, pullStreams, handshakes, documents, testDeliveries } = serving;
+      const streams = [testDeliveries, handshakes, documents, pullStreams, liveStreams].filter(
+        (part) => part !== undefined,
+      );
       await stopAll(
         streams.map((part) => within(othersMs, part)),
         log,

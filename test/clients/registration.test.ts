@@ -1,4 +1,4 @@
-/** Clients that register themselves, and then complete the flow like any other. */
+/** Clients that register themselves where the metadata announce it, and then complete the flow like any other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
@@ -7,7 +7,7 @@ import { walk as openidClient } from './node/openid-client.ts';
 import { withOauth4webapi, withOpenidClient, type Register } from './node/registration.ts';
 import { assertWalked, kinds, openScene, type Walk } from './oauth-flow.ts';
 
-const scene = await openScene();
+const scene = await openScene({ OPEN_REGISTRATION: '1' });
 const { sql } = scene.server;
 const initialAccessToken = await createRegistrationToken(sql, { days: 1, now: new Date() });
 

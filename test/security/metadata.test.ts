@@ -14,7 +14,7 @@ const described = (api: string, auth: string) => ({
   device_authorization_endpoint: `${auth}/device_authorization`,
   revocation_endpoint: `${auth}/revoke`,
   introspection_endpoint: `${auth}/introspect`,
-  registration_endpoint: `${auth}/register`,
+  client_id_metadata_document_supported: true,
   response_types_supported: ['code'],
   response_modes_supported: ['query'],
   grant_types_supported: [

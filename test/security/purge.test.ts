@@ -241,6 +241,27 @@ test('a client that registered itself is deleted unless it has had a grant by th
   );
 });
 
+test('a client of a metadata document is kept while it has a grant or is suspended, and waits again', async () => {
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, is_public, rotates_refresh_tokens, is_verified, unused_until,
+      suspended_reason, date_created)
+    select id, 'https://agent.example/' || id, 'C', array['https://app.example.com/'], false, true, true, false, ${NOW}, reason, ${NOW}
+    from unnest(array[2, 3, 4]::bigint[], array[null, null, 'Abuse']) as c (id, reason)`;
+  await newGrant(1);
+  await sql`update access_grant set client = 3`;
+  assert.equal(await purge('unused_clients'), 1);
+  const rows = await sql<{ id: number; until: Date | null }[]>`
+    select id, unused_until as until from client where id > 1 order by id`;
+  const next = new Date(NOW.getTime() + 30 * DAY_MS);
+  assert.deepEqual(
+    rows.map(({ id, until }) => [id, until]),
+    [
+      [3, next],
+      [4, next],
+    ],
+  );
+});
+
 test('each kind has one purge', () => {
   const names = purges.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);

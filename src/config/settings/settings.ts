@@ -81,6 +81,11 @@ const PEOPLE = {
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',
   ),
+  CLIENT_METADATA_DOCUMENTS: choice(
+    '`on`',
+    ['on', 'off'],
+    '`on` lets users allow apps that are identified by the https address of their [metadata document](oauth.md#metadata-documents), which MCP clients use: such an app needs no registration, and is unverified. With `off` no more access is given to them; what was given stays until it is revoked',
+  ),
 };
 
 // The log.

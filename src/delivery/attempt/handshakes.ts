@@ -7,22 +7,19 @@ import { entriesUpTo } from '#core/entries.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { Connections, type ConnectionSettings } from './http/endpoint-connections.ts';
-import { startExchange, type Exchange, type ExchangeLimits } from './http/exchange.ts';
+import { SingleRequests, type SingleRequestSettings } from './single-requests.ts';
 import { isInternalError, labelOf, type Outcome } from './http/attempt-outcome.ts';
 
-export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answerReadBytes'> &
-  Omit<ConnectionSettings, 'idleSockets'> & {
-    /** The name of this service, as a host name. */
-    requestOrigin: string;
-    userAgent: string;
-    handshakesAtOnce: number;
-    handshakesAtOnceOfAsker: number;
-    handshakesAtOnceOfApps: number;
-    handshakeTimeoutMs: number;
-    handshakesPerMinuteOfStore: number;
-    handshakesPerMinuteOfHost: number;
-  };
+export type HandshakeSettings = Omit<SingleRequestSettings, 'exchangeTimeoutMs' | 'answerReadBytes'> & {
+  /** The name of this service, as a host name. */
+  requestOrigin: string;
+  handshakesAtOnce: number;
+  handshakesAtOnceOfAsker: number;
+  handshakesAtOnceOfApps: number;
+  handshakeTimeoutMs: number;
+  handshakesPerMinuteOfStore: number;
+  handshakesPerMinuteOfHost: number;
+};
 
 export type HandshakeResult =
   | { kind: 'allowed' }
@@ -95,13 +92,11 @@ export class Handshakes implements Running {
   readonly timeoutMs: number;
   readonly #runtime: Pick<Runtime, 'clock' | 'log'>;
   readonly #settings: HandshakeSettings;
-  readonly #connections: Connections;
-  readonly #limits: ExchangeLimits;
+  readonly #requests: SingleRequests;
   readonly #ofAskers: Buckets;
   readonly #ofHosts: Buckets;
-  /** The asker of each running exchange. */
-  readonly #running = new Map<Exchange, number | string>();
-  #isStopping = false;
+  /** The running requests. */
+  readonly #running = new Set<{ asker: number | string }>();
 
   constructor(runtime: Pick<Runtime, 'guard' | 'clock' | 'log'>, settings: HandshakeSettings) {
     const { clock } = runtime;
@@ -109,9 +104,9 @@ export class Handshakes implements Running {
     this.#settings = settings;
     this.origin = settings.requestOrigin;
     this.timeoutMs = settings.handshakeTimeoutMs;
-    this.#connections = new Connections(runtime, { ...settings, idleSockets: 0 });
     // The status and the headers decide: the body is not read.
-    this.#limits = { ...settings, exchangeTimeoutMs: settings.handshakeTimeoutMs, answerReadBytes: 0 };
+    const limits = { exchangeTimeoutMs: settings.handshakeTimeoutMs, answerReadBytes: 0 };
+    this.#requests = new SingleRequests(runtime, { ...settings, ...limits });
     this.#ofAskers = new Buckets(settings.handshakesPerMinuteOfStore, clock);
     this.#ofHosts = new Buckets(settings.handshakesPerMinuteOfHost, clock);
   }
@@ -121,14 +116,19 @@ export class Handshakes implements Running {
    * or a text that names the account, client or network that declares the url for an app.
    */
   async ask(url: string, asker: number | string): Promise<HandshakeResult> {
-    if (this.#isStopping) return { kind: 'stopping' };
+    if (this.#requests.isStopping) return { kind: 'stopping' };
     const { requestOrigin } = this.#settings;
     const { origin, hostname } = new URL(url);
     const waitSeconds = this.#waitSeconds(hostname, asker);
     if (waitSeconds > 0) return { kind: 'limited', waitSeconds };
     this.#ofAskers.take(asker);
     this.#ofHosts.take(hostKey(hostname, asker));
-    const outcome = await this.#exchange(new URL(url), asker);
+    const running = { asker };
+    this.#running.add(running);
+    const headers = ['webhook-request-origin', requestOrigin];
+    const outcome = await this.#requests
+      .send(new URL(url), { method: 'OPTIONS', headers })
+      .finally(() => this.#running.delete(running));
     if (outcome === undefined) return { kind: 'stopping' };
     const result = resultOf(outcome, requestOrigin);
     const by = typeof asker === 'number' ? { store: asker } : { asker };
@@ -140,14 +140,12 @@ export class Handshakes implements Running {
   }
 
   async stop(): Promise<void> {
-    this.#isStopping = true;
-    for (const exchange of this.#running.keys()) exchange.abort();
-    await this.#connections.stop();
+    await this.#requests.stop();
   }
 
   #waitSeconds(hostname: string, asker: number | string): number {
     const { handshakesAtOnce, handshakesAtOnceOfAsker, handshakesAtOnceOfApps } = this.#settings;
-    const running = [...this.#running.values()];
+    const running = Array.from(this.#running, (one) => one.asker);
     const ofApps = running.filter(isForApp).length;
     const isBusy =
       running.length >= handshakesAtOnce ||
@@ -155,27 +153,5 @@ export class Handshakes implements Running {
       (isForApp(asker) && ofApps >= handshakesAtOnceOfApps);
     if (isBusy) return BUSY_WAIT_SECONDS;
     return Math.ceil(Math.max(this.#ofAskers.waitMs(asker), this.#ofHosts.waitMs(hostKey(hostname, asker))) / 1_000);
-  }
-
-  /** Returns the outcome; undefined if this process stops. */
-  async #exchange({ origin, pathname, search }: URL, asker: number | string): Promise<Outcome | undefined> {
-    const { clock } = this.#runtime;
-    const { requestOrigin, userAgent } = this.#settings;
-    const headers = ['webhook-request-origin', requestOrigin, 'user-agent', userAgent, 'accept-encoding', 'identity'];
-    const request = { method: 'OPTIONS', path: pathname + search, headers, body: Buffer.alloc(0) } as const;
-    const exchange = startExchange(
-      origin,
-      { ...request, mayBegin: () => !this.#isStopping },
-      { connections: this.#connections, clock, limits: this.#limits },
-    );
-    this.#running.set(exchange, asker);
-    try {
-      return await exchange.outcome;
-    } catch {
-      // Only an aborted exchange is rejected.
-      return undefined;
-    } finally {
-      this.#running.delete(exchange);
-    }
   }
 }

@@ -69,6 +69,8 @@ const limits = {
   /** Approvals of one app that declares a webhook, and of the apps with one host: each sends it that it was let in, and later its end. */
   'approvals of app': { tries: 60, refillSeconds: 5 },
   'approvals to host': { tries: 240, refillSeconds: 1 },
+  /** Metadata documents of apps that are fetched for one person. */
+  'documents by person': { tries: 20, refillSeconds: 30 },
   /** Clients registered through the protocol from one address prefix. */
   'registration from address': { tries: 20, refillSeconds: 180 },
   /** Clients registered with one registration token: it may have leaked. */

@@ -159,6 +159,8 @@ const GUESSES = 'Too many failed attempts';
 const NOT_AUTHENTICATED = 'Client authentication failed';
 
 type Addresses = { baseUrl: string; authUrl: string };
+/** The settings with which the metadata has every member. */
+const ALL_ACCEPTED = { openRegistration: true, acceptsMetadataDocuments: true };
 
 const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
@@ -377,7 +379,10 @@ const clientEndpoints = (addresses: Addresses): Endpoint[] => [
     summary: 'The endpoints and supported features, for the automatic configuration of client libraries',
     access: 'Anyone',
     specification: 'RFC 8414',
-    returns: schemaOfMetadata(serverMetadata(addresses)),
+    returns: Type.Object({
+      ...schemaOfMetadata(serverMetadata({ ...addresses, oauth: ALL_ACCEPTED })).properties,
+      registration_endpoint: Type.Optional(url),
+    }),
     answers: { '200': 'The metadata' },
   },
   {

@@ -2,6 +2,7 @@
 import { jsonAnswer } from '#http/answers.ts';
 import { type RawHandler } from '#http/route.ts';
 import { wellKnown } from '#http/root.ts';
+import type { RuntimeConfig } from '#runtime/runtime.ts';
 import { DEVICE_GRANT } from './token-endpoint.ts';
 import { userScopes } from './scope.ts';
 
@@ -14,9 +15,10 @@ const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
 const ANY_CLIENT = [...BY_SECRET, 'none'];
 
 type Addresses = { baseUrl: string; authUrl: string };
+type Accepted = Pick<RuntimeConfig['oauth'], 'openRegistration' | 'acceptsMetadataDocuments'>;
 
 /** Returns the metadata of the authorization server (RFC 8414 §2). */
-export function serverMetadata({ baseUrl, authUrl }: Addresses) {
+export function serverMetadata({ baseUrl, authUrl, oauth }: Addresses & { oauth: Accepted }) {
   return {
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
@@ -24,7 +26,9 @@ export function serverMetadata({ baseUrl, authUrl }: Addresses) {
     device_authorization_endpoint: `${authUrl}/device_authorization`,
     revocation_endpoint: `${authUrl}/revoke`,
     introspection_endpoint: `${authUrl}/introspect`,
-    registration_endpoint: `${authUrl}/register`,
+    // Clients that find it register without asking anyone for credentials, so it is left out where that is refused.
+    ...(oauth.openRegistration && { registration_endpoint: `${authUrl}/register` }),
+    client_id_metadata_document_supported: oauth.acceptsMetadataDocuments,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', DEVICE_GRANT],

@@ -24,6 +24,11 @@ export const refusals = {
   repeated: faultOf('invalid_request', REPEATED),
 } as const;
 
+/** Returns the error of a metadata document, which /authorize shows as a page. `why` is the end of a sentence. */
+export function unusableDocument(why: string): Fault {
+  return faultOf('invalid_client', `The metadata document of this client cannot be used: ${toErrorDescription(why)}`);
+}
+
 /**
  * Errors that /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of the API
  * contract).

@@ -5,6 +5,7 @@ import { HALCYON } from '#changelog/changelog.ts';
 import { transaction, type Fragment, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
 import type { Runtime } from '#runtime/runtime.ts';
+import { UNUSED_DAYS } from './clients/clients.ts';
 import { endGrant } from './revoke.ts';
 import type { RevocationEffects } from './grants.ts';
 import type { Ended } from './oauth-sql.ts';
@@ -169,8 +170,8 @@ function deleteDeletedClients(sql: Queryable, before: Date, limit: number): Prom
 const purgeUnusedClients = (sql: Sql, before: Date, limit: number): Promise<number> =>
   transaction(sql, async (tx) => {
     const due = await lockUnusedClients(tx, before, limit);
-    await keepUsedClients(tx, due);
-    const ids = await deleteUnusedClients(tx, due);
+    await keepUsedClients(tx, due, new Date(before.getTime() + UNUSED_DAYS * DAY_MS));
+    const ids = await deleteUnusedClients(tx, due, before);
     await deleteKeysOf(tx, { resource: 'client', ids });
     return ids.length;
   });
@@ -187,16 +188,22 @@ async function lockUnusedClients(sql: Queryable, now: Date, limit: number): Prom
   return rows.map(({ id }) => id);
 }
 
-/** Clears the deadline of the clients that have received a grant. */
-async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<void> {
+/**
+ * Clears the deadline of the clients that have received a grant. A client that a metadata document identifies comes back with the next
+ * consent, so it gets another deadline, and its suspension is kept. `offset 0`: without it, the plan hashes all grants.
+ */
+async function keepUsedClients(sql: Queryable, ids: readonly number[], next: Date): Promise<void> {
   await sql`
-    update client set unused_until = null
-    where id = any(${ids}::bigint[]) and exists (select from access_grant g where g.client = client.id)
+    update client set unused_until = case when client_id like 'https://%' then ${next}::timestamptz end
+    where id = any(${ids}::bigint[]) and (
+      exists (select from access_grant g where g.client = client.id offset 0)
+      or (client_id like 'https://%' and suspended_reason is not null)
+    )
   `;
 }
 
-async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number[]> {
+async function deleteUnusedClients(sql: Queryable, ids: readonly number[], before: Date): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
-    delete from client where id = any(${ids}::bigint[]) and unused_until is not null returning id`;
+    delete from client where id = any(${ids}::bigint[]) and unused_until <= ${before} returning id`;
   return rows.map(({ id }) => id);
 }

@@ -68,7 +68,7 @@ export class IdleConnections {
 
 export type OutgoingRequest = {
   /** Default `POST`. */
-  method?: 'POST' | 'OPTIONS';
+  method?: 'POST' | 'OPTIONS' | 'GET';
   path: string;
   /** Names and values alternate. */
   headers: string[];

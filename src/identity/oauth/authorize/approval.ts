@@ -1,5 +1,6 @@
 /** Records the user's decision: an approval as grant, code and audit entry; a denial as audit entry. */
 import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
+import type { Client } from '../clients/clients-sql.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
@@ -43,6 +44,7 @@ export function recordApproval(
   sql: Sql,
   { changelog, accessChanged, resumeWebhooks }: RevocationEffects & Pick<StoppedWebhooks, 'resumeWebhooks'>,
   decision: Decision & {
+    request: { client: Client };
     store: PickableStore | undefined;
     /** What the user allowed, perhaps less than the client requested. */
     granted: GrantedScope;

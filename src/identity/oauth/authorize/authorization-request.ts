@@ -3,16 +3,19 @@
  * API contract.
  */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isClientId } from '../clients/clients.ts';
+import { isClientId, isClientUrl } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../oauth-errors.ts';
 import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-requests.ts';
-import { findClient, type Client } from '../clients/clients-sql.ts';
+import { findClient } from '../clients/clients-sql.ts';
+import type { ConsentClient } from '../registration/metadata-documents.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
 import { mayAskFor, readScope, type RequestedScope } from '../scope.ts';
 
 /** A request before validation, with the client that it names. */
 type Candidate = Parameters & {
-  client: Client | undefined;
+  client: ConsentClient | undefined;
+  /** Why the metadata document that the client_id names cannot be used. */
+  documentFault: Fault | undefined;
   /** The target of the response; undefined if it is not verified to be the client's. */
   redirectUri: string | undefined;
   scope: RequestedScope | undefined;
@@ -20,7 +23,7 @@ type Candidate = Parameters & {
 };
 
 export type ConsentRequest = {
-  client: Client;
+  client: ConsentClient;
   /** Null for a device, and for the owner of the client. */
   redirectUri: string | null;
   scope: RequestedScope;
@@ -33,7 +36,11 @@ export type ConsentRequest = {
 
 export type AuthorizationRequest = ConsentRequest & { redirectUri: string; state: string };
 
-export type Received = { clientId: string | undefined; redirectUri: string | undefined; client: Client | undefined };
+export type Received = {
+  clientId: string | undefined;
+  redirectUri: string | undefined;
+  client: ConsentClient | undefined;
+};
 
 export type ValidationResult =
   /** The redirect address is not verified to be the client's: the error is shown as a page. */
@@ -49,6 +56,8 @@ const addressOnce: Check = ({ repeated }) =>
   repeated.has('client_id') || repeated.has('redirect_uri') ? refusals.repeated : undefined;
 
 const clientSupplied: Check = ({ values }) => (values.client_id === undefined ? refusals.noClientId : undefined);
+
+const documentUsable: Check = ({ documentFault }) => documentFault;
 
 const clientKnown: Check = ({ client }) => (client === undefined ? refusals.unknownClient : undefined);
 
@@ -97,6 +106,7 @@ const challengeValid: Check = ({ values }) =>
 const checksBeforeRedirect: Steps = [
   ['address once',  addressOnce       ],
   ['client_id',     clientSupplied    ],
+  ['client_id',     documentUsable    ],
   ['client_id',     clientKnown       ],
   ['client_id',     clientNotSuspended],
   ['redirect_uri',  redirectRegistered],
@@ -129,19 +139,39 @@ function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
  * Returns the redirect address if it is registered, or the only registered one if the request has none (RFC 6749
  * §3.1.2.3). The port of a public client's loopback address may differ.
  */
-function chooseRedirect(client: Client, received: string | undefined): string | undefined {
+function chooseRedirect(client: ConsentClient, received: string | undefined): string | undefined {
   const { redirectUris, isPublic } = client;
   if (received === undefined) return redirectUris.length === 1 ? redirectUris[0] : undefined;
   const isRegistered = redirectUris.some((registered) => isSameRedirect(registered, received, isPublic));
   return isRegistered ? received : undefined;
 }
 
-async function lookUp({ sql, config: { baseUrl } }: Runtime, rawQuery: string): Promise<Candidate> {
+/** Returns the client of a metadata document, by its address, or why the document cannot be used. */
+export type FindByDocument = (url: string) => Promise<ConsentClient | Fault>;
+
+async function findNamed(
+  { sql }: Runtime,
+  clientId: string,
+  findByDocument: FindByDocument | undefined,
+): Promise<ConsentClient | Fault | undefined> {
+  if (isClientUrl(clientId)) return findByDocument?.(clientId);
+  return isClientId(clientId) ? findClient(sql, clientId) : undefined;
+}
+
+async function lookUp(runtime: Runtime, rawQuery: string, findByDocument?: FindByDocument): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
-  const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
-  const redirectUri = client && chooseRedirect(client, received);
-  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope), baseUrl };
+  const named = clientId === undefined ? undefined : await findNamed(runtime, clientId, findByDocument);
+  const documentFault = named !== undefined && 'error' in named ? named : undefined;
+  const client = named !== undefined && 'clientId' in named ? named : undefined;
+  return {
+    ...parameters,
+    client,
+    documentFault,
+    redirectUri: client && chooseRedirect(client, received),
+    scope: scope === undefined ? undefined : readScope(scope),
+    baseUrl: runtime.config.baseUrl,
+  };
 }
 
 function complete({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest {
@@ -152,8 +182,12 @@ function complete({ values, client, redirectUri, scope }: Candidate): Authorizat
 }
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export async function readAuthorization(runtime: Runtime, rawQuery: string): Promise<ValidationResult> {
-  const candidate = await lookUp(runtime, rawQuery);
+export async function readAuthorization(
+  runtime: Runtime,
+  rawQuery: string,
+  findByDocument?: FindByDocument,
+): Promise<ValidationResult> {
+  const candidate = await lookUp(runtime, rawQuery, findByDocument);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);
   if (refusal !== undefined || redirectUri === undefined) {

@@ -14,7 +14,7 @@ import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
 import type { RevocationEffects } from '../grants.ts';
-import { formTargets, withParameters } from '../redirect-uri.ts';
+import { formTargets, whyNotRegistrable, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, scopeNames, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial, type StoppedWebhooks } from './approval.ts';
 import {
@@ -27,6 +27,9 @@ import { consentPage, refusalPage } from './consent-page.ts';
 import { hasGrant } from '../connected/connected-sql.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { Granted } from '../grants-sql.ts';
+import { isClientUrl } from '../clients/clients.ts';
+import type { ClientDocuments } from '../registration/metadata-documents.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 
 type ConsentEffects = RevocationEffects & StoppedWebhooks;
 
@@ -35,11 +38,16 @@ export type Consenting = {
   runtime: Runtime;
   people: People;
   effects: ConsentEffects;
+  documents: ClientDocuments;
   root: string;
 };
 
-export function createConsenting(runtime: Runtime, people: People, effects: ConsentEffects): Consenting {
-  return { runtime, people, effects, root: rootOf(runtime.config.authUrl) };
+export function createConsenting(
+  runtime: Runtime,
+  people: People,
+  deps: Pick<Consenting, 'effects' | 'documents'>,
+): Consenting {
+  return { runtime, people, ...deps, root: rootOf(runtime.config.authUrl) };
 }
 
 /** What differs between /authorize, which redirects to the client with the decision, and the pages that show it. */
@@ -124,12 +132,18 @@ export async function decidingSession(
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
 async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const { runtime, people } = consenting;
+  const { runtime, people, documents } = consenting;
   const { authUrl: issuer } = runtime.config;
-  const result = await readAuthorization(runtime, rawRequest.rawQuery);
+  const { rawQuery, query, now } = rawRequest;
+  // Only a signed-in person makes this server fetch a document.
+  const early = isClientUrl(query.get('client_id') ?? '')
+    ? await decidingSession(consenting, 'authorize', rawRequest)
+    : undefined;
+  if (early !== undefined && 'status' in early) return early;
+  const result = await readAuthorization(runtime, rawQuery, early && ((url) => documents.find(url, early, now)));
   if (result.kind === 'refused') return showError(people, rawRequest, result.fault, result.received);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
-  const session = await decidingSession(consenting, 'authorize', rawRequest);
+  const session = early ?? (await decidingSession(consenting, 'authorize', rawRequest));
   if ('status' in session) return session;
   if (result.kind === 'rejected') return redirectWithError(issuer, result.redirectUri, result.fault, result.state);
   const { request } = result;
@@ -163,7 +177,8 @@ export async function openConsent(
   if (isClosed && (memberOf.length === 0 || !isForStore(request.scope))) return redirectAnswer(enrolmentForStore(root));
   const stores = isForStore(request.scope) ? memberOf : [];
   const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
-  const counts = await effects.countStopped(sql, request.client.id, resumable);
+  const { id } = request.client;
+  const counts = id === null ? [] : await effects.countStopped(sql, id, resumable);
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
   return { request, session, flow, stores, stopped, nonce: people.signedIn.nonce(session, flow.bound) };
 }
@@ -228,11 +243,16 @@ async function approve(
   { store, granted }: { store: PickableStore | undefined; granted: GrantedScope },
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
-  const { request, session, flow, stopped } = consent;
-  const { runtime, people, effects } = consenting;
+  const { session, flow, stopped } = consent;
+  const { runtime, people, effects, documents } = consenting;
   const { sql, config } = runtime;
   const { securityMails } = people;
-  const { client } = request;
+  const client = await documents.keep(consent.request.client, {
+    origin: originOf(rawRequest),
+    now: rawRequest.now,
+  });
+  if (client === undefined) return showAgain(consenting, consent, rawRequest);
+  const request = { ...consent.request, client };
   const { userId, email } = session;
   const isNew =
     securityMails !== undefined && !(await hasGrant(sql, { userId, client: client.id, storeId: store?.id ?? null }));
@@ -285,8 +305,13 @@ async function decide(consenting: Consenting, consent: Consent, posted: RawReque
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
 export async function targetsAfterSignIn(runtime: Runtime, returnTo: string): Promise<readonly string[]> {
   const { authUrl } = runtime.config;
-  const { pathname, search } = new URL(returnTo, authUrl);
+  const { pathname, search, searchParams } = new URL(returnTo, authUrl);
   if (pathname !== `${rootOf(authUrl)}/authorize`) return [];
+  if (isClientUrl(searchParams.get('client_id') ?? '')) {
+    // The document is fetched after the sign-in.
+    const redirectUri = searchParams.get('redirect_uri') ?? '';
+    return whyNotRegistrable(redirectUri) === undefined ? formTargets(redirectUri) : [];
+  }
   const result = await readAuthorization(runtime, search.slice(1));
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 }
@@ -318,5 +343,5 @@ export function createAuthorize(consenting: Consenting): { show: RawHandler; dec
 function boundToRequest(request: AuthorizationRequest): readonly unknown[] {
   const { client, redirectUri, scope, state, codeChallenge } = request;
   const names = scopeNames(scope).join(' ');
-  return ['authorize', client.id, redirectUri, names, scope.storeId ?? null, state, codeChallenge];
+  return ['authorize', client.clientId, redirectUri, names, scope.storeId ?? null, state, codeChallenge];
 }

@@ -6,6 +6,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { listingPath } from '../clients/client-document.ts';
+import { documentHost } from '../clients/clients.ts';
 import { logoImage } from '../clients/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import { isForStore, permissionTexts } from '../scope.ts';
@@ -197,6 +198,16 @@ const comparison = (userCode: string): Markup =>
     code that another person has sent you gives that person access.
   </p>`;
 
+/**
+ * Warns if a program on the person's device gets the code: any program can name the address of another app's document, and only a redirect
+ * to a host of the app shows that it is the app (Model Context Protocol, Authorization, "Localhost Redirect URI Risks").
+ */
+const impersonable = (host: string): Markup =>
+  html`<p class="alert" role="note">
+    A program on this device asks for access, and any program can say that it is the app of <strong>${host}</strong>.
+    Continue only if you have just started it yourself.
+  </p>`;
+
 const destination = (redirectUri: string): Markup =>
   html`<dt>Sends you to</dt>
     <dd><strong>${shownHost(redirectUri)}</strong></dd>`;
@@ -222,7 +233,8 @@ function facts({ request, email, switchUser, root }: ConsentView): Markup {
 }
 
 export function consentPage(view: ConsentView): string {
-  const { client, own } = view.request;
+  const { client, own, redirectUri } = view.request;
+  const host = documentHost(client.clientId);
   return shell({
     title: `Allow ${shortened(client.name, TITLE_CHARACTERS)} access?`,
     main: html`<div class="card">
@@ -230,12 +242,14 @@ export function consentPage(view: ConsentView): string {
         ${logoImage(view.root, client)}
         <h1>Allow ${isolated(client.name)} access?</h1>
       </div>
+      ${host !== undefined && html`<p>An app of <strong>${host}</strong></p>`}
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
       ${view.request.device !== undefined && comparison(view.request.device.userCode)}
       ${!isPossible(view) && noStore(view)}
       ${client.description !== null && html`<p>${isolated(client.description)}</p>`} ${own !== undefined && OWN}
-      ${!client.isVerified && own === undefined && UNVERIFIED} ${facts(view)} ${isPossible(view) && powers(view)}
-      ${decision(view)}
+      ${!client.isVerified && own === undefined && UNVERIFIED}
+      ${host !== undefined && redirectUri?.startsWith('https:') === false && impersonable(host)} ${facts(view)}
+      ${isPossible(view) && powers(view)} ${decision(view)}
     </div>`,
   });
 }

@@ -11,7 +11,7 @@ import { reachesStore, type Principal } from '#core/principal.ts';
 import type { Install } from './client-lists-sql.ts';
 
 export function addressOfClient(clientId: string, baseUrl: string): string {
-  return `${baseUrl}/clients/${clientId}`;
+  return `${baseUrl}/clients/${encodeURIComponent(clientId)}`;
 }
 
 /** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */

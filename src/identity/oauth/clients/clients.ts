@@ -101,6 +101,9 @@ export type AppKeys = { current: string | null; next: string | null; rotationEnd
 /** `begin` adds a key, `finish` ends the rotation early, and `at_once` replaces all keys with a new one. */
 export type KeyChange = 'begin' | 'finish' | 'at_once';
 
+/** Days until a client without a responsible user or platform is deleted if it has no grant. */
+export const UNUSED_DAYS = 30;
+
 type Optional<T> = { [N in keyof T]?: T[N] | undefined };
 
 export type NewClient = Optional<ClientSettings> & {
@@ -134,10 +137,27 @@ export type NewClient = Optional<ClientSettings> & {
 };
 
 const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
+const CLIENT_URL_LENGTH_MAX = 255;
+
+/**
+ * Returns whether the text can be the address of a metadata document (draft-ietf-oauth-client-id-metadata-document-03 §3). Only the normal
+ * form of an address is accepted (no capitals in the host, default port, dot segments or host in Unicode), so that two spellings are not two
+ * clients; and no query, because a page that repeats its query would be a document of its host.
+ */
+export function isClientUrl(text: string): boolean {
+  if (text.length > CLIENT_URL_LENGTH_MAX || text.includes('?') || whyNotLinkable(text) !== undefined) return false;
+  const { href, hostname } = new URL(text);
+  return href === text && !hostname.endsWith('.');
+}
+
+/** Returns the host of the metadata document that identifies a client; undefined for the other clients. */
+export function documentHost(clientId: string): string | undefined {
+  return clientId.startsWith('https://') ? new URL(clientId).host : undefined;
+}
 
 /** Returns whether the text can be a client_id. Other text is never passed to a statement. */
 export function isClientId(text: string): boolean {
-  return CLIENT_ID.test(text);
+  return CLIENT_ID.test(text) || isClientUrl(text);
 }
 
 export function newClientId(): string {

@@ -30,6 +30,7 @@ import type { AccountSection } from '#identity/accounts/account-page.ts';
 import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
+import { documentHost } from '../clients/clients.ts';
 import { logoImage } from '../clients/logo.ts';
 
 /**
@@ -176,14 +177,15 @@ function webhooksOf({ total, active }: AppWebhooks): string {
   return active === 0 ? `${total}, ${total === 1 ? 'inactive' : 'none active'}` : `${total}, of which ${active} active`;
 }
 
-const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
-  html`<li>
+const entry = (root: string, row: ConnectedApp, nonce: string): Markup => {
+  const maker = documentHost(row.clientId) ?? row.company;
+  return html`<li>
     <div class="who">
       ${logoImage(root, row)}
       <p>
         <strong>${row.name}</strong> ${!row.isVerified && stateBadge('unverified')}
         ${row.isSuspended && html`<span class="badge">Suspended by the operator</span>`}
-        ${row.company !== null && html`<br /><span class="soft">${row.company}</span>`}
+        ${maker !== null && html`<br /><span class="soft">${maker}</span>`}
       </p>
     </div>
     <dl>
@@ -214,6 +216,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       </form>
     </details>
   </li>`;
+};
 
 export function connectedSection(sql: Sql, eachDatabase: EachDatabase): AccountSection {
   return async ({ session, nonce, root }) => {

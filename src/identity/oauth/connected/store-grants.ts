@@ -18,6 +18,7 @@ import { inAvailable } from '#shards/map.ts';
 import { addressOfMembers } from '#stores/members/member.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { storeOf } from '#stores/store.ts';
+import { documentHost } from '../clients/clients.ts';
 import { logoPath } from '../clients/logo.ts';
 import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
 import { permissionWords, scopeTextOfGrants } from '../scope.ts';
@@ -136,7 +137,7 @@ export function storeGrantDocument(row: StoreGrantRow, shown: Shown): Document {
     }),
     ...storeGrantView.attach({
       name: row.name,
-      company: row.company,
+      company: documentHost(row.clientId) ?? row.company,
       isVerified: row.isVerified,
       logo: logoDate && logoPath(authUrl, clientId, logoDate),
       by: email ?? `User ${userId}`,

@@ -28,6 +28,7 @@ import {
   createClient,
   isClientId,
   type NewClient,
+  UNUSED_DAYS,
 } from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
 import { toErrorDescription } from '../oauth-errors.ts';
@@ -152,9 +153,6 @@ async function registrarOf(runtime: Runtime, people: People, bearer: Bearer, req
   const message = `Confirm that it is you at ${authUrl}/account/confirm, then register within ten minutes`;
   throw new Problem(403, { code: 'confirmation_required', message });
 }
-
-/** Days until a client without a responsible user or platform is deleted if it has received no grant. */
-const UNUSED_DAYS = 30;
 
 /** Returns the members with which a client manages its registration (RFC 7592 §3). */
 function management(authUrl: string, clientId: string, token: string) {
