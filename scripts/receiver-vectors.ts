@@ -48,6 +48,11 @@ const PLAIN = Buffer.from('{"id":70012,"name":"Zoë"}');
 const NEXT = 'a key of one’s own';
 /** Their base64 is empty, cut off, without padding, with a stray bit, of the other alphabet, or with a blank in it. */
 const NOT_DECODED = ['whsec_', 'whsec_A', 'whsec_QUI', 'whsec_QUJ=', 'whsec_-_-_', 'whsec_QUFB QUFB', 'whsec_é==='];
+/** The key pairs of RFC 8032 §7.1, tests 1 and 2. */
+const SIGNING = 'whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=';
+const PUBLIC = 'whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
+const OTHER_SIGNING = 'whsk_TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=';
+const OTHER_PUBLIC = 'whpk_PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=';
 const STANDARD = 'webhook-signature';
 const HEX = 'service-webhook-signature';
 const GOOD = { alg: 'dir', enc: 'A256GCM' };
@@ -90,6 +95,7 @@ const rejected = (name: string, code: string, delivery: Sent, given: Given = {})
 
 const plain = sent();
 const sample = sent({ isTest: true });
+const signed = sent({ key: SIGNING });
 const having = (headers: Record<string, string>, delivery: Sent = plain): Sent => ({
   ...delivery,
   headers: { ...delivery.headers, ...headers },
@@ -114,6 +120,8 @@ function acceptedVectors(): Vector[] {
   const loud = Object.entries(plain.headers).map(
     ([name, value]) => [name.toUpperCase(), [value]] as [string, string[]],
   );
+  const rotatingSigned = sent({ key: SIGNING, next: OTHER_SIGNING });
+  const becomingSigned = sent({ next: SIGNING });
   const binary = Uint8Array.from({ length: 256 }, (_, at) => at);
   return [
     accepted('a delivery', plain),
@@ -145,6 +153,19 @@ function acceptedVectors(): Vector[] {
     accepted('an empty body', sent({ body: new Uint8Array() }), { body: new Uint8Array() }),
     accepted('a body that is not text', sent({ body: binary }), { body: binary }),
     accepted('the eighth signature, and an unknown version', afterWrong(7)),
+    accepted('an Ed25519 signature', signed, { keys: [PUBLIC] }),
+    accepted('an Ed25519 signature, with a secret beside the public key', signed, { keys: [KEY, PUBLIC] }),
+    accepted('an Ed25519 signature of a test delivery', sent({ key: SIGNING, isTest: true }), {
+      keys: [PUBLIC],
+      isTest: true,
+    }),
+    accepted('the old public key, during a rotation', rotatingSigned, { keys: [PUBLIC] }),
+    accepted('the new public key, during a rotation', rotatingSigned, { keys: [OTHER_PUBLIC] }),
+    accepted('the secret, during a rotation to an Ed25519 key', becomingSigned),
+    accepted('the public key, during a rotation to an Ed25519 key', becomingSigned, { keys: [PUBLIC] }),
+    accepted('the secret, during a rotation from an Ed25519 key', sent({ key: SIGNING, next: KEY }), {
+      keys: [PUBLIC, KEY],
+    }),
     ...NOT_DECODED.map((key) => accepted(`the key ${key}`, sent({ key }), { keys: [key] })),
   ];
 }
@@ -204,9 +225,41 @@ function rejectedVectors(): Vector[] {
   ];
 }
 
+function rejectedSignings(): Vector[] {
+  return [
+    rejected('another public key', 'bad_signature', signed, { keys: [OTHER_PUBLIC] }),
+    rejected(
+      'an Ed25519 signature of a changed body',
+      'bad_signature',
+      { ...signed, body: Buffer.from('{}') },
+      {
+        keys: [PUBLIC],
+      },
+    ),
+    rejected('an Ed25519 signature of another id', 'bad_signature', having({ 'webhook-id': 'msg_1_1_1' }, signed), {
+      keys: [PUBLIC],
+    }),
+    rejected('an Ed25519 signature without the hex one, for a secret', 'missing_header', signed),
+    rejected(
+      'an Ed25519 signature as one of HMAC',
+      'bad_signature',
+      having({ [STANDARD]: header(signed, STANDARD).replace('v1a,', 'v1,') }, signed),
+      { keys: [PUBLIC] },
+    ),
+    // What an attacker makes who knows the public key: signatures with its text, and with its bytes, as a secret.
+    ...[PUBLIC, PUBLIC.slice(0, -4), PUBLIC.replace('whpk_', 'whsec_')].map((key) =>
+      rejected(`HMAC with the text ${key}`, 'bad_signature', sent({ key }), {
+        keys: [key.startsWith('whpk_') ? key : PUBLIC],
+      }),
+    ),
+    rejected('a public key that is cut off', 'bad_signature', signed, { keys: [PUBLIC.slice(0, -2)] }),
+    rejected('the private key', 'missing_header', signed, { keys: [SIGNING] }),
+  ];
+}
+
 /** Returns every vector. Two calls differ in the encrypted bodies only. */
 export function vectors(): Vector[] {
-  return [...acceptedVectors(), ...rejectedVectors()];
+  return [...acceptedVectors(), ...rejectedVectors(), ...rejectedSignings()];
 }
 
 if (import.meta.main) await writeFile(VECTORS, `${JSON.stringify(vectors(), undefined, 1)}\n`);

@@ -48,6 +48,8 @@ const webhookAt = (n: number): Document =>
       isSendable: false,
       encryptionKey: null,
       nextEncryptionKey: null,
+      publicKey: null,
+      nextPublicKey: null,
     },
   );
 

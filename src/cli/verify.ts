@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
+import { isSignedBy, publicKeyOf } from '#core/keys.ts';
 import { examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { prefixIn } from './header-prefix.ts';
@@ -28,7 +29,11 @@ export function matchesOf({ headers, body, keys, headerPrefix }: Found): Matches
   const entries = hex
     .filter((name) => header(name) !== '')
     .map((name) => [name, keys.some((key) => hexSignature(body, key) === header(name))] as const);
-  const isStandard = keys.some((key) => standard.includes(standardSignature(body, id, timestamp, key)));
+  const isStandard = keys.some(
+    (key) =>
+      standard.includes(standardSignature(body, id, timestamp, key)) ||
+      standard.some((one) => isSignedBy(key, Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]), one)),
+  );
   return Object.fromEntries([...entries, ['webhook-signature', isStandard] as const]);
 }
 
@@ -117,7 +122,7 @@ async function foundIn({ keyFile, headers, body }: Options, { cwd }: Terminal): 
   if (Object.keys(named).length === 0)
     throw new UserError(`--headers: ${headers} has no line such as webhook-id: msg_1; curl -D writes such a file`);
   return {
-    keys: keys.map((key) => key.toString().trim()),
+    keys: keys.map((key) => publicKeyOf(key.toString().trim()) ?? key.toString().trim()),
     headers: named,
     body: await read(body, cwd, '--body'),
     headerPrefix: titled(prefixIn(named) ?? 'Service'),
@@ -170,7 +175,7 @@ export function createVerifyCommand(terminal: Terminal): Command {
     .description('verify a delivery stored in files; needs no server')
     .requiredOption(
       '--key-file <file>',
-      'a file with the encryption_key of the webhook; may be repeated, for example during a rotation',
+      'a file with the encryption_key or the public_key of the webhook; may be repeated, for example during a rotation',
       (file: string, all: string[] | undefined) => [...(all ?? []), file],
     )
     .requiredOption('--headers <file>', 'a file with the headers, one per line as Name: value, such as curl -D writes')

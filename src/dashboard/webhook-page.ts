@@ -272,7 +272,7 @@ function filterOf(document: Document, filter: Markup | string | false, naming: N
 /** Properties with a place of their own on the page, or not shown; `settings` lists all others by their names. */
 const PLACED = new Set(
   (
-    'id name format version url query filter encryption_key next_encryption_key rotation_ends event_resource events is_active ' +
+    'id name format version url query filter encryption_key next_encryption_key rotation_ends public_key next_public_key event_resource events is_active ' +
     'inactive_reason is_held headers rate_per_second retry_profile ordering state reason date_created date_modified'
   ).split(' '),
 );
@@ -304,6 +304,7 @@ function settings(document: Document, webhook: WebhookView, naming: Naming): Mar
     ${setting('Query', shown('query'))} ${setting('Filter', filterOf(document, shown('filter'), naming))}
     ${setting('Headers', hasHeaders && shown('headers'))}
     ${setting('Encryption key', keyOf(properties.get('encryption_key'), isRotatable))}
+    ${setting('Public key', shown('public_key'))} ${setting('Next public key', shown('next_public_key'))}
     ${setting('Next encryption key', shown('next_encryption_key'))} ${setting('Rotation ends', shown('rotation_ends'))}
     ${setting('Rate limit', ratePerSecond === null ? 'None' : `${ratePerSecond} per second`)}
     ${setting('Retries', RETRIES[retryProfile])}

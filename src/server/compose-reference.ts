@@ -20,7 +20,7 @@ import { VERSION } from './version.ts';
 export function chaptersOf({ baseUrl, authUrl }: Pick<RuntimeConfig, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
   return [
     storeChapter({ authUrl, collections: collections() }),
-    webhookChapter,
+    webhookChapter({ baseUrl }),
     eventChapter,
     commerceChapter(),
     userChapter,

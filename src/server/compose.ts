@@ -65,6 +65,7 @@ import type { Throttle } from '#identity/accounts/throttle.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
 import { createConsole } from '#operator/console.ts';
 import { byMissing, createFailing, type ReadFailing } from '#webhooks/health/failing.ts';
+import { createPublicKeys } from '#webhooks/public-keys.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { createStoreCharts } from '#webhooks/health/health-operations.ts';
 import { createEventStatuses, createStoreStatuses } from '#webhooks/history/history-operations.ts';
@@ -208,6 +209,7 @@ function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDataba
     eventStatuses: createEventStatuses(searching),
     storeStatuses: createStoreStatuses(searching),
     live: createLive(liveStreams, { visitorOf: pages.visitorOf, clock: runtime.clock }),
+    publicKeys: createPublicKeys(runtime),
     refeed: createRefeed(refeeding),
     erasure: createErasure({
       ...runtime,
@@ -278,6 +280,7 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     >;
   };
   const live: RawHandler = async (request) => at(request.params, (of) => of.live(request));
+  const publicKeys: RawHandler = async (request) => at(request.params, (of) => of.publicKeys(request));
   const handlers = {
     webhooks: operations((of) => of.webhooks),
     events: operations((of) => of.events),
@@ -287,6 +290,7 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     eventStatuses: operation((of) => of.eventStatuses),
     storeStatuses: operation((of) => of.storeStatuses),
     live,
+    publicKeys,
     refeed: operation((of) => of.refeed),
     erasure: operation((of) => of.erasure),
     commerce: operations((of) => of.commerce),

@@ -30,6 +30,7 @@ export type Handlers = ReturnType<typeof openAccounts> &
     eventStatuses: Operation;
     storeStatuses: Operation;
     live: RawHandler;
+    publicKeys: RawHandler;
     search: RawHandler;
     refeed: Operation;
     erasure: Operation;
@@ -240,6 +241,11 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     ...memberRoutes(handlers, api),
     resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
     ...webhookRoutes(handlers, api),
+    endpoint(
+      `${api}/webhooks/:webhook_id/jwks.json`,
+      { GET: handlers.publicKeys },
+      { cors: true, answerProblem: handlers.reference.answerProblem },
+    ),
     resource(`${api}/stores/:store_id/overview`, { GET: webhooks.overview }),
     resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),

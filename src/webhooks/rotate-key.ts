@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import type { Tx } from '#db/pool.ts';
 import { doing } from '#http/idempotency.ts';
-import { clearableText, flag, isSet } from '#http/inputs.ts';
+import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import {
@@ -24,9 +24,18 @@ import {
 } from './webhook-access.ts';
 import { addressOfWebhook, versionOf } from './webhook-document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { checkCanRotate, finishRotation, recordWebhook, type Keys, withCurrentKeys } from './webhook.ts';
+import {
+  checkCanRotate,
+  finishRotation,
+  recordWebhook,
+  signingKeyFaults,
+  type Keys,
+  withCurrentKeys,
+} from './webhook.ts';
+import { newSigningKey, publicKeyOf } from '#core/keys.ts';
 
 const KEY_LENGTH_MAX = 1_000;
+const KEY_TYPES = ['hmac', 'ed25519'] as const;
 const NEW_KEY_BYTES = 32;
 const HOUR_MS = 3_600_000;
 
@@ -36,6 +45,9 @@ const input = Type.Object(
       maxLength: KEY_LENGTH_MAX,
       kind: 'secret',
       description: 'The new key. Generated if absent; partner_sitebuilder requires the token of that platform.',
+    }),
+    key_type: clearableChoice(KEY_TYPES, {
+      description: 'What is generated: a secret for HMAC-SHA256, or an Ed25519 key. By default as the current key.',
     }),
     finish: flag({
       description: 'Ends the current rotation: the new key becomes the only one.',
@@ -47,6 +59,12 @@ const input = Type.Object(
 type Body = Static<typeof input>;
 type RotationRequest = ApiRequest<Body>;
 
+const TYPE_WITH_KEY: Fault = {
+  code: 'invalid_value',
+  message: 'key_type must not be combined with encryption_key or finish: it is the type of the key that is generated',
+  field: 'key_type',
+};
+
 const FINISH_WITH_KEY: Fault = {
   code: 'invalid_value',
   message: 'finish must not be combined with encryption_key: the rotation ends with the key that it began with',
@@ -56,8 +74,14 @@ const FINISH_WITH_KEY: Fault = {
 /** Marks a base64 key, whose decoded bytes sign (Standard Webhooks 1.0, "Signature scheme"). */
 const SECRET_PREFIX = 'whsec_';
 
-const faultsOf = ({ encryption_key: key, finish }: Partial<Body>): Fault[] =>
-  isSet(finish) && key ? [FINISH_WITH_KEY] : [];
+function newKey(type: (typeof KEY_TYPES)[number]): string {
+  return type === 'ed25519' ? newSigningKey() : SECRET_PREFIX + randomBytes(NEW_KEY_BYTES).toString('base64');
+}
+
+const faultsOf = ({ encryption_key: key, finish, key_type: type }: Partial<Body>): Fault[] => [
+  ...(isSet(finish) && key ? [FINISH_WITH_KEY] : []),
+  ...(type && (key || isSet(finish)) ? [TYPE_WITH_KEY] : []),
+];
 
 async function admit({ sql }: WebhookDeps, request: ApiRequest): Promise<void> {
   const webhook = await webhookOf(sql, request);
@@ -69,8 +93,11 @@ async function admit({ sql }: WebhookDeps, request: ApiRequest): Promise<void> {
 function nextKeys(deps: WebhookDeps, stored: WebhookRow, { body, now }: RotationRequest): Keys {
   if (isSet(body.finish)) return finishRotation(stored);
   const key = body.encryption_key || null;
-  checkCanRotate(stored, { key, present: openKey(deps, stored) });
-  const next = key ?? SECRET_PREFIX + randomBytes(NEW_KEY_BYTES).toString('base64');
+  const present = openKey(deps, stored);
+  checkCanRotate(stored, { key, present });
+  const next = key ?? newKey(body.key_type || (publicKeyOf(present) === null ? 'hmac' : 'ed25519'));
+  const faults = signingKeyFaults(stored, next);
+  if (faults.length > 0) throw invalid(...faults);
   return {
     encryptionKey: stored.encryptionKey,
     nextEncryptionKey: deps.sealer.seal(next, sealBinding(stored.id)),

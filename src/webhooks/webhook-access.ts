@@ -4,6 +4,7 @@
  * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
+import { publicKeyOf } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
@@ -265,8 +266,8 @@ export function documentFor(
 ): Document {
   const webhook = { ...withCurrentKeys(stored, now), ...visibleRequest({ sealer }, stored, principal) };
   const isKeyVisible = seesKey(principal, webhook);
-  const openIfVisible = (sealed: Buffer | null): string | null =>
-    isKeyVisible ? unseal(sealer, webhook.id, sealed) : null;
+  const open = (sealed: Buffer | null): string | null => unseal(sealer, webhook.id, sealed);
+  const [encryptionKey, nextEncryptionKey] = [open(webhook.encryptionKey), open(webhook.nextEncryptionKey)];
   return webhookDocument(webhook, {
     baseUrl,
     now,
@@ -274,8 +275,10 @@ export function documentFor(
     isRotatable: isKeyVisible && !webhook.isForApp,
     isListenable: webhook.isHeld && isCreator(principal, webhook),
     isSendable: maySendTo(principal, webhook),
-    encryptionKey: openIfVisible(webhook.encryptionKey),
-    nextEncryptionKey: openIfVisible(webhook.nextEncryptionKey),
+    encryptionKey: isKeyVisible ? encryptionKey : null,
+    nextEncryptionKey: isKeyVisible ? nextEncryptionKey : null,
+    publicKey: publicKeyOf(encryptionKey),
+    nextPublicKey: publicKeyOf(nextEncryptionKey),
   });
 }
 

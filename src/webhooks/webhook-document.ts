@@ -55,7 +55,9 @@ function linksOf(
     isRotatable,
     isListenable,
     isSendable,
-  }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable' | 'isSendable'>,
+    publicKey,
+    nextPublicKey,
+  }: Omit<Shown, 'now' | 'isWithheld' | 'encryptionKey' | 'nextEncryptionKey'>,
 ): Link[] {
   const self = addressOfWebhook(webhook.id, baseUrl);
   const link = (rel: string, title: string): Link => ({ rel, href: `${self}/${rel}`, title });
@@ -90,6 +92,9 @@ function linksOf(
       ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
       : []),
     ...(isRotatable ? [rotation] : []),
+    ...(publicKey === null && nextPublicKey === null
+      ? []
+      : [{ rel: 'jwks', href: `${self}/jwks.json`, title: 'The public keys of this webhook' }]),
   ];
 }
 
@@ -121,6 +126,9 @@ type Shown = {
   isSendable: boolean;
   encryptionKey: string | null;
   nextEncryptionKey: string | null;
+  /** Of Ed25519 keys, for every reader. */
+  publicKey: string | null;
+  nextPublicKey: string | null;
 };
 
 /**
@@ -168,6 +176,8 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
   const properties = describe(webhook, webhook.timeZone, {
     encryption_key: shown.encryptionKey,
     next_encryption_key: shown.nextEncryptionKey,
+    public_key: shown.publicKey,
+    next_public_key: shown.nextPublicKey,
     state,
     reason: lackReason(webhook),
   });

@@ -96,6 +96,9 @@ export const webhookFields = {
   /** Replaces the current key when the rotation ends; null, like the date, if no rotation is active. */
   next_encryption_key: { kind: 'secret', isNullable: true, isAudited: true },
   rotation_ends: { kind: 'date', isNullable: true, column: 'rotation_ends_at', filterBy: 'sql', isAudited: true },
+  /** The public keys of Ed25519 keys. */
+  public_key: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
+  next_public_key: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
   event_resource: {
     kind: 'enumeration',
     isNullable: true,

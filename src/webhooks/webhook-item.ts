@@ -1,4 +1,5 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
+import { isSigningKey } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
 import type { Accounts } from '#shards/accounts.ts';
@@ -70,6 +71,13 @@ function sealedKey(
   return openKey(deps, stored) === newKey ? stored.encryptionKey : deps.sealer.seal(newKey, sealBinding(stored.id));
 }
 
+/** Returns the key that a change keeps, as `MergeContext` has it. */
+function keptKey(deps: WebhookDeps, stored: WebhookRow): string | null | undefined {
+  if (stored.encryptionKey === null) return null;
+  const next = openKey(deps, { ...stored, encryptionKey: stored.nextEncryptionKey });
+  return next !== null && isSigningKey(next) ? next : (openKey(deps, stored) ?? undefined);
+}
+
 const IS_HELD_IS_FIXED: Fault = {
   code: 'invalid_value',
   message: 'is_held is fixed at creation: create another webhook instead',
@@ -100,18 +108,18 @@ function validateChange(
   const current = { stored, isVisible: isKeyVisible };
   const input = withStoredSecrets(sent, current);
   const isKeyKept = keepsKey(kind, input, body, isKeyVisible);
-  const hasKey = isKeyKept ? stored.encryptionKey !== null : typeof input.encryptionKey === 'string';
+  const key = isKeyKept ? keptKey(deps, stored) : (input.encryptionKey ?? null);
   const { isHeld } = stored;
   const draft: Draft = kind === 'part' ? settingsOfRow(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
   // An app that changes the url of a webhook gets its events, also of one that a person created.
   const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
-  const context = { hasKey, forbidden, headerPrefix: deps.config.naming.webhookHeaderPrefix, isOfApp: isAppInvolved };
+  const context = { key, forbidden, headerPrefix: deps.config.naming.webhookHeaderPrefix, isOfApp: isAppInvolved };
   const merged = mergeInput(draft, { ...input, isHeld }, context);
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
   // An invalid url has no origin, and is rejected anyway.
   const isValid = merged.faults.length === 0;
-  const reveals = !isKeyVisible && isKeyKept && hasKey && isValid && revealsKey(stored, merged.settings);
+  const reveals = !isKeyVisible && isKeyKept && key !== null && isValid && revealsKey(stored, merged.settings);
   const faults = [
     ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
     ...(stored.eventResource === 'app' && merged.settings.eventResource !== 'app' ? [APP_IS_FIXED] : []),

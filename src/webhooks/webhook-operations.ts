@@ -90,9 +90,8 @@ async function validateInput(
 ) {
   const input = parseInput(body);
   const forbidden = await findForbiddenReason(deps, input.url);
-  const hasKey = typeof input.encryptionKey === 'string';
   const context = {
-    hasKey,
+    key: input.encryptionKey ?? null,
     forbidden,
     headerPrefix: deps.config.naming.webhookHeaderPrefix,
     isOfApp: isOfApp(principal.clientId, principal.userId),

@@ -1,4 +1,5 @@
 /** Documentation of the relations of webhooks, with examples rendered by the real code. */
+import { Type } from 'typebox';
 import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './webhook-document.ts';
@@ -87,14 +88,37 @@ const shown = {
   isSendable: true,
   encryptionKey: 'whsec_c2VjcmV0IG9mIHRoZSB3YXJlaG91c2U=',
   nextEncryptionKey: 'whsec_bmV3IHNlY3JldCBvZiB0aGUgd2FyZWhvdXNl',
+  publicKey: null,
+  nextPublicKey: null,
+};
+/** The key pair of RFC 8032 §7.1, test 1. */
+const SIGNING = {
+  encryptionKey: 'whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=',
+  nextEncryptionKey: null,
+  publicKey: 'whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=',
+  nextPublicKey: null,
 };
 const webhookExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown });
 const pullExample = ({ baseUrl }: Naming): Document =>
   webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true });
+const signingExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown, ...SIGNING });
 const listedStatus = ({ baseUrl }: Naming): Document => deliveryDocument(delivery, webhook, baseUrl);
 const logExample = ({ baseUrl }: Naming): Document => attemptDocument(attempt, webhook, baseUrl);
 
-export const webhookChapter: Chapter = {
+const jwks = Type.Object({
+  keys: Type.Array(
+    Type.Object({
+      kty: Type.Literal('OKP'),
+      crv: Type.Literal('Ed25519'),
+      x: Type.String({ description: 'The public key in base64url (RFC 8037).' }),
+      kid: Type.String({ description: 'The thumbprint of the key (RFC 7638).' }),
+      use: Type.Literal('sig'),
+      alg: Type.Literal('EdDSA'),
+    }),
+  ),
+});
+
+const chapter: Chapter = {
   title: 'Webhooks',
   about: 'Events of a store are sent to your endpoint, and every attempt is recorded.',
   relations: [
@@ -110,16 +134,16 @@ export const webhookChapter: Chapter = {
       rel: 'webhook',
       title: 'A webhook',
       about:
-        'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values.',
+        'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values. A key that begins with whsk_ is an Ed25519 key, whose public_key (and next_public_key) every reader sees, and anyone at jwks.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
-      variants: [pullExample],
+      variants: [pullExample, signingExample],
     },
     {
       rel: 'rotate_key',
       title: 'Rotate the key of a webhook',
       about:
-        'POST adds a second key, next_encryption_key: the one that you send, or a generated one. Until rotation_ends deliveries are signed with both keys, so that your server can change keys without losing events; then only the new key is valid. {"finish":true} ends the rotation immediately. Only readers who see the key may rotate it.',
+        'POST adds a second key, next_encryption_key: the one that you send, or a generated one, with key_type ed25519 an Ed25519 key. Until rotation_ends deliveries are signed with both keys, so that your server can change keys without losing events; then only the new key is valid. {"finish":true} ends the rotation immediately. Only readers who see the key may rotate it.',
       paths: ['/webhooks/:webhook_id/rotate_key'],
       makes: ['webhook'],
     },
@@ -193,3 +217,23 @@ export const webhookChapter: Chapter = {
     ...recoveryRelations,
   ],
 };
+
+export function webhookChapter({ baseUrl }: { baseUrl: string }): Chapter {
+  return {
+    ...chapter,
+    endpoints: [
+      {
+        rel: 'jwks',
+        address: `${baseUrl}/webhooks/{webhook_id}/jwks.json`,
+        method: 'GET',
+        title: 'The public keys of a webhook',
+        summary:
+          'The Ed25519 keys that verify its deliveries, during a rotation two; 404 for a webhook with another key',
+        access: 'Anyone',
+        specification: 'RFC 7517, RFC 8037',
+        returns: jwks,
+        answers: { '200': 'The keys', '404': 'There is no such key' },
+      },
+    ],
+  };
+}

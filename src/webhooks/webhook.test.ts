@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mergeInput, stopsDeliveries, resolveSubscription, headerFaults } from './webhook.ts';
+import { mergeInput, stopsDeliveries, resolveSubscription, headerFaults, type MergeContext } from './webhook.ts';
 import { defaults, parseInput, type Settings, type Subscription } from './webhook-fields.ts';
 import { stateOf } from './webhook-document.ts';
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
@@ -13,7 +13,7 @@ const settings: Settings = {
   eventResource: 'transaction',
   events: ['transaction/created'],
 };
-const calm = { hasKey: true, forbidden: null, headerPrefix: 'Service', isOfApp: false };
+const calm: MergeContext = { key: 'a key', forbidden: null, headerPrefix: 'Service', isOfApp: false };
 
 const read: [Parameters<typeof parseInput>[0], ReturnType<typeof parseInput>][] = [
   [{}, {}],
@@ -39,8 +39,8 @@ const fields = (input: Parameters<typeof mergeInput>[1], context: Partial<typeof
   mergeInput(settings, input, { ...calm, ...context }).faults.map((fault) => `${fault.field} ${fault.code}`);
 
 const faultCases: [string, string[], string[]][] = [
-  ['a json webhook without a key', fields({}, { hasKey: false }), ['encryption_key required']],
-  ['another format without a key', fields({ format: 'partner_automation' }, { hasKey: false }), []],
+  ['a json webhook without a key', fields({}, { key: null }), ['encryption_key required']],
+  ['another format without a key', fields({ format: 'partner_automation' }, { key: null }), []],
   ['a name of blanks', fields({ name: '   ' }), ['name invalid_value']],
   ['an invisible name', fields({ name: '\u200b' }), ['name invalid_value']],
   ['a forbidden host', fields({ url: 'https://a.example' }, { forbidden: 'no' }), ['url forbidden_address']],
@@ -71,7 +71,7 @@ const faultCases: [string, string[], string[]][] = [
   ],
   [
     'several faults at once',
-    fields({ url: 'x', headers: { Host: 'a' }, events: ['x/y'] }, { hasKey: false }),
+    fields({ url: 'x', headers: { Host: 'a' }, events: ['x/y'] }, { key: null }),
     ['url invalid_value', 'encryption_key required', 'events unknown_event', 'headers.Host invalid_value'],
   ],
 ];

@@ -1,12 +1,13 @@
 /** The settings of a webhook: validation beyond the schema, the keys during a rotation, and the entries of changes in the changelog. */
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
+import { isReadable } from '#core/loopback.ts';
+import { isPublicKey, isSigningKey, signingKeyOf, keysAt, type Rotating } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
-import { keysAt, type Rotating } from '#core/keys.ts';
 import { allEvents, eventsOf, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -72,8 +73,11 @@ export function headerFaults(headers: Headers, prefix: string): Fault[] {
 }
 
 export type MergeContext = {
-  /** Whether the webhook has a key after the change. */
-  hasKey: boolean;
+  /**
+   * The key that the webhook has after the change, during a rotation an Ed25519 key if one of both is; null without one, and undefined if it
+   * cannot be decrypted.
+   */
+  key: string | null | undefined;
   /** Why the outbound guard forbids the host of the requested url; null if it is allowed. */
   forbidden: string | null;
   headerPrefix: string;
@@ -103,6 +107,26 @@ function tokenFaults(format: Draft['format'], key: string | null | undefined): F
   if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
   const message = 'encryption_key must be printable ASCII when format is partner_sitebuilder';
   return [{ code: 'invalid_value', message, field: 'encryption_key' }];
+}
+
+const wrongKey = (message: string): Fault[] => [{ code: 'invalid_value', message, field: 'encryption_key' }];
+
+/** Rejects what looks like an Ed25519 key and is none, and one for bodies that are encrypted, for which both sides need one secret. */
+export function signingKeyFaults({ format, url }: Pick<Draft, 'format' | 'url'>, key: string | null): Fault[] {
+  if (key === null || format === 'partner_sitebuilder') return [];
+  if (isPublicKey(key)) return wrongKey('encryption_key must not be a public key (whpk_): it signs nothing');
+  if (!isSigningKey(key)) return [];
+  if (signingKeyOf(key) === undefined)
+    return wrongKey(
+      'encryption_key that begins with whsk_ must continue with the base64 of an Ed25519 private key, 32 or 64 bytes',
+    );
+  const isEncryptedWithIt =
+    format === 'json' && url !== null && addressFault(url) === undefined && isReadable(new URL(url));
+  return isEncryptedWithIt
+    ? wrongKey(
+        'encryption_key must not be an Ed25519 key when format is json and url is http: the body is encrypted with it',
+      )
+    : [];
 }
 
 /** A pull webhook sends no requests, so it has neither a url nor a format that sends a bearer token (RFC 6750 §5.3). */
@@ -137,7 +161,7 @@ const OF_OTHER_APPS: Fault = {
 export function mergeInput<From extends Draft>(
   current: From,
   input: WebhookInput,
-  { hasKey, forbidden, headerPrefix, isOfApp }: MergeContext,
+  { key, forbidden, headerPrefix, isOfApp }: MergeContext,
 ): { settings: From & WebhookInput; faults: Fault[] } {
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
@@ -155,8 +179,9 @@ export function mergeInput<From extends Draft>(
     ...pullFaults(settings),
     ...(isShapeChanged && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.filter === null || settings.filter === current.filter ? [] : payloadFilterFaults(settings.filter)),
-    ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
+    ...(settings.format === 'json' && key === null ? [keyFault] : []),
     ...tokenFaults(settings.format, input.encryptionKey),
+    ...signingKeyFaults(settings, key ?? null),
     ...subscriptionFaults,
     ...(isOfApp && settings.eventResource === 'app' ? [OF_OTHER_APPS] : []),
     ...headerFaults(input.headers ?? {}, headerPrefix),

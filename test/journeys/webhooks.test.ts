@@ -59,6 +59,8 @@ test('a new webhook has the sent values, the defaults, and the exact links', asy
     filter: null,
     encryption_key: 'a key of mine',
     next_encryption_key: null,
+    public_key: null,
+    next_public_key: null,
     rotation_ends: null,
     event_resource: null,
     events: [],

@@ -1,4 +1,4 @@
-/** The two signatures of a delivery, both HMAC-SHA256. */
+/** The signatures of a delivery: two of HMAC-SHA256, or one of Ed25519. */
 import { fromBase64, fromHex, utf8, type Bytes } from './bytes.ts';
 
 const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
@@ -29,9 +29,42 @@ export function standardSignatures(header: string): Bytes[] {
     .map(fromBase64);
 }
 
+/** The Ed25519 signatures of the header, which begin with `v1a`. */
+export function asymmetricSignatures(header: string): Bytes[] {
+  return header
+    .split(' ')
+    .slice(0, SIGNATURES_READ)
+    .flatMap((part) => /^v1a,([A-Za-z0-9+/]{85}[AQgw]==)$/.exec(part)?.[1] ?? [])
+    .map(fromBase64);
+}
+
+const PUBLIC_PREFIX = 'whpk_';
+
+/** A public key is known to everyone, so even one that is cut off must not verify as a secret. */
+export function isPublic(key: string): boolean {
+  return key.startsWith(PUBLIC_PREFIX);
+}
+
+/** The 32 bytes of `whpk_` + base64; none of another text. */
+export function publicKeys(key: string): Bytes[] {
+  const encoded = isPublic(key) ? key.slice(PUBLIC_PREFIX.length) : '';
+  return /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/.test(encoded) ? [fromBase64(encoded)] : [];
+}
+
 /** One header, one signature: 64 lower-case digits, or none. */
 export function hexSignatures(header: string | undefined): Bytes[] {
   return header !== undefined && /^[0-9a-f]{64}$/.test(header) ? [fromHex(header)] : [];
+}
+
+/** Returns whether one of the Ed25519 signatures was made with the private key of one of the public keys. */
+export async function isSignedBy(text: Bytes, keys: readonly Bytes[], signatures: readonly Bytes[]): Promise<boolean> {
+  for (const key of signatures.length === 0 ? [] : keys) {
+    const imported = await crypto.subtle.importKey('raw', key, 'Ed25519', false, ['verify']);
+    for (const signature of signatures) {
+      if (await crypto.subtle.verify('Ed25519', imported, signature, text)) return true;
+    }
+  }
+  return false;
 }
 
 /** Returns whether one of the signatures was made with one of the keys. `verify` of WebCrypto compares in constant time. */

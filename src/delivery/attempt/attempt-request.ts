@@ -7,7 +7,7 @@ import { bareKindOf, isInternal, type ResourceType, isTest, sentAction } from '#
 import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
 import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
-import { keysAt } from '#core/keys.ts';
+import { keysAt, signingKeyOf, signWith } from '#core/keys.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { encryptBody, ENCRYPTED_TYPE } from './bodies.ts';
 import type { EventRow } from '../delivery-sql.ts';
@@ -130,13 +130,18 @@ export function hexSignature(body: Uint8Array, encryptionKey: string): string {
   return createHmac('sha256', encryptionKey).update(body).digest('hex');
 }
 
-/** Returns `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */
+/**
+ * Returns `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"), with an Ed25519 key `v1a,<base64>`, which
+ * takes 50 µs more.
+ */
 export function standardSignature(
   body: Uint8Array,
   id: string,
   timestamp: number | string,
   encryptionKey: string,
 ): string {
+  const key = signingKeyOf(encryptionKey);
+  if (key !== undefined) return `v1a,${signWith(key, Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]))}`;
   const mac = createHmac('sha256', standardKey(encryptionKey)).update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
 }
@@ -266,13 +271,14 @@ export function headersOf(sending: Sending): string[] {
     headers.push('authorization', bearerOf(current, target.url));
     return headers;
   }
-  headers.push(name.signature, hexSignature(body, current));
+  // A signature of this header proves the shared secret, which an Ed25519 key is not.
+  if (signingKeyOf(current) === undefined) headers.push(name.signature, hexSignature(body, current));
   const signature = standardSignature(body, id, timestamp, current);
   if (next === null) {
     headers.push('webhook-signature', signature);
     return headers;
   }
-  headers.push(name.nextSignature, hexSignature(body, next));
+  if (signingKeyOf(next) === undefined) headers.push(name.nextSignature, hexSignature(body, next));
   // Standard Webhooks 1.0, "Signature scheme": separated by blanks; one valid signature is enough.
   headers.push('webhook-signature', `${signature} ${standardSignature(body, id, timestamp, next)}`);
   return headers;
@@ -307,6 +313,7 @@ export class Composer {
     let contentType: string = formats[target.format].contentType;
     let bytes = this.#representations.of(body, target);
     if (target.isEncrypted && keys.current !== null) {
+      if (signingKeyOf(keys.current) !== undefined) throw new Error('a body cannot be encrypted with an Ed25519 key');
       bytes = encryptBody(bytes, contentType, keys.current);
       contentType = ENCRYPTED_TYPE;
     }

@@ -27,7 +27,7 @@ function headerDocs(prefix: string): HeaderDoc[] {
     doc(name.event, 'The event, such as transaction/created; <resource>/refeed for a resource that is sent again.'),
     doc(
       name.signature,
-      'HMAC-SHA256 of the raw body in lower-case hex; the key is the whole string encryption_key in UTF-8.',
+      'HMAC-SHA256 of the raw body in lower-case hex; the key is the whole string encryption_key in UTF-8. Absent with an Ed25519 key.',
     ),
     { ...doc(name.nextSignature, 'Only during a key rotation: the same with the new key.'), isOptional: true },
     integer(name.version, 'Higher for each newer version of the resource: ignore one older than yours.'),
@@ -43,7 +43,7 @@ function headerDocs(prefix: string): HeaderDoc[] {
     integer('webhook-timestamp', 'The time of the attempt, in seconds since 1970: refuse one five minutes away.'),
     doc(
       'webhook-signature',
-      'v1 and the HMAC-SHA256 of id.timestamp.body in base64 (Standard Webhooks); several are separated by blanks. If the key is whsec_ and base64, the decoded bytes are the key.',
+      'v1 and the HMAC-SHA256 of id.timestamp.body in base64 (Standard Webhooks); several are separated by blanks. If the key is whsec_ and base64, the decoded bytes are the key. With an Ed25519 key v1a and its signature of the same.',
     ),
   ];
 }

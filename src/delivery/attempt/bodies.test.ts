@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { createHash } from 'node:crypto';
 import { compactDecrypt } from 'jose';
 import { shardOf } from '#core/ids.ts';
+import { isReadable } from '#core/loopback.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import { Bodies, encryptBody } from './bodies.ts';
-import { isReadable } from './delivery-target.ts';
 
 const CACHE_BYTES = 256 * 1024;
 /** A sixteenth of the cache holds three of them; a fourth exceeds it. */

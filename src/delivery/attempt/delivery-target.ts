@@ -5,7 +5,7 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { storedShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
-import { isLoopback } from '#core/loopback.ts';
+import { isReadable } from '#core/loopback.ts';
 import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/keys.ts';
 import { formats, type FormatName } from './formats.ts';
@@ -92,14 +92,6 @@ export function targetOf(row: TargetRow | undefined, sealer: Sealer): Target {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
   return activeTarget(row, sealer);
-}
-
-/**
- * Returns whether a body sent to the URL could be read on the way: plain http to another machine. Whether loopback is
- * allowed at all is up to the guard.
- */
-export function isReadable({ protocol, hostname }: URL): boolean {
-  return protocol === 'http:' && !isLoopback(hostname);
 }
 
 /** Returns the target; a pull webhook's destination is `baseUrl`. Throws if the key or the secrets of the request cannot be decrypted. */
