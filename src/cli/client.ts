@@ -78,7 +78,9 @@ const operator = (now: Date) => ({ userId: null, origin: null, now });
 
 function requireClientId(text: string): string {
   if (isClientId(text)) return text;
-  throw new UsageError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
+  throw new UsageError(
+    'client_id must be letters, digits, hyphens and underscores, as `client create` printed it, or the address of a metadata document',
+  );
 }
 
 async function ownerOf(sql: Sql, email: string | undefined): Promise<number | undefined> {
@@ -207,7 +209,7 @@ export function createClientCommand(terminal: Terminal): Command {
     command
       .command(name)
       .description(description)
-      .argument('<client_id>', 'as `client create` printed it', requireClientId)
+      .argument('<client_id>', 'as `client create` printed it, or the address of a metadata document', requireClientId)
       .addHelpText('after', examples(`halcyon client ${name} 5f0c1d9e8b7a6f5e4d3c2b1a${example}`));
   add('rotate-secret', 'create a new secret, shown only once; older secrets stay valid for a day', ' --now')
     .option('--now', 'end all older secrets at once, for example after a leak')

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { runCommand } from '../setup/command.ts';
+import { urlOf } from '../setup/database.ts';
 import { DOCUMENT_REDIRECT, startDocumentHost } from '../setup/document-host.ts';
 import { send } from '../setup/send.ts';
 import { until } from '../setup/until.ts';
@@ -141,7 +143,9 @@ test('it revokes its own tokens, and the platform deletes it', async () => {
 test('the row follows the document at the next consent, and a verified app whose document changed is unverified', async () => {
   const client = host.publish('/changing', { client_name: 'Before' });
   await connect(client);
-  await sql`update client set is_verified = true, unused_until = null where client_id = ${client}`;
+  const env = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  const verified = await runCommand(['client', 'verify', client], env);
+  assert.equal(verified.code, 0, verified.err);
   server.wait(60_000);
   assert.doesNotMatch((await show(client)).text, /not verified this app/);
   host.publish('/changing', {
@@ -161,7 +165,7 @@ test('the row follows the document at the next consent, and a verified app whose
     where detail->>'client_id' = ${client} order by id`;
   assert.deepEqual(
     audit.map(({ action }) => action),
-    ['client_created', 'client_changed'],
+    ['client_created', 'client_changed', 'client_changed'],
   );
 });
 
