@@ -97,8 +97,8 @@ export const webhookFields = {
   next_encryption_key: { kind: 'secret', isNullable: true, isAudited: true },
   rotation_ends: { kind: 'date', isNullable: true, column: 'rotation_ends_at', filterBy: 'sql', isAudited: true },
   /** The public keys of Ed25519 keys. */
-  public_key: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
-  next_public_key: { kind: 'text', isNullable: true, from: 'code', comparison: 'none' },
+  public_key: { kind: 'code', isNullable: true, from: 'code', comparison: 'none' },
+  next_public_key: { kind: 'code', isNullable: true, from: 'code', comparison: 'none' },
   event_resource: {
     kind: 'enumeration',
     isNullable: true,
