@@ -31,7 +31,7 @@ const TABLES: readonly (readonly [name: string, table: string, fields: Fields])[
   ['receivedFields', 'invitation', receivedFields],
 ];
 /** Bodies of requests without a table. */
-const BODIES = ['newMemberFields'];
+const BODIES = ['newMemberFields', 'accessFields'];
 
 /** Properties whose CHECK has other limits, with the rule of requests that is stricter than both. */
 const OTHER_LIMITS = new Map([

@@ -3,13 +3,11 @@ import { Command } from 'commander';
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import type { Permission } from '#core/principal.ts';
 import { removeClient, rotateSecret, verifyClient } from '#identity/oauth/clients/client-change.ts';
 import { createClient, isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
-import { lockMembership } from '#identity/oauth/authorize/authorize-sql.ts';
 import { grantStoreAccess } from '#identity/oauth/oauth-tokens.ts';
-import { permissionsAmong, scopeEntries } from '#identity/oauth/scope.ts';
+import { permissionsForStore, scopeEntries } from '#identity/oauth/scope.ts';
 import { notFound } from '#core/problem.ts';
 import {
   createRegistrationToken,
@@ -90,14 +88,6 @@ async function ownerOf(sql: Sql, email: string | undefined): Promise<number | un
   return user.id;
 }
 
-/** What the tokens of `--store` permit: null for everything. */
-function permissionsFor(scopes: readonly string[] | null): readonly Permission[] | null {
-  if (scopes === null || scopes.includes('store_full_access')) return null;
-  const limited = permissionsAmong(scopes);
-  if (limited.length === 0) throw new UsageError('--store: --scope has no scope for a store');
-  return limited;
-}
-
 const create = (terminal: Terminal, options: Options): Promise<void> =>
   withContext(terminal, async (context) => {
     const { sql, now, config } = context;
@@ -124,13 +114,14 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
       now,
     };
+    const permissions = permissionsForStore(client.scopes);
+    if (storeId !== undefined && permissions === undefined)
+      throw new UsageError('--store: --scope has no scope for a store');
     const made = await transaction(sql, async (tx) => {
       const credentials = await createClient(tx, client);
-      if (storeId === undefined || userId === undefined) return credentials;
-      if (!(await lockMembership(tx, userId, storeId)))
-        throw new UserError(`--store: ${options.owner} is no member of the store ${storeId}`);
+      if (storeId === undefined || userId === undefined || permissions === undefined) return credentials;
       const { client_id: clientId } = credentials;
-      const access = { clientId, userId, storeId, permissions: permissionsFor(client.scopes), now };
+      const access = { clientId, userId, storeId, permissions, now };
       const { scope, ...tokens } = await grantStoreAccess(tx, { ...access, ...context, ...config.oauth });
       return { ...credentials, access_token: tokens.access_token, refresh_token: tokens.refresh_token, scope };
     });

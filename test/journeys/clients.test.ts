@@ -59,6 +59,8 @@ test('the platform creates a client, and reads it again without its secret', asy
   const { _links, client_id: _id, client_secret: shown, ...properties } = body;
   assert.equal(shown, null);
   assert.deepEqual(properties, {
+    access_token: null,
+    refresh_token: null,
     name: 'Made',
     company: 'Co',
     description: null,

@@ -174,7 +174,7 @@ test('the operator creates an app of a member with tokens for a store of that me
   const before = await apps();
   const refused: [options: string[], code: number, message: RegExp][] = [
     [['--store', String(alpha)], 2, /--store needs --owner/],
-    [['--owner', server.ada, '--store', String(foreign)], 1, /is no member of the store/],
+    [['--owner', server.ada, '--store', String(foreign)], 1, /of which the owner of the app is a member/],
     [['--owner', server.ada, '--store', String(alpha), '--scope', 'user_full_access'], 2, /no scope for a store/],
     [['--owner', server.ada, '--store', 'mine'], 2, /--store must be a whole number/],
   ];
@@ -184,6 +184,72 @@ test('the operator creates an app of a member with tokens for a store of that me
     assert.match(ended.err, message);
   }
   assert.equal(await apps(), before);
+});
+
+/** Creates a client as the platform. */
+async function createByPlatform(body: object) {
+  const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+  const headers = {
+    'SERVICE-API-VERSION': '1',
+    'Content-Type': 'application/json',
+    Authorization: `Bearer ${String(granted.body['access_token'])}`,
+  };
+  const response = await fetch(`${origin}/clients`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const made = (await response.json()) as Record<
+    'client_id' | 'client_secret' | 'access_token' | 'refresh_token',
+    string
+  >;
+  return { status: response.status, caching: response.headers.get('cache-control'), made, headers };
+}
+
+test('the platform creates an app of a member with tokens for a store of that member, which end on the day that it says', async () => {
+  const body = { name: 'Export', owner: adaId, store: alpha, scopes: ['store_read'], access_days: 90 };
+  const { status, caching, made, headers } = await createByPlatform(body);
+  assert.deepEqual([status, caching], [201, 'no-store'], JSON.stringify(made));
+  const { client_id, client_secret, access_token, refresh_token } = made;
+  assert.equal((await read(alpha, access_token)).status, 200);
+  const form = { grant_type: 'refresh_token', refresh_token, client_id, client_secret };
+  assert.equal((await server.token(form)).body['scope'], `store_read store_id_${alpha}`);
+  const shown = (await (await fetch(`${origin}/clients/${client_id}`, { headers })).json()) as Record<string, unknown>;
+  assert.deepEqual([shown['access_token'], shown['refresh_token']], [null, null]);
+  const entries = await fetch(`${origin}/stores/${alpha}/changelogs?resource=grant`, { headers });
+  const { _embedded: listed } = (await entries.json()) as { _embedded: Record<string, Record<string, unknown>[]> };
+  const ofPlatform = listed['svc:changelogs']?.filter(({ client }) => client === server.platform.client_id) ?? [];
+  assert.deepEqual(
+    ofPlatform.map(({ action, actor }) => [action, actor]),
+    [['given', 'platform']],
+  );
+  wait(90 * DAY_MS - 60_000);
+  const last = await server.token(form);
+  assert.equal(last.status, 200);
+  wait(60_000);
+  assert.equal((await read(alpha, String(last.body['access_token']))).status, 401);
+});
+
+test('the platform gets no tokens for a store of others, without an owner, or for scopes of no store', async () => {
+  const rows = async () => (await sql`select from client union all select from access_grant`).length;
+  const body = { name: 'Export', owner: adaId, store: alpha };
+  const refused: [object, string][] = [
+    [{ store: foreign }, 'store'],
+    [{ owner: null, redirect_uris: ['https://app.example/cb'] }, 'owner'],
+    [{ scopes: ['user_full_access'] }, 'scopes'],
+    [{ access_days: 0 }, 'access_days'],
+    [{ store: undefined, access_days: 30 }, 'access_days'],
+  ];
+  await createByPlatform({ name: 'Warm' });
+  const before = await rows();
+  for (const [difference, field] of refused) {
+    const { status, made } = await createByPlatform({ ...body, ...difference });
+    assert.equal(status, 400);
+    const {
+      _embedded: { 'svc:errors': faults },
+    } = made as unknown as { _embedded: Record<'svc:errors', { field: string }[]> };
+    assert.deepEqual(
+      faults.map((fault) => fault.field),
+      [field],
+    );
+  }
+  assert.equal(await rows(), before);
 });
 
 test('a denial leads back to the app', async () => {

@@ -287,15 +287,23 @@ export async function insertPlatformToken(
 /** Inserts a grant for a store with its tokens, without a code; returns undefined if there is no such client. */
 export async function insertStoreGrant(
   sql: Queryable,
-  grant: GrantedScope & { clientId: string; userId: number; storeId: number; tokens: TokenPair; now: Date },
+  grant: GrantedScope & {
+    clientId: string;
+    userId: number;
+    storeId: number;
+    ends: Date | null;
+    tokens: TokenPair;
+    now: Date;
+  },
 ): Promise<{ grantId: number; client: number; name: string } | undefined> {
   const { access, refresh } = grant.tokens;
   const [row] = await sql<{ grantId: number; client: number; name: string }[]>`
     with asked as (
       select id, name from client where client_id = ${grant.clientId} and date_deleted is null
     ), made as (
-      insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created)
-      select nextval('id_n'), id, ${grant.userId}, ${grant.scope}, ${grant.permissions}::text[], ${grant.storeId}, ${grant.now}
+      insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created, date_ends)
+      select nextval('id_n'), id, ${grant.userId}, ${grant.scope}, ${grant.permissions}::text[], ${grant.storeId}, ${grant.now},
+        ${grant.ends}::timestamptz
       from asked
       returning id
     ), access as (

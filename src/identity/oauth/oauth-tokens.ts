@@ -4,8 +4,9 @@
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
-import { OPERATOR } from '#changelog/changelog.ts';
+import { OPERATOR, type Actor } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
+import { lockMembership } from './authorize/authorize-sql.ts';
 import { grantChanges, type RevocationEffects } from './grants.ts';
 import { endPredecessor, insertStoreGrant, redeemCode, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
@@ -13,7 +14,7 @@ import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { suspensionsOf, type Principal } from '#core/principal.ts';
-import { Problem } from '#core/problem.ts';
+import { invalid, Problem } from '#core/problem.ts';
 import { suspended } from '#core/suspension.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
@@ -146,9 +147,9 @@ export async function redeem(
 }
 
 /**
- * Grants a client access to a store on behalf of a member, without consent page and code, for the operator. `clientId` is the public id;
- * membership is checked at each use of the token. `permissions`: null for full access. Call it in a transaction, because it also writes
- * the store's changelog.
+ * Grants a client access to a store on behalf of a member, without consent page and code, for the operator and the platform. `clientId` is
+ * the public id; `permissions`: null for full access; `ends`: null for access that is kept. Throws a 400 unless the user is a member of the
+ * store, which is not suspended. Call it in a transaction, because it also writes the store's changelog.
  */
 export async function grantStoreAccess(
   tx: Tx,
@@ -156,24 +157,37 @@ export async function grantStoreAccess(
     clientId: string;
     userId: number;
     storeId: number;
+    ends?: Date | null;
+    actor?: Actor;
     now: Date;
   } & RevocationEffects &
     Lifetimes,
 ): Promise<TokenAnswer & { refresh_token: string }> {
-  const { clientId, userId, storeId, permissions, changelog, accessChanged, now } = grant;
+  const {
+    clientId,
+    userId,
+    storeId,
+    permissions,
+    ends = null,
+    actor = OPERATOR,
+    changelog,
+    accessChanged,
+    now,
+  } = grant;
+  if (!(await lockMembership(tx, userId, storeId)))
+    throw invalid({ code: 'invalid_value', message: NOT_A_MEMBER, field: 'store' });
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
   const granted = { ...scopeOfGrants(storeId, permissions), storeId };
-  const made = await insertStoreGrant(tx, { ...granted, clientId, userId, storeId, tokens, now });
+  const made = await insertStoreGrant(tx, { ...granted, clientId, userId, storeId, ends, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
-  const changes = grantChanges([{ ...made, userId, storeId, permissions, clientId }], {
-    actor: OPERATOR,
-    action: 'given',
-  });
+  const changes = grantChanges([{ ...made, userId, storeId, permissions, clientId }], { actor, action: 'given' });
   await changelog.record(tx, changes, now);
   await accessChanged(tx, { client: made.client, userId, storeId }, now);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, granted, grant);
 }
+
+const NOT_A_MEMBER = 'store must be a store of which the owner of the app is a member, and that is not suspended';
 
 const EXPIRED = 'The access token provided has expired';
 

@@ -117,6 +117,13 @@ export function mayAskFor(registered: readonly string[] | null, scope: GrantedSc
   return scopeNames(scope).every((name) => allowed.includes(name));
 }
 
+/** Returns what a client with these scopes may get for one store (null: everything); undefined if it may ask for no store. */
+export function permissionsForStore(registered: readonly string[] | null): readonly Permission[] | null | undefined {
+  if (registered === null || registered.includes('store_full_access')) return null;
+  const limited = permissionsAmong(registered);
+  return limited.length === 0 ? undefined : limited;
+}
+
 /** Returns the scope for the token response; a grant for a store includes the store. */
 export function scopeText(granted: GrantedScope, storeId: number | null): string {
   return [...scopeNames(granted), ...(storeId === null ? [] : [`${STORE}${storeId}`])].join(' ');

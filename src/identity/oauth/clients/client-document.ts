@@ -40,7 +40,12 @@ function linksOf(
   ];
 }
 
-export type Secrets = { clientSecret: string | null; webhookKey: string | null };
+/** `tokens`: for the store of a new client. */
+export type Secrets = {
+  clientSecret: string | null;
+  webhookKey: string | null;
+  tokens?: { access_token: string; refresh_token: string } | undefined;
+};
 
 const describe = propertiesOf(clientFields);
 
@@ -48,7 +53,7 @@ const describe = propertiesOf(clientFields);
 export function clientDocument(
   client: Client,
   addresses: { baseUrl: string; authUrl: string },
-  { clientSecret, webhookKey }: Secrets = { clientSecret: null, webhookKey: null },
+  { clientSecret, webhookKey, tokens }: Secrets = { clientSecret: null, webhookKey: null },
 ): Document {
   const { clientId, logoDate, isPublic, requiresPkce } = client;
   const shown = { ...client, requiresPkce: requiresPkce || isPublic };
@@ -60,6 +65,8 @@ export function clientDocument(
     embedded: [],
     properties: describe(shown, 'UTC', {
       client_secret: clientSecret,
+      access_token: tokens?.access_token ?? null,
+      refresh_token: tokens?.refresh_token ?? null,
       webhook_key: webhookKey,
       scopes: client.scopes,
       logo: logoDate === null ? null : logoPath(addresses.authUrl, clientId, logoDate),

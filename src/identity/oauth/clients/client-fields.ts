@@ -33,6 +33,8 @@ const address = (description: string) =>
 export const clientFields = {
   client_id: { kind: 'text' },
   client_secret: { kind: 'secret', isNullable: true, from: 'code' },
+  access_token: { kind: 'secret', isNullable: true, from: 'code' },
+  refresh_token: { kind: 'secret', isNullable: true, from: 'code' },
   name: { kind: 'text', input: { isRequired: true, maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' } },
   company: text(NAME_LENGTH_MAX, 'The company that provides the app.'),
   description: text(DESCRIPTION_LENGTH_MAX, 'What the app does for its users.'),
@@ -138,6 +140,37 @@ export const CLIENT_PROPERTIES = comparisonsOf(clientFields);
 /** Returns the schemas of bodies: their choices depend on the types that the operator declares. */
 export function clientSchemas() {
   return schemasOf(clientFields, {});
+}
+
+const DAYS_MAX = 730;
+
+/** What only the request that creates a client may ask for: tokens for a store. */
+const accessFields = {
+  store: {
+    kind: 'number',
+    input: {
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description:
+        'A store of which the owner is a member: the response has an access_token and a refresh_token for it, with the scopes of the app.',
+    },
+  },
+  access_days: {
+    kind: 'number',
+    input: {
+      minimum: 1,
+      maximum: DAYS_MAX,
+      description: 'After how many days the access to the store ends; without it, when it is revoked.',
+    },
+  },
+} as const satisfies Fields;
+
+/** The body of a request that creates a client. */
+export type NewClientBody = ClientPart & { store?: number; access_days?: number };
+
+/** Returns the schema of a body that creates a client. */
+export function newClientSchema() {
+  return schemasOf({ ...clientFields, ...accessFields }, {}).whole;
 }
 
 /** The properties that a request names. */

@@ -2,6 +2,7 @@
  * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
  * the platform creates and deletes them.
  */
+import { actorOf } from '#changelog/changelog.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 import { findUser } from '#identity/accounts/users-sql.ts';
 import { type Queryable, transaction, type Tx } from '#db/pool.ts';
@@ -23,7 +24,9 @@ import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { type AppsDeps, INSTALL_PROPERTIES } from '../grants.ts';
+import { type AppsDeps, INSTALL_PROPERTIES, type RevocationEffects } from '../grants.ts';
+import { grantStoreAccess } from '../oauth-tokens.ts';
+import { permissionsForStore } from '../scope.ts';
 import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
 import {
   type AppWebhooks,
@@ -51,6 +54,8 @@ import {
   type ClientPart,
   clientSchemas,
   type ClientSettings,
+  newClientSchema,
+  type NewClientBody,
   parseSettings,
   settingsHash,
 } from './client-fields.ts';
@@ -93,24 +98,57 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
 /** Returns what handshakes of the platform are counted by. */
 const askerOf = ({ principal }: Pick<ApiRequest, 'principal'>): string => `client ${principal.publicClientId}`;
 
+const accessFault = (field: string, message: string): Fault => ({ code: 'invalid_value', message, field });
+
+/** Returns the faults of a body that asks for tokens, or says when their access ends. */
+function accessFaults({ store, access_days: days, owner, scopes }: NewClientBody): Fault[] {
+  if (store === undefined)
+    return days === undefined ? [] : [accessFault('access_days', 'access_days needs store: the access that ends')];
+  return [
+    ...(typeof owner === 'number'
+      ? []
+      : [accessFault('owner', 'store needs an owner: a member of it, for whom the app acts')]),
+    ...(permissionsForStore(scopes || null) === undefined
+      ? [accessFault('scopes', 'store needs a scope for a store')]
+      : []),
+  ];
+}
+
 function creationFaults(
   runtime: Runtime,
   appWebhooks: AppWebhooks,
-  { body, now }: Pick<ApiRequest<ClientPart>, 'body' | 'now'>,
+  { body, now }: Pick<ApiRequest<NewClientBody>, 'body' | 'now'>,
   asker?: string,
 ): Promise<Fault[]> {
-  const faults = newClientFaults({ ...clientOf(runtime, appWebhooks, body), now });
+  const faults = [...newClientFaults({ ...clientOf(runtime, appWebhooks, body), now }), ...accessFaults(body)];
   return urlFaults(appWebhooks, faults, body.webhook_url || null, { asker });
 }
 
 /** `secrets`: those that Halcyon has made, which no later response shows. */
 type MadeClient = { row: Client; secrets?: Secrets };
 
+const DAY_MS = 86_400_000;
+
+/** Returns the tokens for the store that the body names; undefined if it names none. */
+async function tokensFor(
+  tx: Tx,
+  { config: { oauth } }: Runtime,
+  effects: RevocationEffects,
+  { request: { body, principal, now }, clientId }: { request: ApiRequest<NewClientBody>; clientId: string },
+): Promise<Secrets['tokens']> {
+  const { store: storeId, access_days: days, owner: userId, scopes } = body;
+  const permissions = permissionsForStore(scopes || null);
+  if (storeId === undefined || typeof userId !== 'number' || permissions === undefined) return undefined;
+  const ends = days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
+  const grant = { clientId, userId, storeId, permissions, ends, actor: actorOf(principal), now };
+  return grantStoreAccess(tx, { ...grant, ...effects, ...oauth });
+}
+
 async function addIn(
   tx: Tx,
   runtime: Runtime,
-  appWebhooks: AppWebhooks,
-  request: ApiRequest<ClientPart>,
+  { appWebhooks, effects }: Pick<AppsDeps, 'appWebhooks' | 'effects'>,
+  request: ApiRequest<NewClientBody>,
 ): Promise<MadeClient> {
   const { caller, origin, now } = clientActorOf(request);
   const client = { ...clientOf(runtime, appWebhooks, request.body), caller, origin, now };
@@ -118,7 +156,8 @@ async function addIn(
   const row = await findClient(tx, made.client_id);
   if (row === undefined) throw new Error('The inserted client was not found');
   const keys = await appWebhooks.keysOf(tx, row.id, now);
-  const secrets = { clientSecret: made.client_secret ?? null, webhookKey: keys?.current ?? null };
+  const tokens = await tokensFor(tx, runtime, effects, { request, clientId: made.client_id });
+  const secrets = { clientSecret: made.client_secret ?? null, webhookKey: keys?.current ?? null, tokens };
   return { row: { ...row, externalId: request.body.external_id || null }, secrets };
 }
 
@@ -209,14 +248,15 @@ async function changeClientIn(
   return { row, ...(keys && { secrets: { clientSecret: null, webhookKey: keys.current } }) };
 }
 
-const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
-  creating({
+const creation = (runtime: Runtime, deps: Pick<AppsDeps, 'appWebhooks' | 'effects'>): Operation => {
+  const { appWebhooks } = deps;
+  return creating({
     title: 'Create a client',
     summary:
-      'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret, and only the one that gives it a webhook_url its webhook_key',
+      'Creates a client, or changes the one with the external_id; only the response that creates it contains its client_secret, and the tokens for its store, and only the one that gives it a webhook_url its webhook_key',
     access: 'platform',
     statuses: [200, 201],
-    input: clientSchemas().whole,
+    input: newClientSchema(),
     review: (request) => creationFaults(runtime, appWebhooks, request),
     prepare: async (request) => {
       const { body, principal } = request;
@@ -235,7 +275,7 @@ const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
       const { row, isKnown, secrets } = await changeOrMake<MadeClient>(tx, keyOf(principal, 'client', externalId), {
         change: (id) =>
           changeClientIn(tx, appWebhooks, id, { principal, body: settings, actor: clientActorOf(request) }),
-        make: () => addIn(tx, runtime, appWebhooks, request),
+        make: () => addIn(tx, runtime, deps, request),
       });
       return {
         document: clientDocument(row, config, secrets),
@@ -245,6 +285,7 @@ const creation = (runtime: Runtime, appWebhooks: AppWebhooks): Operation =>
       };
     },
   });
+};
 
 async function page(
   { sql, config }: Runtime,
@@ -349,7 +390,7 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
         return page(runtime, { owner: userId, path: `${baseUrl}/users/${userId}/clients` }, request);
       },
     }),
-    create: creation(runtime, appWebhooks),
+    create: creation(runtime, deps),
     read: guarded({
       summary: 'Returns a client, without its secret',
       scopes: 'account',
