@@ -573,6 +573,27 @@ create table password_reset (
 CREATE INDEX password_reset_expires ON password_reset USING btree (date_expires);
 CREATE INDEX password_reset_user ON password_reset USING btree (user_id);
 
+create table portal_session (
+  hash bytea not null,
+  user_id bigint not null,
+  store_id bigint not null,
+  shard smallint generated always as (((store_id % (256)::bigint))::smallint) stored not null,
+  client bigint not null,
+  is_used boolean default false not null,
+  is_framed boolean default false not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint portal_session_check CHECK ((is_used OR (NOT is_framed))),
+  constraint portal_session_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint portal_session_hash_check CHECK ((length(hash) = 32)),
+  constraint portal_session_pkey PRIMARY KEY (hash),
+  constraint portal_session_shard_store_id_user_id_fkey FOREIGN KEY (shard, store_id, user_id) REFERENCES membership(shard, store_id, user_id) ON DELETE CASCADE,
+  constraint portal_session_store_id_check CHECK ((store_id > 0))
+);
+CREATE INDEX portal_session_client ON portal_session USING btree (client);
+CREATE INDEX portal_session_expires ON portal_session USING btree (date_expires);
+CREATE INDEX portal_session_user ON portal_session USING btree (user_id);
+
 create table publish_key (
   shard smallint not null,
   store_id bigint not null,

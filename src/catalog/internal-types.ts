@@ -36,6 +36,8 @@ const changelog = Type.Object({
     'given',
     'revoked',
     'erased',
+    'link_created',
+    'link_used',
   ]),
   actor: Type.Enum(['user', 'app', 'platform', 'operator', 'halcyon'], { description: 'Who made the change.' }),
   user: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'The id of the user, if any.' }),

@@ -38,7 +38,18 @@ export type Change = {
   actor: Actor;
   resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant' | 'customer';
   resourceId: number | string;
-  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased';
+  action:
+    | 'created'
+    | 'changed'
+    | 'deleted'
+    | 'accepted'
+    | 'declined'
+    | 'deactivated'
+    | 'given'
+    | 'revoked'
+    | 'erased'
+    | 'link_created'
+    | 'link_used';
   /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;

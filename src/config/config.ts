@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseDatabaseUrl } from '#core/database-url.ts';
+import { isLoopback } from '#core/loopback.ts';
 import { ConfigError, mailServer, readFileOf, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
@@ -102,7 +103,12 @@ const livePageSettings = Object.freeze({
   bufferBytes: 1_024,
 });
 
-function accountSettings(set: Settings, processes: number) {
+function accountSettings(set: Settings, { processes, authUrl }: { processes: number; authUrl: string }) {
+  const { protocol, hostname } = new URL(authUrl);
+  if (set.PORTAL_FRAME_ORIGINS.length > 0 && protocol !== 'https:' && !isLoopback(hostname))
+    throw new ConfigError(
+      'PORTAL_FRAME_ORIGINS needs https in AUTH_URL: browsers keep cookies of frames for https alone',
+    );
   if (set.SIGN_UP === 'on' && set.SMTP_URL === undefined)
     throw new ConfigError('Set SMTP_URL beside SIGN_UP=on: a new account is verified by mail');
   return Object.freeze({
@@ -115,6 +121,8 @@ function accountSettings(set: Settings, processes: number) {
     emailUndoDays: 7,
     allowsSignUp: set.SIGN_UP === 'on',
     signUpMinutes: 60,
+    /** The origins whose pages may show the pages of a store in a frame, after a link of the platform. */
+    portalFrameOrigins: set.PORTAL_FRAME_ORIGINS,
     platformEmailsVerified: set.PLATFORM_EMAILS_VERIFIED,
     openIdProviders: set.OPENID_PROVIDERS,
   });
@@ -201,6 +209,7 @@ export function readConfig(env: Env, cwd: string) {
   if (set.SHARD_DATABASES !== undefined && url === undefined)
     throw new ConfigError('Set DATABASE_URL beside SHARD_DATABASES: the home database, which has the map of shards');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
+  const authUrl = set.AUTH_URL ?? baseUrl;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
   // PostgreSQL needs a core: beside it on two, one process takes 35 % less CPU time per delivered event than two (docs/measurements/servers.md).
   const cores = availableParallelism() - (isOnThisMachine(set.DATABASE_DIRECT_URL ?? url, env) ? 1 : 0);
@@ -211,7 +220,7 @@ export function readConfig(env: Env, cwd: string) {
     /** Above 1, the first process is the supervisor of this many others. */
     processes,
     baseUrl,
-    authUrl: set.AUTH_URL ?? baseUrl,
+    authUrl,
     securityContact: set.SECURITY_CONTACT,
     packages: packageSettings(set),
     dataDir: resolve(cwd, set.HALCYON_DATA),
@@ -253,7 +262,7 @@ export function readConfig(env: Env, cwd: string) {
       openRegistration: set.OPEN_REGISTRATION,
       acceptsMetadataDocuments: set.CLIENT_METADATA_DOCUMENTS !== 'off',
     }),
-    accounts: accountSettings(set, processes),
+    accounts: accountSettings(set, { processes, authUrl }),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
     stores: storeSettings(set),

@@ -104,6 +104,8 @@ function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
 function memberPredicate({ before, after, action, resource_id: resourceId, user }: Entry, names: Names): Predicate {
   const object = personOf(Number(resourceId), names);
   const [from, to] = [textOf(before, 'role') ?? '', textOf(after, 'role') ?? ''];
+  if (action === 'link_created') return { verb: 'made a link that opens this store for', object, end: '' };
+  if (action === 'link_used') return { verb: 'opened the store with a link of the platform', object: null, end: '' };
   // The person has accepted an invitation.
   if (action === 'created' && user === resourceId) return { verb: 'joined the store', object: null, end: `as ${to}` };
   if (action === 'deleted' && user === resourceId) return { verb: 'left the store', object: null, end: '' };

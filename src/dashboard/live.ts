@@ -101,7 +101,7 @@ export function createLive(
 ): RawHandler {
   const storeOf = async ({ cookies, params }: RawRequest): Promise<Store | undefined> => {
     // Without an address: an open stream does not keep the session alive.
-    const visitor = await visitorOf({ cookies, now: clock.now() });
+    const visitor = await visitorOf({ cookies, params, now: clock.now() });
     return visitor === null || visitor.enrolAt(undefined) !== undefined
       ? undefined
       : storeOfAddress({ params, principal: visitor.principal });

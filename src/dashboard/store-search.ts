@@ -158,7 +158,7 @@ export function createSearchPage(
   return async (request) => {
     const { query, path, rawQuery } = request;
     const visitor = await visitorOf(request);
-    if (visitor === null) return redirectAnswer(signInAt(rawQuery === '' ? path : `${path}?${rawQuery}`));
+    if (visitor === null) return redirectAnswer(signInAt(rawQuery === '' ? path : `${path}?${rawQuery}`, request));
     const enrolAt = visitor.enrolAt(parseId(request.params['store_id'] ?? ''));
     if (enrolAt !== undefined) return redirectAnswer(enrolAt);
     const store = storeOfAddress({ params: request.params, principal: visitor.principal });
@@ -175,6 +175,7 @@ export function createSearchPage(
       ${hits.length === 0 ? empty(asked.slice(0, TEXT_LENGTH_MAX)) : list(hits, naming)}
     </div>`;
     const { nav, store: name } = visitor.nav(document);
-    return htmlAnswer(200, shell({ title: [TITLE, name].join(' · '), nav, main, wide: true }));
+    const { frameOrigins = [] } = visitor;
+    return htmlAnswer(200, shell({ title: [TITLE, name].join(' · '), nav, main, wide: true }), { frameOrigins });
   };
 }

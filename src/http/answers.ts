@@ -4,14 +4,18 @@ import type { RawResponse } from './route.ts';
 
 type Headers = RawResponse['headers'];
 
-type PageNeeds = { formTargets?: readonly string[]; hasScripts?: boolean };
+type PageNeeds = { formTargets?: readonly string[]; hasScripts?: boolean; frameOrigins?: readonly string[] };
 
 /**
  * Returns the headers of a page. Scripts come from our own origin, and only pages of documents and those with passkeys have them:
  * the default forbids them where people approve apps or choose passwords. `form-action` must list every origin that a form's response
  * may redirect to, or Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
+ * `frameOrigins` are those whose pages may contain this one in a frame: none, except for sessions that a link began in a frame.
  */
-export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds = {}): Record<string, string> {
+export function pageHeaders({ formTargets = [], hasScripts = false, frameOrigins = [] }: PageNeeds = {}): Record<
+  string,
+  string
+> {
   return {
     'Content-Type': 'text/html; charset=utf-8',
     'Content-Security-Policy': [
@@ -20,10 +24,11 @@ export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds 
       `style-src ${styleHash()}`,
       "img-src 'self'",
       `form-action ${["'self'", ...formTargets].join(' ')}`,
-      "frame-ancestors 'none'",
+      `frame-ancestors ${frameOrigins.length === 0 ? "'none'" : frameOrigins.join(' ')}`,
       "base-uri 'none'",
     ].join('; '),
-    'X-Frame-Options': 'DENY',
+    // The header knows no list of origins.
+    ...(frameOrigins.length === 0 && { 'X-Frame-Options': 'DENY' }),
     // With no-referrer a form would be sent with `Origin: null` (Fetch, "append a request Origin header"), and over plain http no
     // other header names its origin.
     'Referrer-Policy': 'same-origin',

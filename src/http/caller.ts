@@ -42,9 +42,9 @@ export type Visitor = {
   restored: (form: URLSearchParams, path: string) => URLSearchParams;
   /**
    * Returns undefined if the person proved a moment ago who they are, or does so with this form; otherwise the page that asks, whose
-   * form repeats the request.
+   * form repeats the request. Absent for a person who has to sign in for that.
    */
-  confirm: (request: RawRequest) => Promise<RawResponse | undefined>;
+  confirm?: (request: RawRequest) => Promise<RawResponse | undefined>;
   /** Returns the address where the person has to prove who they are before the page at `path` shows secrets; undefined if it may. */
   confirmAt: (path: string) => string | undefined;
   /**
@@ -54,6 +54,8 @@ export type Visitor = {
   enrolAt: (storeId: number | undefined) => string | undefined;
   /** Returns the form that was kept for the page at `path` before the person signed in, and the `Set-Cookie` that removes it. */
   takeKept: (path: string) => { form: KeptForm; cookie: string } | undefined;
+  /** The origins whose pages may contain those of this session in a frame; absent without any. */
+  frameOrigins?: readonly string[];
 };
 
 /** Sessions as the pages of resources need them. */
@@ -63,8 +65,8 @@ export type Pages = {
   ) => Promise<Visitor | null>;
   /** Returns the navigation of a page that is shown without a session. */
   anonymousNav: () => Markup;
-  /** Returns the address of the sign-in page, which returns to `path`. */
-  signInAt: (path: string) => string;
+  /** Returns the address of the sign-in page, which returns to `path`; for a frame that of a page that opens `path` in a window. */
+  signInAt: (path: string, request: Partial<Pick<RawRequest, 'headers'>>) => string;
   /** Returns the `Set-Cookie` that keeps a form until the person has signed in; undefined if the form is too long. */
   keep: (form: KeptForm, now: Date) => string | undefined;
 };
@@ -187,7 +189,7 @@ async function authenticateVisitor(
   if (visitor === null && access !== 'anyone' && !isForm) {
     const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    reply.redirect(services.pages.signInAt(returnPath), 303);
+    reply.redirect(services.pages.signInAt(returnPath, { headers: headersOf(request) }), 303);
   }
   const enrolAt = visitor?.enrolAt(parseId((request.params as Params)['store_id'] ?? ''));
   if (enrolAt !== undefined) {

@@ -12,7 +12,7 @@ import { leadsHere } from '#hypermedia/paging.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
-import type { Visitor } from './caller.ts';
+import { storedCaller, type Visitor } from './caller.ts';
 import { withoutCors } from './cors.ts';
 import type { Services } from './services.ts';
 import { promisify } from 'node:util';
@@ -129,7 +129,12 @@ export function representationHeaders(reply: FastifyReply, representation: Repre
   if (representation.format.isPage === true) {
     withoutCors(reply);
     const caching = isPersonal ? 'no-store' : 'private, no-cache';
-    reply.headers({ ...pageHeaders({ hasScripts: true }), 'Cache-Control': caching, Vary: `${VARY}, Cookie` });
+    const frameOrigins = storedCaller(reply.request)?.visitor?.frameOrigins ?? [];
+    reply.headers({
+      ...pageHeaders({ hasScripts: true, frameOrigins }),
+      'Cache-Control': caching,
+      Vary: `${VARY}, Cookie`,
+    });
   } else {
     reply.headers(privateHeaders);
   }

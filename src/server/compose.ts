@@ -62,6 +62,7 @@ import { createSampleEvents } from '#events/sample-events.ts';
 import type { Operation } from '#http/operation.ts';
 import { temporary } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
+import { createPortal } from '#identity/portal/portal.ts';
 import { formatShards, HOME, shardsOf } from '#shards/map.ts';
 import { createConsole } from '#operator/console.ts';
 import { byMissing, createFailing, type ReadFailing } from '#webhooks/health/failing.ts';
@@ -151,6 +152,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     invitations: createInvitationOperations(runtime, { changelog, inviting }),
     receivedInvitations: createReceivedInvitations(runtime, memberEffects),
     invitation: createInvitationPages(runtime, people, { effects: memberEffects, erasure }),
+    portal: createPortal(runtime, people, memberEffects),
     ...ofStores.handlers,
     search: createSearchPage(pages, {
       sqlOf,

@@ -23,6 +23,7 @@ export type Handlers = ReturnType<typeof openAccounts> &
     invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
     receivedInvitations: Record<'list' | 'read' | 'decline' | 'accept', Operation>;
     invitation: Record<'show' | 'submit', RawHandler>;
+    portal: { make: Operation } & Record<'show' | 'submit', RawHandler>;
     webhooks: ReturnType<typeof createWebhookOperations>;
     load: Operation;
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
@@ -152,6 +153,7 @@ const clientRoutes = (
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (of: Handlers, auth: string): Route[] => [
   page(`${auth}/invitations/:token`, { GET: of.invitation.show, POST: of.invitation.submit }),
+  page(`${auth}/portal`, { GET: of.portal.show, POST: of.portal.submit }),
   page(`${auth}/sign-in`, { GET: of.signIn.show, POST: of.signIn.submit }),
   page(`${auth}/sign-in/second-factor`, { POST: of.signIn.submitSecond }),
   page(`${auth}/sign-in/passkey`, { POST: of.signIn.submitPasskey }),
@@ -251,6 +253,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: handlers.eventStatuses }),
+    resource(`${api}/stores/:store_id/links`, { POST: handlers.portal.make }),
     resource(`${api}/stores/:store_id/load`, { POST: handlers.load }),
     resource(`${api}/stores/:store_id/sample_events`, { POST: handlers.sampleEvents }),
     resource(`${api}/stores/:store_id/statuses`, { GET: handlers.storeStatuses }),

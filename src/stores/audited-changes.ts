@@ -105,6 +105,17 @@ export async function recordMember(
   await changelog.record(tx, [change], now);
 }
 
+/** Records that the platform made a link for a member, or that the member used it. */
+export async function recordPortalLink(
+  tx: Queryable,
+  { storeId, userId, role }: { storeId: number; userId: number; role: Role },
+  action: 'link_created' | 'link_used',
+  { changelog, actor, now }: By,
+): Promise<void> {
+  const states = { before: null, after: { user_id: userId, role } };
+  await changelog.record(tx, [{ storeId, actor, resource: 'member', resourceId: userId, action, ...states }], now);
+}
+
 /** Records what happened to an invitation. The entry has no e-mail address, because apps can read the changelog. */
 export async function recordInvitation(
   tx: Queryable,

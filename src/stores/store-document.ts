@@ -37,7 +37,12 @@ export function storeDocument(
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
       { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this store' },
       ...[...ownCollections, ...context.collections].map(linkOf),
-      ...(context.isForPlatform === true ? [{ rel: 'load', href: `${self}/load`, title: 'Load history' }] : []),
+      ...(context.isForPlatform === true
+        ? [
+            { rel: 'load', href: `${self}/load`, title: 'Load history' },
+            { rel: 'links', href: `${self}/links`, title: 'Make a link to the pages of this store' },
+          ]
+        : []),
       ...(store.isSandbox
         ? [{ rel: 'sample_events', href: `${self}/sample_events`, title: 'Make sample events in this sandbox store' }]
         : []),

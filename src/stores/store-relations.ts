@@ -7,6 +7,7 @@ import { invitationDocument, receivedDocument } from './invitations/invitation.t
 import type { InvitationRow } from './invitations/invitations-sql.ts';
 import { awaitedDocument } from './members/awaited-member.ts';
 import type { AwaitedRow } from './members/awaited-members-sql.ts';
+import { portalLinkDocument } from './members/portal-link.ts';
 import { memberDocument } from './members/member.ts';
 import type { MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';
@@ -159,6 +160,30 @@ const memberRelations: readonly Relation[] = [
   },
 ];
 
+const portalLinkExample: Example = ({ baseUrl }) =>
+  portalLinkDocument(member, {
+    baseUrl,
+    url: `${baseUrl}/portal?token=hal_pl_…`,
+    expires: new Date(store.dateModified.getTime() + 60_000),
+  });
+
+const portalRelations: readonly Relation[] = [
+  {
+    rel: 'links',
+    title: 'Links to the pages of a store',
+    about:
+      'A POST of the platform makes a link for a person who is signed in there and a member of the store. The link works once, within 60 seconds, and opens the pages of this store for two hours, with the rights of a member who is no owner; for everything that needs a proof of who they are the person signs in.',
+    paths: ['/stores/:store_id/links'],
+    makes: ['portal_link'],
+  },
+  {
+    rel: 'portal_link',
+    title: 'A link to the pages of a store',
+    about: 'The response to the request that makes the link, and the only one that contains it.',
+    example: portalLinkExample,
+  },
+];
+
 /** `collections`: the collections of published resources. */
 export function storeChapter({
   authUrl,
@@ -211,6 +236,7 @@ export function storeChapter({
         makes: ['store'],
       },
       ...memberRelations,
+      ...portalRelations,
       ...invitationRelations,
     ],
   };

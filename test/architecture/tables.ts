@@ -12,6 +12,7 @@ type Writer = string | Readonly<Record<Writing, string | readonly string[]>>;
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
+  portal_session: 'identity/accounts',
   passkey: 'identity/accounts',
   authenticator_app: 'identity/accounts',
   recovery_code: 'identity/accounts',

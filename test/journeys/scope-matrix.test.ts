@@ -85,6 +85,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'GET /stores/:store_id/overview': READS,
   'GET /stores/:store_id/events': ['store_read', 'events_read'],
   'POST /stores/:store_id/events': 'other',
+  'POST /stores/:store_id/links': 'other',
   'POST /stores/:store_id/load': 'other',
   'POST /stores/:store_id/sample_events': 'full',
   'GET /stores/:store_id/events/:event_id': EVENT,

@@ -138,7 +138,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
   const clock = { time: MIDSUMMER };
   const firstPort = await freePort();
   const issuer = isResolvable ? `http://${host}:${firstPort}` : ISSUER;
-  const start = async (port: number, keys: Keys): Promise<string> => {
+  const start = async (port: number, keys: Keys, changes: Readonly<Record<string, string>> = {}): Promise<string> => {
     const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
     closers.push(() => sql.end({ timeout: 0 }));
     const given = {
@@ -148,6 +148,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       API_RATE_PER_SECOND: '0',
       RETENTION_DAYS: '3650',
       ...env,
+      ...changes,
     };
     const config = readConfig(given, process.cwd());
     const app = await startApp({
@@ -165,7 +166,10 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
     closers.push(() => app.stop());
     return `http://${host}:${port}`;
   };
-  const startSecond = async (keys: Keys = secretKeys): Promise<string> => start(await freePort(), keys);
+  const startSecond = async (
+    keys: Keys = secretKeys,
+    changes: Readonly<Record<string, string>> = {},
+  ): Promise<string> => start(await freePort(), keys, changes);
   return { origin: await start(firstPort, secretKeys), startSecond, sql: admin, address, clock, statements };
 }
 
@@ -228,7 +232,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const clients = { client, other, platform };
   return {
     origin,
-    /** Another server over the same database, with the same settings and clock, by default with the same keys; returns its origin. */
+    /** Another server over the same database, with the same clock and, by default, keys and settings; returns its origin. */
     startSecond,
     sql,
     address,

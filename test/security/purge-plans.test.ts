@@ -44,6 +44,7 @@ const TABLES = [
   'idempotency_key',
   'invitation',
   'password_reset',
+  'portal_session',
   'used_challenge',
   'refresh_token',
   'registration_token',
@@ -97,6 +98,9 @@ async function fill(): Promise<void> {
   await sql`insert into registration_token select ${hash('registration')}, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into session (hash, user_id, date_created, date_expires)
     select ${hash('session')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into membership (shard, store_id, user_id, role, date_created) values (0, 256, 1, 'owner', ${NOW})`;
+  await sql`insert into portal_session (hash, user_id, store_id, client, date_created, date_expires)
+    select ${hash('portal')}, 1, 256, 1, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into used_challenge (hash, date_expires) select ${hash('challenge')}, ${until()} from ${series()}`;
   await sql`insert into password_reset (hash, user_id, date_created, date_expires)
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;

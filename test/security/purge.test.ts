@@ -55,6 +55,17 @@ async function newRefreshToken(grant: number, expires: Date, rotated: Date | nul
     insert into refresh_token (hash, grant_id, date_expires, rotated_at)
     values (${randomBytes(32)}, ${grant}, ${expires}, ${rotated})`;
 }
+async function insertPortalLinkOfMember(expires: Date): Promise<void> {
+  await sql`
+    with shop as (
+      insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+      values (0, 256, 'S', 's.example.com', 's@example.com', 'UTC', ${NOW}, ${NOW}) on conflict do nothing
+    ), member as (
+      insert into membership (shard, store_id, user_id, role, date_created) values (0, 256, 1, 'owner', ${NOW}) on conflict do nothing
+    )
+    insert into portal_session (hash, user_id, store_id, client, date_created, date_expires)
+    values (${randomBytes(32)}, 1, 256, 1, ${NOW}, ${expires})`;
+}
 /** The grants of the rows of this table, or, of access_grant, the grants. */
 async function grantsIn(table: string): Promise<number[]> {
   const column = table === 'access_grant' ? 'id' : 'grant_id';
@@ -204,6 +215,7 @@ test('a client secret is deleted when its overlap has ended, and one without an 
 const simple: [name: string, keptMs: number, insert: (until: Date, n: number) => Promise<unknown>, count: () => Promise<readonly unknown[]>][] = [
   ['registration_tokens', 0, (until) => sql`insert into registration_token values (${randomBytes(32)}, ${NOW}, ${until})`, () => sql`select from registration_token`],
   ['sessions', 0, (until) => sql`insert into session (hash, user_id, date_created, date_expires) values (${randomBytes(32)}, 1, ${NOW}, ${until})`, () => sql`select from session`],
+  ['portal_sessions', 0, (until) => insertPortalLinkOfMember(until), () => sql`select from portal_session`],
   ['used_challenges', 0, (until) => sql`insert into used_challenge (hash, date_expires) values (${randomBytes(32)}, ${until})`, () => sql`select from used_challenge`],
   ['password_resets', 0, (until) => sql`insert into password_reset (hash, user_id, date_created, date_expires) values (${randomBytes(32)}, 1, ${NOW}, ${until})`, () => sql`select from password_reset`],
   ['email_changes', 0, (until) => sql`insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires) values (${randomBytes(32)}, ${randomBytes(32)}, 1, 'a@b.cd', 'e@f.gh', '2000-01-01', '2000-01-02', ${until})`, () => sql`select from email_change`],
@@ -265,7 +277,7 @@ test('a client of a metadata document is kept while it has a grant or is suspend
 test('each kind has one purge', () => {
   const names = purges.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  assert.equal(names.length, 18);
+  assert.equal(names.length, 19);
 });
 
 test('a batch has its maximum size and deletes the oldest rows first', async () => {

@@ -461,7 +461,7 @@ export type Changelog = {
   readonly resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant' | 'customer';
   /** The id of what changed: of a customer the one that the platform uses. */
   readonly resource_id: number | string;
-  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased';
+  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked' | 'erased' | 'link_created' | 'link_used';
   /** Who made the change. */
   readonly actor: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   /** The id of the user, if any. */

@@ -212,6 +212,32 @@ export function networkList(defaultText: string, meaning: string): Setting<strin
   };
 }
 
+/** They are in a header of each page. */
+const ORIGINS_MAX = 20;
+
+function readOrigins(env: Env, name: string): readonly string[] {
+  const origins = list(env, name);
+  if (origins.length > ORIGINS_MAX) throw new ConfigError(`${name} has more than ${ORIGINS_MAX} origins`);
+  for (const origin of origins) {
+    const url = URL.canParse(origin) ? new URL(origin) : undefined;
+    const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.has(url.hostname));
+    if (url?.origin !== origin || !isSafe || /[*;,\s]/.test(origin))
+      throw new ConfigError(
+        `${name} has "${origin}": write origins such as https://admin.example.com, separated by commas`,
+      );
+  }
+  return Object.freeze(origins);
+}
+
+export function originList(meaning: string): Setting<readonly string[]> {
+  return {
+    defaultText: NONE,
+    allowed: 'origins, separated by commas',
+    meaning,
+    read: readOrigins,
+  };
+}
+
 // The OpenID providers with which people sign in: a JSON array in one setting, because each has a secret and options of its own.
 
 const DOMAIN = '^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$';

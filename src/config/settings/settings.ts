@@ -26,6 +26,7 @@ import {
   mailAddress,
   mailUrl,
   openIdProviders,
+  originList,
 } from './kind.ts';
 
 // The number of processes.
@@ -69,6 +70,9 @@ const PEOPLE = {
   ),
   PLATFORM_EMAILS_VERIFIED: onOff(
     'trusts the platform about the e-mail addresses of users: another address that it sends for a user replaces the former one at once, and is verified as that was. Without it, the person confirms the address with a mailed link first',
+  ),
+  PORTAL_FRAME_ORIGINS: originList(
+    'origins whose pages may show the pages of a store in a frame, which they open with a [link of the platform](platform.md#a-link-to-the-pages-of-a-store). Without it no page is shown in a frame',
   ),
   OPENID_PROVIDERS: openIdProviders(
     'OpenID providers with which people [sign in](#sign-in-with-openid-providers), each with `name`, `issuer`, `client_id` and `client_secret`, and optionally `domains` and `creates_accounts`',

@@ -18,7 +18,7 @@ import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
 import { type Services } from '../services.ts';
-import { addressOf, methodNotAllowed, pathOf } from '../requests.ts';
+import { addressOf, headersOf, methodNotAllowed, pathOf } from '../requests.ts';
 
 export type PostedForm = {
   request: FastifyRequest;
@@ -151,7 +151,7 @@ async function renderAgain(
 
 const bytesOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : Buffer.alloc(0));
 
-/** Redirects a person whose session has ended to sign-in, from which they return to the page of the form. */
+/** Redirects a person whose session has ended, or does not suffice, to sign-in, from which they return to the page of the form. */
 export function answerSignedOut(
   { pages, clock }: Services,
   { request, reply, route, target }: Pick<PostedForm, 'request' | 'reply' | 'route' | 'target'>,
@@ -163,7 +163,7 @@ export function answerSignedOut(
   if (cookie !== undefined) reply.header('Set-Cookie', cookie);
   return reply
     .headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' })
-    .redirect(pages.signInAt(page), 303);
+    .redirect(pages.signInAt(page, { headers: headersOf(request) }), 303);
 }
 
 const STALE: Fault = {
@@ -202,6 +202,7 @@ export async function answerForm(services: Services, form: PostedForm) {
     (kind === 'secret' || isSensitive === true) && name in body;
   const changesSecret = post.method !== 'POST' && fields.some(isSensitiveField);
   if (changesSecret || route.operations[post.method]?.isSensitive === true) {
+    if (visitor.confirm === undefined) return answerSignedOut(services, form);
     const confirmation = await visitor.confirm(toRawRequest(request, services.clock.now()));
     if (confirmation !== undefined) return sendRaw(reply, confirmation);
   }

@@ -2,6 +2,7 @@
  * GET /account: the signed-in user, their browsers, sections of other modules and the latest activity. POST /account/browsers/…
  * ends sessions.
  */
+import { countPortalSessions } from './portal-sql.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/operation.ts';
@@ -207,6 +208,7 @@ export function browsersSection({ sql }: { sql: Sql }): AccountSection {
     const { userId } = session;
     const found = await listBrowsers(sql, { userId, hash: hashOf(session), now, limit: BROWSERS_SHOWN + 1 });
     const rows = found.slice(0, BROWSERS_SHOWN);
+    const visits = await countPortalSessions(sql, userId, now);
     return html`<div class="card">
       <h2 id="browsers">Signed-in browsers</h2>
       ${done === 'ended' && html`<p class="good" role="status">Signed out. The browser no longer has access.</p>`}
@@ -214,8 +216,9 @@ export function browsersSection({ sql }: { sql: Sql }): AccountSection {
         ${rows.map((row) => entry(row, !row.isThis && endForm(root, row, nonce(boundToEnd(row.id)))))}
       </ul>
       ${found.length > rows.length && html`<p class="soft">Only the latest ${BROWSERS_SHOWN} are shown.</p>`}
+      ${visits > 0 && html`<p>Open visits to a store, with links of the platform: ${visits}</p>`}
       ${
-        found.length > 1 &&
+        (found.length > 1 || visits > 0) &&
         postForm({
           action: `${root}/account/browsers/end-others`,
           hidden: { nonce: nonce(BOUND_TO_END_OTHERS) },

@@ -188,14 +188,17 @@ export async function updateSeen(
   `;
 }
 
-/** Deletes a session and returns its user id; undefined if there was no such session. */
+/** Deletes a session, also one of a link of the platform, and returns its user id; undefined if there was no such session. */
 export async function deleteSession(sql: Queryable, hash: Buffer): Promise<number | undefined> {
-  const [row] = await sql<{ userId: number }[]>`delete from session where hash = ${hash} returning user_id as "userId"`;
+  const [row] = await sql<{ userId: number }[]>`
+    with portal as (delete from portal_session where hash = ${hash} and is_used returning user_id),
+      whole as (delete from session where hash = ${hash} returning user_id)
+    select user_id as "userId" from whole union all select user_id from portal`;
   return row?.userId;
 }
 
 export async function deleteSessionsOf(sql: Queryable, userId: number): Promise<void> {
-  await sql`delete from session where user_id = ${userId}`;
+  await sql`with portal as (delete from portal_session where user_id = ${userId}) delete from session where user_id = ${userId}`;
 }
 
 export type BrowserRow = {
@@ -230,7 +233,12 @@ export async function deleteSessionById(sql: Queryable, of: { id: number; userId
 
 /** Deletes the sessions of a user except that of `hash`, and returns their number. */
 export async function deleteOtherSessions(sql: Queryable, of: { userId: number; hash: Buffer }): Promise<number> {
-  return (await sql`delete from session where user_id = ${of.userId} and hash <> ${of.hash} returning id`).length;
+  const { userId, hash } = of;
+  const rows = await sql`
+    with portal as (delete from portal_session where user_id = ${userId} returning is_used),
+      whole as (delete from session where user_id = ${userId} and hash <> ${hash} returning id)
+    select id from whole union all select null from portal where is_used`;
+  return rows.length;
 }
 
 /** An account at a provider. The pair is unique and never changes (OpenID Connect Core §5.7). */
@@ -407,6 +415,7 @@ const DAY_MS = 86_400_000;
 export function createAccountPurges({ sql, auditKeptDays }: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
   return purgesOf(sql, [
     { name: 'sessions', deletes: 'session', key: 'hash', expires: 'date_expires' },
+    { name: 'portal_sessions', deletes: 'portal_session', key: 'hash', expires: 'date_expires' },
     { name: 'used_challenges', deletes: 'used_challenge', key: 'hash', expires: 'date_expires' },
     { name: 'password_resets', deletes: 'password_reset', key: 'hash', expires: 'date_expires' },
     { name: 'email_changes', deletes: 'email_change', key: 'hash', expires: 'date_undo_expires' },

@@ -11,6 +11,8 @@ const DESCRIPTIONS = {
   signed_in: 'Signed in',
   sign_in_failed: 'Wrong password entered',
   signed_out: 'Signed out',
+  portal_link_created: 'Link to a store made by the platform',
+  portal_link_used: 'Opened a store with a link of the platform',
   second_factor_failed: 'Wrong code or passkey of a second factor',
   identity_confirmed: 'Identity confirmed',
   recovery_code_used: 'Recovery code used',

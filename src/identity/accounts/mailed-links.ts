@@ -1,6 +1,7 @@
 /**
  * Links that are mailed to an address, and prove that a person reads its mail: to a new password, a new account (sign-up and invitation) or a
- * changed address. A link expires, works once, and is stored as the SHA-256 of its random token.
+ * changed address. A link expires, works once, and is stored as the SHA-256 of its random token. A link that the platform gives to a person
+ * itself (portal/) is of the same kind.
  *
  * `askForLink` is the flow of the form that asks for an address, `followLink` that of the page to which a link leads.
  */
@@ -19,6 +20,7 @@ const PREFIXES = {
   signUp: 'hal_su_',
   emailChange: 'hal_ec_',
   emailUndo: 'hal_eu_',
+  portal: 'hal_pl_',
 } as const;
 const TOKEN_BYTES = 32;
 
@@ -105,8 +107,8 @@ export function followLink<Link extends object, Visit extends readonly unknown[]
   link: {
     /** Returns what the link with this hash stands for; undefined if it is unknown, used or expired. */
     find: (hash: Buffer, now: Date, ...visit: Visit) => Promise<Link | undefined>;
-    invalid: () => RawResponse;
-    show: (link: Found<Link>, ...visit: Visit) => RawResponse;
+    invalid: (...visit: Visit) => RawResponse;
+    show: (link: Found<Link>, ...visit: Visit) => RawResponse | Promise<RawResponse>;
     submit: (request: RawRequest, link: Found<Link>, ...visit: Visit) => Promise<RawResponse>;
   },
 ): Record<'show' | 'submit', (request: RawRequest, ...visit: Visit) => Promise<RawResponse>> {
@@ -115,11 +117,11 @@ export function followLink<Link extends object, Visit extends readonly unknown[]
   return {
     show: async ({ query, now }, ...visit) => {
       const shown = await found(query.get('token'), now, visit);
-      return shown === undefined ? link.invalid() : link.show(shown, ...visit);
+      return shown === undefined ? link.invalid(...visit) : link.show(shown, ...visit);
     },
     submit: async (request, ...visit) => {
       const used = await found(request.form.get('token'), request.now, visit);
-      return used === undefined ? link.invalid() : link.submit(request, used, ...visit);
+      return used === undefined ? link.invalid(...visit) : link.submit(request, used, ...visit);
     },
   };
 }

@@ -5,6 +5,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit.ts';
+import { findPortalSession, usePortalLink } from './portal-sql.ts';
 import { deleteSession, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
 const ID_BYTES = 32;
@@ -30,6 +31,18 @@ export type Session = {
   isOperator: boolean;
 };
 
+/** A session that a link of the platform began: for the pages of one store, and without a proof of who the person is. */
+type PortalSession = Session & {
+  storeId: number;
+  storeName: string;
+  isSandbox: boolean;
+  /** Frames may contain the pages. */
+  isFramed: boolean;
+};
+
+/** As long as an access token: the platform makes another link for each visit. */
+const PORTAL_SECONDS = 7_200;
+
 type SessionRequest = Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>;
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
@@ -44,6 +57,62 @@ export function cookiesOf(authUrl: string) {
     prefix: secure ? '__Host-halcyon' : 'halcyon',
     set: (name: string, value: string, maxAge: number): string =>
       stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure }),
+    /** In a frame the browser keeps a cookie for each site that contains the frame, and sends it from no other (CHIPS). */
+    setFramed: (name: string, value: string, maxAge: number): string =>
+      stringifySetCookie({
+        name,
+        value,
+        maxAge,
+        path: '/',
+        httpOnly: true,
+        sameSite: 'none',
+        secure: true,
+        partitioned: true,
+      }),
+  };
+}
+
+/**
+ * Returns the origins that may contain the response in a frame: those that the operator allows, if the browser loads it into one
+ * (Fetch Metadata), and none otherwise.
+ */
+export function frameOriginsOf(
+  { accounts }: Pick<Runtime['config'], 'accounts'>,
+  { headers }: Partial<Pick<RawRequest, 'headers'>>,
+): readonly string[] {
+  return headers?.['sec-fetch-dest'] === 'iframe' ? accounts.portalFrameOrigins : [];
+}
+
+/** Returns the hash of the session id in a cookie. */
+function presentedIn({ cookies }: Pick<RawRequest, 'cookies'>, name: string): Buffer | undefined {
+  const value = cookies[name];
+  return value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? hashOf(value) : undefined;
+}
+
+function createPortalSessions({ sql: pool, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>) {
+  const { prefix: name, set, setFramed } = cookiesOf(authUrl);
+  const framedName = `${name}-framed`;
+  return {
+    /** Returns the session that a link of the platform began. No page of accounts, apps or operators admits it. */
+    find: async (request: Pick<RawRequest, 'cookies' | 'now'>): Promise<PortalSession | null> => {
+      const hash = presentedIn(request, framedName) ?? presentedIn(request, name);
+      const found = hash && (await findPortalSession(pool.reads, hash, request.now));
+      if (hash === undefined || found === undefined || accounts.requiresSecondFactor) return null;
+      const { client: _, ...of } = found;
+      const noProof = { verifiedAt: null, hasFactor: false, provedFactor: false, mustEnrol: false, isOperator: false };
+      return { ...of, ...noProof, id: hash.toString('hex'), isEmailVerified: true };
+    },
+    /** Makes a link, by its hash, a session, and returns its `Set-Cookie`; undefined if the link was used concurrently, or has expired. */
+    start: async (
+      sql: Queryable,
+      { hash, isFramed }: { hash: Buffer; isFramed: boolean },
+      now: Date,
+    ): Promise<string | undefined> => {
+      const value = randomBytes(ID_BYTES).toString('base64url');
+      const expires = new Date(now.getTime() + PORTAL_SECONDS * 1_000);
+      if (!(await usePortalLink(sql, { hash, session: hashOf(value), isFramed, now, expires }))) return undefined;
+      return isFramed ? setFramed(framedName, value, PORTAL_SECONDS) : set(name, value, PORTAL_SECONDS);
+    },
   };
 }
 
@@ -56,10 +125,7 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
   const { prefix: name, set } = cookiesOf(authUrl);
   const expiry = (created: Date, seen: Date): Date =>
     new Date(Math.min(seen.getTime() + idleDays * DAY_MS, created.getTime() + maxDays * DAY_MS));
-  const presented = (request: Pick<RawRequest, 'cookies'>): Buffer | undefined => {
-    const value = request.cookies[name];
-    return value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? hashOf(value) : undefined;
-  };
+  const portal = createPortalSessions({ sql: pool, config });
 
   return {
     /**
@@ -68,7 +134,7 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
      */
     find: async (request: SessionRequest): Promise<Session | null> => {
       const { now, address, headers } = request;
-      const hash = presented(request);
+      const hash = presentedIn(request, name);
       const found = hash === undefined ? undefined : await findSession(pool.reads, hash, now);
       if (hash === undefined || found === undefined) return null;
       const { userId, email, isEmailVerified, verifiedAt, dateCreated, dateSeen, factorSince, isOperator } = found;
@@ -86,6 +152,8 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
       const of = { userId, email, isEmailVerified, isOperator };
       return { ...of, id: hash.toString('hex'), verifiedAt, hasFactor, provedFactor, mustEnrol };
     },
+    findPortal: portal.find,
+    startPortal: portal.start,
     /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
     start: async (
       sql: Queryable,
@@ -100,7 +168,7 @@ export function createSessions({ sql: pool, config }: Pick<Runtime, 'sql' | 'con
     },
     /** Ends the request's session. Returns its user id (null without one) and the `Set-Cookie` that removes the cookie. */
     end: async (sql: Queryable, request: RawRequest): Promise<{ userId: number | null; cookie: string }> => {
-      const hash = presented(request);
+      const hash = presentedIn(request, name);
       const userId = hash === undefined ? undefined : await deleteSession(sql, hash);
       return { userId: userId ?? null, cookie: set(name, '', 0) };
     },

@@ -55,6 +55,8 @@ const limits = {
    */
   'taken address from network': { tries: 5, refillSeconds: 600 },
   'taken address by inviter': { tries: 5, refillSeconds: 600 },
+  /** Links of the platform for one member of a store: each is two entries of the changelog. */
+  'portal links to member': { tries: 30, refillSeconds: 10 },
   /** Requests for sample events in one sandbox store: 17,280 events a day, which up to 100 webhooks of the store receive. */
   'sample events of store': { tries: 20, refillSeconds: 300 },
   /** Failed authentications of one client from one address prefix. */

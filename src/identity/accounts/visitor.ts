@@ -2,7 +2,7 @@
 import type { KeptForm } from '#http/pages/kept-form.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawRequest } from '#http/route.ts';
-import type { Pages } from '#http/caller.ts';
+import type { Pages, Visitor } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import { inPersonOf, type Suspensions } from '#core/principal.ts';
 import { suspensionOf } from '#core/suspension.ts';
@@ -12,7 +12,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { confirmationAt, isFresh } from './factors/step-up.ts';
 import { accountNav } from './page-kit.ts';
 import type { People } from './people.ts';
-import { cookiesOf } from './sessions.ts';
+import { cookiesOf, frameOriginsOf } from './sessions.ts';
 import { carried, carry } from './signed-tokens.ts';
 import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
@@ -59,6 +59,48 @@ function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>)
   };
 }
 
+type VisitorRequest = Parameters<Pages['visitorOf']>[0];
+
+/**
+ * Returns the function that finds the visitor of a link of the platform: a member without an account, who reaches the addresses of one store,
+ * and is no owner there, or the platform could send the secrets of webhooks, which it may not see, to an address of its own. Everything that
+ * asks others to prove who they are asks this one to sign in.
+ */
+function createPortalVisitor(
+  { config: { authUrl, accounts } }: Pick<Runtime, 'config'>,
+  { sessions, signedIn }: Pick<People, 'sessions' | 'signedIn'>,
+  { tabsOf, signInAt }: { tabsOf: TabsOf } & Pick<Pages, 'signInAt'>,
+) {
+  const root = rootOf(authUrl);
+  return async (request: VisitorRequest): Promise<Visitor | null> => {
+    const session = await sessions.findPortal(request);
+    if (session === null) return null;
+    const { storeId, storeName: name, isSandbox, isFramed, userId } = session;
+    const { store_id: store, webhook_id: webhook } = request.params ?? {};
+    if (store === undefined ? webhook === undefined : parseId(store) !== storeId) return null;
+    const signOut = html`<form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>`;
+    return {
+      principal: {
+        ...inPersonOf(userId, [storeId]),
+        scope: 'store_full_access',
+        mustConfirm: true,
+      },
+      nonceOf: (bound) => signedIn.nonce(session, bound),
+      isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
+      restored: (form) => form,
+      confirmAt: (path) => signInAt(path, request),
+      takeKept: () => undefined,
+      enrolAt: () => undefined,
+      nav: (document) => {
+        const { tabs, store: title } =
+          tabsOf(document, (id) => (id === storeId ? { name, isSandbox } : undefined)) ?? {};
+        return { nav: html`${!isFramed && html`<nav aria-label="Your pages">${signOut}</nav>`}${tabs}`, store: title };
+      },
+      ...(isFramed && { frameOrigins: accounts.portalFrameOrigins }),
+    };
+  };
+}
+
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
  * store owners may see. What a store requires, or its suspension, closes that store alone.
@@ -71,14 +113,19 @@ export function createPages(
   const { baseUrl, authUrl } = runtime.config;
   const root = rootOf(authUrl);
   const keptForms = createKeptForms(runtime);
-  const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
+  const signInAt: Pages['signInAt'] = (path, request) => {
+    const page = frameOriginsOf(runtime.config, request).length === 0 ? 'sign-in' : 'portal';
+    return `${root}/${page}?${new URLSearchParams({ return_to: path }).toString()}`;
+  };
+  const portalVisitorOf = createPortalVisitor(runtime, { sessions, signedIn }, { tabsOf, signInAt });
   return {
     signInAt,
     keep: keptForms.keep,
     anonymousNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
     visitorOf: async (request) => {
-      const session = await sessions.find(request);
-      if (session === null) return null;
+      // A whole session never works in a frame.
+      const session = frameOriginsOf(runtime.config, request).length === 0 ? await sessions.find(request) : null;
+      if (session === null) return portalVisitorOf(request);
       const { stores, owned, guarded, suspended, names } = await membershipsOf(session.userId);
       const { userId } = session;
       const closed = new Set(session.hasFactor ? [] : guarded);

@@ -9,6 +9,7 @@ const NOT_MOVED: ReadonlySet<string> = new Set([
   'membership',
   'invitation',
   'awaited_member',
+  'portal_session',
   'shard_lease',
   'shard_owner',
   'moved_shard',
