@@ -158,7 +158,7 @@ export function createSearchPage(
   return async (request) => {
     const { query, path, rawQuery } = request;
     const visitor = await visitorOf(request);
-    if (visitor === null) return redirectAnswer(signInAt(rawQuery === '' ? path : `${path}?${rawQuery}`, request));
+    if (visitor === null) return redirectAnswer(signInAt(rawQuery === '' ? path : `${path}?${rawQuery}`));
     const enrolAt = visitor.enrolAt(parseId(request.params['store_id'] ?? ''));
     if (enrolAt !== undefined) return redirectAnswer(enrolAt);
     const store = storeOfAddress({ params: request.params, principal: visitor.principal });

@@ -63,10 +63,12 @@ export type Pages = {
   visitorOf: (
     request: Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers' | 'params'>>,
   ) => Promise<Visitor | null>;
+  /** Returns the origins that may contain a page without a session in a frame. No whole session is used in one. */
+  frameOriginsOf: (request: Pick<RawRequest, 'headers'>) => readonly string[];
   /** Returns the navigation of a page that is shown without a session. */
   anonymousNav: () => Markup;
-  /** Returns the address of the sign-in page, which returns to `path`; for a frame that of a page that opens `path` in a window. */
-  signInAt: (path: string, request: Partial<Pick<RawRequest, 'headers'>>) => string;
+  /** Returns the address of the sign-in page, which returns to `path`. */
+  signInAt: (path: string) => string;
   /** Returns the `Set-Cookie` that keeps a form until the person has signed in; undefined if the form is too long. */
   keep: (form: KeptForm, now: Date) => string | undefined;
 };
@@ -78,6 +80,8 @@ export type Caller = {
   visitor: Visitor | null;
   /** A browser without a token: it is authenticated by its session, and its POSTs are forms. */
   isBrowser: boolean;
+  /** The origins that may contain the page in a frame; absent without any. */
+  frameOrigins?: readonly string[] | undefined;
 };
 
 /** Results of the checks, for the handler and for error pages. */
@@ -189,7 +193,7 @@ async function authenticateVisitor(
   if (visitor === null && access !== 'anyone' && !isForm) {
     const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    reply.redirect(services.pages.signInAt(returnPath, { headers: headersOf(request) }), 303);
+    reply.redirect(services.pages.signInAt(returnPath), 303);
   }
   const enrolAt = visitor?.enrolAt(parseId((request.params as Params)['store_id'] ?? ''));
   if (enrolAt !== undefined) {
@@ -241,7 +245,11 @@ export async function identifyCaller(
   const visitor = isBrowser ? await authenticateVisitor(services, request, reply, access) : null;
   const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request);
   // Before the access check, so that a refusal has the navigation of the person, and rejected requests count, too.
-  callers.set(request, { representation, principal, visitor, isBrowser });
+  const frameOrigins =
+    isBrowser && visitor === null
+      ? services.pages.frameOriginsOf({ headers: headersOf(request) })
+      : visitor?.frameOrigins;
+  callers.set(request, { representation, principal, visitor, isBrowser, frameOrigins });
   reply.headers(services.rateLimit(principal));
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
   requireAccess(requirements.admits ? A_TOKEN : { ...requirements, access }, principal, request);

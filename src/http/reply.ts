@@ -129,7 +129,7 @@ export function representationHeaders(reply: FastifyReply, representation: Repre
   if (representation.format.isPage === true) {
     withoutCors(reply);
     const caching = isPersonal ? 'no-store' : 'private, no-cache';
-    const frameOrigins = storedCaller(reply.request)?.visitor?.frameOrigins ?? [];
+    const frameOrigins = storedCaller(reply.request)?.frameOrigins ?? [];
     reply.headers({
       ...pageHeaders({ hasScripts: true, frameOrigins }),
       'Cache-Control': caching,

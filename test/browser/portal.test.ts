@@ -146,9 +146,11 @@ test(
     }
     const { page, frame } = await openFramed(context);
     const consent = `${origin}/authorize?${new URLSearchParams(server.asking()).toString()}`;
-    for (const address of [`${origin}/sign-in`, consent, `${origin}/forgot-password`]) {
-      await assert.rejects(frame.goto(address), /ERR_BLOCKED_BY_RESPONSE/, address);
+    for (const address of [`${origin}/sign-in`, consent]) {
+      await frame.goto(address);
+      await frame.getByRole('link', { name: 'Sign in in a new window' }).waitFor();
     }
+    await assert.rejects(frame.goto(`${origin}/forgot-password`), /ERR_BLOCKED_BY_RESPONSE/);
     // A page of the platform that contains one of another origin, which contains a page of the store.
     const inner = pageOf(other.origin, framing(overview).replaceAll('"', "'"));
     await page.goto(pageOf(platform.origin, framing(inner.replaceAll('"', '&quot;'))));

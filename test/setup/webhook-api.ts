@@ -182,6 +182,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
       pages: {
         visitorOf: async () => null,
         anonymousNav: () => html``,
+        frameOriginsOf: () => [],
         signInAt: (path) => `/sign-in?return_to=${path}`,
         keep: () => undefined,
       },

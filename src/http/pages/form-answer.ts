@@ -18,7 +18,7 @@ import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
 import { type Services } from '../services.ts';
-import { addressOf, headersOf, methodNotAllowed, pathOf } from '../requests.ts';
+import { addressOf, methodNotAllowed, pathOf } from '../requests.ts';
 
 export type PostedForm = {
   request: FastifyRequest;
@@ -163,7 +163,7 @@ export function answerSignedOut(
   if (cookie !== undefined) reply.header('Set-Cookie', cookie);
   return reply
     .headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' })
-    .redirect(pages.signInAt(page, { headers: headersOf(request) }), 303);
+    .redirect(pages.signInAt(page), 303);
 }
 
 const STALE: Fault = {

@@ -24,6 +24,7 @@ import { carried, carry } from './signed-tokens.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
+import { frameOriginsOf } from './sessions.ts';
 import { returnPath } from './signed-in.ts';
 import type { People } from './people.ts';
 import { addressPrefix } from './throttle.ts';
@@ -206,6 +207,11 @@ export function createSignIn(
   const root = rootOf(config.authUrl);
   return {
     show: async (request) => {
+      // No frame shows this page: that of the portal opens it in a window.
+      if (frameOriginsOf(config, request).length > 0) {
+        const query = new URLSearchParams({ return_to: returnTargetOf(request) ?? `${root}/home` });
+        return redirectAnswer(`${root}/portal?${query.toString()}`);
+      }
       // With `return_to`, a signed-in user also gets the form, to switch to another account.
       const session = returnTargetOf(request) === undefined ? await sessions.find(request) : null;
       if (session !== null) return redirectAnswer(`${root}/home`);

@@ -88,7 +88,7 @@ function createPortalVisitor(
       nonceOf: (bound) => signedIn.nonce(session, bound),
       isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
       restored: (form) => form,
-      confirmAt: (path) => signInAt(path, request),
+      confirmAt: signInAt,
       takeKept: () => undefined,
       enrolAt: () => undefined,
       nav: (document) => {
@@ -113,14 +113,12 @@ export function createPages(
   const { baseUrl, authUrl } = runtime.config;
   const root = rootOf(authUrl);
   const keptForms = createKeptForms(runtime);
-  const signInAt: Pages['signInAt'] = (path, request) => {
-    const page = frameOriginsOf(runtime.config, request).length === 0 ? 'sign-in' : 'portal';
-    return `${root}/${page}?${new URLSearchParams({ return_to: path }).toString()}`;
-  };
+  const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
   const portalVisitorOf = createPortalVisitor(runtime, { sessions, signedIn }, { tabsOf, signInAt });
   return {
     signInAt,
     keep: keptForms.keep,
+    frameOriginsOf: (request) => frameOriginsOf(runtime.config, request),
     anonymousNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
     visitorOf: async (request) => {
       // A whole session never works in a frame.
