@@ -133,7 +133,7 @@ export function representationHeaders(reply: FastifyReply, representation: Repre
     reply.headers({
       ...pageHeaders({ hasScripts: true, frameOrigins }),
       'Cache-Control': caching,
-      Vary: `${VARY}, Cookie`,
+      Vary: `${VARY}, Cookie, Sec-Fetch-Dest`,
     });
   } else {
     reply.headers(privateHeaders);

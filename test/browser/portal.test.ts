@@ -101,8 +101,10 @@ test('a store works in a frame of the platform: its pages, their forms and their
   await frame.waitForURL(`${origin}/stores/${alpha}/webhooks`);
   await frame.getByLabel('Name', { exact: true }).fill('Made in a frame');
   await frame.getByLabel('Format', { exact: true }).selectOption('json');
+  const live = context.waitForEvent('response', (response) => response.url().includes('/live'));
   await frame.getByRole('button', { name: 'Create a webhook' }).click();
   await frame.waitForURL(/\/webhooks\/\d+/);
+  assert.equal((await live).status(), 200, 'the page is renewed');
   assert.equal((await sql`select from webhook where name = 'Made in a frame'`).length, 1);
   assert.equal(page.url().startsWith(platform.origin), true, 'the page around the frame stays');
 

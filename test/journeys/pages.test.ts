@@ -66,7 +66,7 @@ test('a page cannot be framed or read by other sites, and needs no version heade
   assert.equal(headers.get('content-type'), 'text/html; charset=utf-8');
   assert.equal(headers.get('access-control-allow-origin'), null);
   assert.match(headers.get('content-security-policy') ?? '', /default-src 'none'.*frame-ancestors 'none'/);
-  assert.equal(headers.get('vary'), 'Accept, Accept-Encoding, Authorization, Cookie');
+  assert.equal(headers.get('vary'), 'Accept, Accept-Encoding, Authorization, Cookie, Sec-Fetch-Dest');
   assert.equal(headers.get('content-encoding'), null, 'its length would reveal its nonces');
 });
 

@@ -45,7 +45,7 @@ function assertIn({ headers, body }: Answer, { mediaType, contentType, isPage }:
     'Accept',
     'Accept-Encoding',
     'Authorization',
-    ...(isPage ? ['Cookie'] : []),
+    ...(isPage ? ['Cookie', 'Sec-Fetch-Dest'] : []),
   ]);
   assert.equal(headers['cache-control'], 'private, no-cache');
   assertReadable(body, mediaType);

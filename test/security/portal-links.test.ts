@@ -187,6 +187,13 @@ test('the session is no owner, sees no secret, and sends none to another address
   const page = await guest.open(`/webhooks/${webhook}`);
   assert.equal(page.status, 200);
   assert.equal(page.text.includes('an unseen key of a webhook'), false);
+  const at = `/webhooks/${webhook}`;
+  const change = formsIn(page.text).find((one) => one.method === 'PATCH' && one.action === at)?.form;
+  assert.ok(change);
+  change.set('url', 'https://elsewhere.example/hook');
+  assert.match((await guest.post(at, [...change])).location ?? '', /^\/sign-in\?/);
+  const [stored] = await sql<{ url: string }[]>`select url from webhook where id = ${webhook}`;
+  assert.equal(stored?.url, 'https://a.example/hook');
   const owner = newBrowser();
   await owner.signIn(server.ada);
   const formsAt = async (browser: Browser, path: string) =>
