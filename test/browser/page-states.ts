@@ -82,12 +82,12 @@ async function startDevice({ sql, origin }: Server): Promise<string> {
 /** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
-/** The tokens of links to a new address, back to the former one, and to a new account. */
-const [CHANGE_TOKEN, UNDO_TOKEN, SIGN_UP_TOKEN] = ['hal_ec_', 'hal_eu_', 'hal_su_'].map(
+/** The tokens of links to a new address, back to the former one, to a new account, and to the pages of a store. */
+const [CHANGE_TOKEN, UNDO_TOKEN, SIGN_UP_TOKEN, PORTAL_TOKEN] = ['hal_ec_', 'hal_eu_', 'hal_su_', 'hal_pl_'].map(
   (prefix) => `${prefix}${'A'.repeat(43)}`,
 );
 
-async function addLinks({ sql, adaId }: Server): Promise<void> {
+async function addLinks({ sql, adaId, alpha, platform }: Server): Promise<void> {
   const hashOf = (token = '') => createHash('sha256').update(token).digest();
   await sql`
     insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires)
@@ -97,6 +97,11 @@ async function addLinks({ sql, adaId }: Server): Promise<void> {
   await sql`
     insert into sign_up (hash, email, date_created, date_expires)
     values (${hashOf(SIGN_UP_TOKEN)}, 'new@example.com', ${NOW}, ${NOW}::timestamptz + interval '1 h')
+  `;
+  await sql`
+    insert into portal_session (hash, user_id, store_id, client, date_created, date_expires)
+    select ${hashOf(PORTAL_TOKEN)}, ${adaId}, ${alpha}, id, ${NOW}, ${NOW}::timestamptz + interval '1 min'
+    from client where client_id = ${platform.client_id}
   `;
 }
 
@@ -207,6 +212,9 @@ export const views: readonly View[] = [
   ['forgot password',          'public', () => '/forgot-password'],
   ['reset password',           'public', () => `/reset-password?token=${RESET_TOKEN}`],
   ['reset password, dead',     'public', () => '/reset-password?token=x'],
+  ['link to a store',          'public', () => `/portal?token=${PORTAL_TOKEN}`],
+  ['link to a store, other account', 'solo', () => `/portal?token=${PORTAL_TOKEN}`],
+  ['link to a store, dead',    'public', () => '/portal?token=x'],
   ['invitation, new person',   'public', () => `/invitations/${OPEN_TOKEN}`],
   ['invitation, refused',      'public', () => `/invitations/${OPEN_TOKEN}`, send('Send the link')],
   ['invitation, bound',        'public', () => `/invitations/${BOUND_TOKEN}`],
