@@ -268,18 +268,18 @@ test('deliveries that wait for Halcyon, deliveries that wait for their endpoint,
   const storeId = await addStore(here.sql);
   const [one, other] = [await addWebhook(here.sql, storeId, 1), await addWebhook(here.sql, storeId, 2)];
   await addDue(here.sql, one, here.clock.now());
-  assertFinding(await examined('backlog', here), /^ok 1 delivery due/);
+  assertFinding(await examined('backlog', here), /^ok 1 delivery pending; 1 webhook /);
   here.clock.advance(120_000);
-  assertFinding(await examined('backlog', here), /^warn 1 delivery .* 2 minutes/);
+  assertFinding(await examined('backlog', here), /^warn 1 delivery .* 1 webhook .* 2 minutes/);
   here.clock.advance(HOUR_MS);
-  assertFinding(await examined('backlog', here), /^fail 1 delivery due/);
+  assertFinding(await examined('backlog', here), /^fail 1 delivery .* 1 webhook /);
   assertFinding(await examined('webhooks', here), /^ok 2 active, of which 0 fail/);
   for (const id of [one, other]) {
     await here.sql`
       insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
       values (${shardOf(id)}, ${id}, 0, 3, now())`;
   }
-  assertFinding(await examined('backlog', here), /^ok 0 deliveries .* 1 wait/);
+  assertFinding(await examined('backlog', here), /^ok 1 delivery .* 0 webhooks .* 1 wait/);
   assertFinding(await examined('webhooks', here), /^warn 2 active, of which 2 fail/);
 });
 
@@ -295,7 +295,7 @@ test('each finding is reported before the next check', async (t) => {
       if (check === 'workers') clock.advance(HOUR_MS);
     },
   });
-  assertFinding(findings, /^fail 1 delivery due/);
+  assertFinding(findings, /^fail 1 delivery .* 1 webhook /);
 });
 
 test('rows that retention has not deleted', async (t) => {

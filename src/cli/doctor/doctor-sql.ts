@@ -88,28 +88,6 @@ export function listStuckSessions(sql: Queryable, isIdle: boolean, seconds: numb
     order by state_change limit 20`;
 }
 
-export type Backlog = { due: number; oldest: Date | null; held: number; ended: number };
-
-/**
- * Counts due deliveries: `held` wait for their endpoint (a pause, the circuit breaker, a disconnected listener), `ended` belong to
- * a disabled or deleted webhook and are not completed yet, `due` can be sent.
- */
-export function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
-  return oneOf(sql<Backlog[]>`
-    select count(*) filter (where not ended and not held) as due,
-      min(due_at) filter (where not ended and not held) as oldest,
-      count(*) filter (where held and not ended) as held,
-      count(*) filter (where ended) as ended
-    from (
-      select d.due_at, w.id is null or not w.is_active or w.epoch <> d.epoch as ended,
-        coalesce(w.is_held or s.paused_until > ${now} or s.probe_at > ${now} or s.consecutive_failures > 0, false) as held
-      from delivery d
-      left join webhook w on w.shard = d.shard and w.id = d.webhook_id
-      left join webhook_state s on s.shard = d.shard and s.webhook_id = d.webhook_id and s.epoch = d.epoch
-      where d.due_at <= ${now}
-    ) as one`);
-}
-
 export type WebhookCounts = { active: number; inactive: number; failing: number };
 
 export function countWebhooks(sql: Queryable): Promise<WebhookCounts> {

@@ -13,6 +13,7 @@ import { PARENTS, partitionsOf } from '#db/partitions.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { createSealer, keyIdOf, readSealingKey } from '#db/seal.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
+import { readBacklog } from '#delivery/backlog-sql.ts';
 import { createKeyVault } from '#webhooks/webhook-vault.ts';
 import { findKeyFiles } from '../key-file.ts';
 import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
@@ -24,7 +25,6 @@ import {
   listSequences,
   listSlots,
   listStuckSessions,
-  readBacklog,
   withTimeouts,
 } from './doctor-sql.ts';
 import { listOldestExpired } from './oldest-sql.ts';
@@ -315,14 +315,15 @@ const BACKLOG = described({
     const now = clock.now();
     return { now, ...(await readBacklog(tx, now)) };
   },
-  verdicts: ({ now, due, oldest, held, ended }) => {
-    const seconds = oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1_000;
-    const wait = oldest === null ? '' : `, the oldest for ${spanOf(seconds)}`;
-    const others = `${held} wait for their endpoints, ${ended} ended with their webhook`;
+  verdicts: ({ now, pending, isEstimate, due, dueSince, held, ended }) => {
+    const seconds = dueSince === null ? 0 : (now.getTime() - dueSince.getTime()) / 1_000;
+    const wait = dueSince === null ? '' : `, the oldest for ${spanOf(seconds)}`;
+    const counts = `${countOf(due, 'webhook')} with due ones${wait}; ${held} wait for their endpoints, ${ended} ended`;
     const advice =
       'Start more workers (halcyon deliver), or find the reason in their logs and in halcyon_delivery_backlog_age_seconds';
     const is = { fail: seconds > BACKLOG_SECONDS.fail, warn: seconds > BACKLOG_SECONDS.warn };
-    return [graded(is, `${countOf(due, 'delivery', 'deliveries')} due${wait}; ${others}`, advice)];
+    const message = `${isEstimate ? 'about ' : ''}${countOf(pending, 'delivery', 'deliveries')} pending; ${counts}`;
+    return [graded(is, message, advice)];
   },
 });
 

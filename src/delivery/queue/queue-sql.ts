@@ -1,5 +1,5 @@
 /** The statements by which the queue reads pending deliveries, their events and the settings of webhooks. */
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import type { Pending } from '../policy/entry.ts';
 import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
@@ -159,17 +159,12 @@ export async function countFaults(
 export type Head = { shard: number; webhookId: number; id: number; dueAt: Date | null; hasSucceeded: boolean };
 
 /**
- * Returns, of each shard, the first `limit` webhooks after `after` that have pending deliveries, in order of their ids.
- * A skip scan over the lane index per shard, so that the cost depends on the webhooks with work and not on the backlog.
- * Deliveries of pull webhooks are due at infinity.
+ * Returns the subquery of the earliest delivery of each of the first `limit` webhooks with pending deliveries of the shard `scan.shard`, after the webhook
+ * `scan.after`, in order of their ids. A skip scan over the lane index, so that the cost depends on the webhooks with work and not on the
+ * backlog. Deliveries of pull webhooks are due at infinity.
  */
-export async function discoverLanes(sql: Queryable, from: readonly { shard: number; after: number }[], limit: number) {
-  return sql<Head[]>`
-  select head.shard, head.webhook_id as "webhookId", head.id, nullif(head.due_at, 'infinity') as "dueAt",
-    state.webhook_id is not null as "hasSucceeded"
-  from unnest(${from.map(({ shard }) => shard)}::smallint[], ${from.map(({ after }) => after)}::bigint[])
-    as scan (shard, after)
-  cross join lateral (
+export function laneHeads(sql: Queryable, limit: number): Fragment {
+  return sql`(
     with recursive lane as (
       (
         select d.shard, d.webhook_id, d.due_at, d.id from delivery d
@@ -186,7 +181,17 @@ export async function discoverLanes(sql: Queryable, from: readonly { shard: numb
       ) as next
     )
     select * from lane limit ${limit}
-  ) as head
+  )`;
+}
+
+/** Returns, of each shard, the first `limit` webhooks after `after` that have pending deliveries. */
+export async function discoverLanes(sql: Queryable, from: readonly { shard: number; after: number }[], limit: number) {
+  return sql<Head[]>`
+  select head.shard, head.webhook_id as "webhookId", head.id, nullif(head.due_at, 'infinity') as "dueAt",
+    state.webhook_id is not null as "hasSucceeded"
+  from unnest(${from.map(({ shard }) => shard)}::smallint[], ${from.map(({ after }) => after)}::bigint[])
+    as scan (shard, after)
+  cross join lateral ${laneHeads(sql, limit)} as head
   left join lateral (
     select t.webhook_id from webhook_state t
     where t.shard = head.shard and t.webhook_id = head.webhook_id and t.consecutive_failures = 0 limit 1
