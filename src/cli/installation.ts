@@ -64,16 +64,15 @@ async function openSecretKeys(config: Config): Promise<{ keys: Keys; from: strin
   return { keys: secretKeys, from: `HALCYON_SECRET_KEY${others}` };
 }
 
-/** `worker`: the id of the delivery worker of the process. `silenceMs`: undefined for commands, whose statements have no time limit. */
-type Use = { worker?: number | undefined; silenceMs?: number | undefined; log: Log };
+/** `sessionName`: of a process that serves or delivers. `silenceMs`: undefined for commands, whose statements have no time limit. */
+type Use = { sessionName?: string | undefined; silenceMs?: number | undefined; log: Log };
 
-/** Opens the connection pools of a process. The worker is in their name in pg_stat_activity, as in shard_lease. */
+/** Opens the connection pools of a process. */
 export function openPools(
   { connections, directUrl }: Config['database'],
   address: DatabaseAddress,
-  { worker, silenceMs, log }: Use,
+  { sessionName: applicationName = 'halcyon', silenceMs, log }: Use,
 ): Pools {
-  const applicationName = worker === undefined ? 'halcyon' : `halcyon ${worker}`;
   const isShared = directUrl !== undefined;
   const timeout = silenceMs === undefined ? {} : { silenceMs };
   const onRefused = (error: Error): void =>
@@ -97,12 +96,12 @@ export async function closePools({ sql, direct }: Pools, { databaseMs }: Config[
 /** Returns a function that opens the pools of another database of the map of shards, and prepares it before it is used. */
 export function createPoolOpener(
   config: Pick<Config, 'database' | 'stopping'>,
-  { secretKeys: keys, worker, log }: Use & { secretKeys: Keys },
+  { secretKeys: keys, sessionName, log }: Use & { secretKeys: Keys },
 ): AppDeps['openPools'] {
   const { silenceMs } = config.database;
   const keysFrom = 'HALCYON_SECRET_KEY';
   return ({ name, url, home, identity }) => {
-    const pools = openOther(config, { kind: 'url', url }, { silenceMs, log, worker });
+    const pools = openOther(config, { kind: 'url', url }, { silenceMs, log, sessionName });
     return {
       ...pools,
       prepare: async () =>
@@ -116,12 +115,12 @@ export function createPoolOpener(
 export async function openInstallation(
   config: Config,
   log: Log,
-  options: OpeningOptions & { usesRunningServer: boolean; worker?: number },
+  options: OpeningOptions & { usesRunningServer: boolean; sessionName?: string },
 ): Promise<Installation> {
-  const { usesRunningServer, worker, onMigration } = options;
+  const { usesRunningServer, sessionName, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);
   const { address } = database;
-  const use = { log, worker, silenceMs: usesRunningServer ? undefined : config.database.silenceMs };
+  const use = { log, sessionName, silenceMs: usesRunningServer ? undefined : config.database.silenceMs };
   const pools = openPools(config.database, address, use);
   const { sql, direct } = pools;
   const others: OtherDatabase[] = [];

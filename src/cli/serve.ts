@@ -4,6 +4,7 @@ import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
+import { sessionNameOf } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/usable.ts';
@@ -139,8 +140,9 @@ async function checkStart(config: Config, roles: readonly Role[]): Promise<void>
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
 }
 
-const workerOf = ({ delivery }: Config, roles: readonly Role[]) =>
-  roles.includes('deliver') ? { worker: delivery.workerId } : {};
+const nameOf = ({ delivery }: Config, roles: readonly Role[]) => ({
+  sessionName: sessionNameOf({ id: delivery.workerId, version: VERSION, roles }),
+});
 
 type Start = { config: Config; log: Log; roles: readonly Role[] };
 
@@ -161,7 +163,7 @@ async function startParts(
     roles,
     ...how,
     clock,
-    openPools: createPoolOpener(config, { secretKeys, log, ...workerOf(config, roles) }),
+    openPools: createPoolOpener(config, { secretKeys, log, ...nameOf(config, roles) }),
     random: Math.random,
     passwordCost: PASSWORD_COST,
   });
@@ -180,7 +182,7 @@ async function serveSupervised(terminal: Terminal, start: Start, siblings: Sibli
   const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   const opened = await siblings.opened;
   const { silenceMs } = config.database;
-  const pools = openPools(config.database, opened.address, { ...workerOf(config, roles), silenceMs, log });
+  const pools = openPools(config.database, opened.address, { ...nameOf(config, roles), silenceMs, log });
   const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
   let app: App;
   try {
@@ -271,8 +273,8 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
   const limitMs = config.stopping.allMs + (isSupervisor ? config.stopping.databaseMs : 0);
   const ends = { signal: terminal.untilStopSignal(limitMs), uncaught: terminal.untilUncaught?.(limitMs) };
   await checkStart(config, roles);
-  const worker = isSupervisor ? {} : workerOf(config, roles);
-  const installation = await openInstallation(config, log, { usesRunningServer: false, ...worker });
+  const name = isSupervisor ? {} : nameOf(config, roles);
+  const installation = await openInstallation(config, log, { usesRunningServer: false, ...name });
   const running: Running[] = [{ stop: installation.close }];
   let supervisor: Supervisor | undefined;
   try {

@@ -1,5 +1,5 @@
-/** Reads the open transactions of this database from PostgreSQL's activity views. */
-import type { Queryable } from './pool.ts';
+/** Reads open transactions, the processes that are connected, and the volume of this database from PostgreSQL's activity views. */
+import { oneOf, type Queryable } from './pool.ts';
 
 /** Rejects unless the server responds. */
 export async function ping(sql: Queryable): Promise<void> {
@@ -50,4 +50,42 @@ export async function isAnyOpen(sql: Queryable, names: readonly string[]): Promi
     select from pg_locks
     where locktype = 'virtualxid' and mode = 'ExclusiveLock' and virtualxid = any (${names}::text[]) limit 1`;
   return rows.length > 0;
+}
+
+/** A process that serves or delivers: `id` as in `shard_lease.owner`, `roles` of its command. */
+type ProcessName = { id: number; version: string; roles: readonly string[] };
+
+/** Returns the name of the sessions of a process in pg_stat_activity, at most 63 bytes; `listProcesses` reads it. */
+export function sessionNameOf({ id, version, roles }: ProcessName): string {
+  return `halcyon ${id} ${version} ${roles.join(',')}`;
+}
+
+const SESSION_NAME = /^halcyon (\d+) (\S+) (\S+)$/;
+
+/** `since`: the start of its oldest session. `address`: null over a Unix socket. */
+export type ConnectedProcess = ProcessName & { since: Date; address: string | null };
+
+/** Returns the processes with sessions in this database. Those whose `application_name` is set in the address of the database are missing. */
+export async function listProcesses(sql: Queryable): Promise<ConnectedProcess[]> {
+  const rows = await sql<{ name: string; since: Date; address: string | null }[]>`
+    select application_name as name, min(backend_start) as since, min(host(client_addr)) as address
+    from pg_stat_activity
+    where datname = current_database() and application_name like 'halcyon %'
+    group by 1 order by 2, 1`;
+  return rows.flatMap(({ name, since, address }) => {
+    const [, id, version = '', roles = ''] = SESSION_NAME.exec(name) ?? [];
+    return id === undefined ? [] : [{ id: Number(id), version, roles: roles.split(','), since, address }];
+  });
+}
+
+/** Counts since the statistics of the server began; sessions report them within ten seconds, busy ones within one. */
+export type Volume = { published: number; ended: number; sizeBytes: number };
+
+/** Returns how many events and ended deliveries were written, and the size of the database. Reads statistics, and no table. */
+export async function readVolume(sql: Queryable): Promise<Volume> {
+  const written = (table: string) => sql`
+    (select coalesce(sum(pg_stat_get_tuples_inserted(inhrelid)), 0)::float8 from pg_inherits where inhparent = ${table}::regclass)`;
+  return oneOf(sql<Volume[]>`
+    select ${written('event')} as published, ${written('delivery_done')} as ended,
+      pg_database_size(current_database())::float8 as "sizeBytes"`);
 }

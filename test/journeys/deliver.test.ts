@@ -1,6 +1,7 @@
 /** `halcyon deliver` as a process: its sessions in pg_stat_activity, and its output. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { VERSION } from '#server/version.ts';
 import { printed, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
 import { settingsOf } from '../setup/several-databases.ts';
@@ -11,7 +12,7 @@ const program = startProcess(['deliver'], { ...settingsOf({ url: urlOf(address) 
 after(() => program.kill('SIGKILL'));
 await printed(program, /(is delivering\.\n)/);
 
-test('the connections of a worker are named by the id in its leases', async () => {
+test('the connections of a worker are named by the id in its leases, the version and its role', async () => {
   const [row] = await until(
     () => sql<{ owner: number }[]>`select distinct owner from shard_lease where owner is not null`,
     (rows) => rows.length === 1,
@@ -21,7 +22,7 @@ test('the connections of a worker are named by the id in its leases', async () =
     where datname = current_database() and application_name like 'halcyon%'`;
   assert.deepEqual(
     sessions.map(({ name }) => name),
-    [`halcyon ${row?.owner}`],
+    [`halcyon ${row?.owner} ${VERSION} deliver`],
   );
 });
 

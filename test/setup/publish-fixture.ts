@@ -76,8 +76,9 @@ export async function openPublishFixture(roles: Role[] = ['serve']): Promise<Pub
     runCleanups: async (servers) => {
       for (const server of servers) await server.end('SIGTERM');
       const connected = async () =>
-        (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)
-          .length;
+        (
+          await sql`select from pg_stat_activity where datname = current_database() and application_name like 'halcyon%'`
+        ).length;
       await until(connected, (count) => count === 0);
       const [row] = await sql<{ deadlocks: number }[]>`
         select deadlocks from pg_stat_database where datname = current_database()`;

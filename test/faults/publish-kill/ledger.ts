@@ -85,6 +85,6 @@ export async function readShared(sql: Sql) {
 export async function processesAtWork(sql: Sql): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*) as n from pg_stat_activity
-    where datname = current_database() and application_name = 'halcyon' and pid <> pg_backend_pid()`;
+    where datname = current_database() and application_name like 'halcyon%' and pid <> pg_backend_pid()`;
   return row?.n ?? 0;
 }
