@@ -99,6 +99,7 @@ create table audit (
   constraint audit_pkey PRIMARY KEY (id),
   constraint audit_user_agent_check CHECK ((length(user_agent) <= 512))
 );
+CREATE INDEX audit_acts ON audit USING btree (id DESC) WHERE (((address IS NULL) AND (action <> 'grant_retired'::text)) OR (detail ? 'by_client'::text) OR ((client IS NOT NULL) AND (action = ANY (ARRAY['user_created'::text, 'user_erased'::text, 'email_changed'::text]))));
 CREATE INDEX audit_created ON audit USING btree (date_created);
 CREATE INDEX audit_user ON audit USING btree (user_id, id DESC);
 

@@ -2,6 +2,7 @@
  * The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. Each entry is a
  * sentence: "owner@shop.example renamed a webhook to Orders".
  */
+import { parseExact } from '#core/exact-number.ts';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
@@ -134,6 +135,16 @@ function grantPredicate({ before, after, action, user }: Entry, names: Names): P
     : { verb: 'disconnected the app', object, end: `from this store${whose}` };
 }
 
+function storePredicate(entry: Entry): Predicate {
+  if (entry.action === 'created') return { verb: 'created the store', object: null, end: '' };
+  if (!changedNames(entry).includes('suspended_reason'))
+    return { verb: `changed ${changedProperties(entry)} of the store`, object: null, end: '' };
+  const reason = textOf(entry.after, 'suspended_reason');
+  return reason === undefined
+    ? { verb: 'ended the suspension of the store', object: null, end: '' }
+    : { verb: 'suspended the store:', object: null, end: reason };
+}
+
 function predicateOf(entry: Entry, names: Names): Predicate {
   switch (entry.resource) {
     case 'webhook':
@@ -147,9 +158,7 @@ function predicateOf(entry: Entry, names: Names): Predicate {
     case 'customer':
       return { verb: 'erased the data of', object: `customer ${entry.resource_id}`, end: '' };
     case 'store':
-      return entry.action === 'created'
-        ? { verb: 'created the store', object: null, end: '' }
-        : { verb: `changed ${changedProperties(entry)} of the store`, object: null, end: '' };
+      return storePredicate(entry);
   }
 }
 
@@ -178,6 +187,18 @@ const isEntry = (resource: JsonObject): resource is Entry =>
   ['number', 'string'].includes(typeof resource['resource_id']) &&
   ['action', 'actor', 'date_created'].every((name) => typeof resource[name] === 'string') &&
   (isFacts(resource['before']) || isFacts(resource['after']));
+
+/** Returns the entry with this JSON text; undefined if it cannot be described. */
+export function parseEntry(body: string): Entry | undefined {
+  const resource = parseExact(body) as JsonObject;
+  return isEntry(resource) ? resource : undefined;
+}
+
+/** Returns the sentence of an entry as one text. */
+export function textOfEntry(entry: Entry, names: Names): string {
+  const { subject, verb, object, end } = sentenceOf(entry, names);
+  return [subject, verb, object, end].filter(Boolean).join(' ');
+}
 
 /** Returns the entries of the document; undefined if they cannot be described in sentences below the headings of days. */
 export function entriesOf(document: Document, naming: Naming): readonly Entry[] | undefined {
@@ -238,7 +259,7 @@ function row(entry: Entry, time: string, { names, naming, storeId }: RowContext)
       ? html`<a href="${ownPath(`/webhooks/${entry.resource_id}`, naming)}">${object}</a>`
       : html`<strong>${object}</strong>`);
   const address = addressOf({ baseUrl: naming.baseUrl, storeId, type: 'changelog', id: String(entry.id) });
-  const label = [subject, verb, object, end, time].filter(Boolean).join(' ');
+  const label = `${textOfEntry(entry, names)} ${time}`;
   return html`<p><strong>${subject}</strong> ${verb} ${shownObject} ${end}</p>
     ${details(entry, { label, href: hrefOf(address, naming) })}`;
 }

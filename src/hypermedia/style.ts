@@ -178,6 +178,7 @@ p.ways a{padding:.3rem 0}
 .lead{font-size:1.05rem}
 .card>.actions{margin:1rem 0}
 .live{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;margin:.75rem 0 0}
+.live+div>.card:first-child{margin-top:1rem}
 .actions .buttons{margin:0}
 .code .key{display:inline;color:var(--accent)}
 .code .text{color:var(--good)}

@@ -1,43 +1,61 @@
 /** Renders the pages of operators. `root` is the path prefix of the pages, without a trailing slash. */
 import { addressWith } from '#hypermedia/html/links.ts';
 import { REASON_LENGTH_MAX } from '#core/suspension.ts';
+import { countWords, stateWords } from '#dashboard/health-words.ts';
 import { postForm } from '#identity/accounts/page-kit.ts';
 import type { UserRow } from '#identity/accounts/users-sql.ts';
 import type { Client } from '#identity/oauth/clients/clients-sql.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import { select } from '#hypermedia/html/search-form.ts';
-import { inSentence, labelOf } from '#hypermedia/html/words.ts';
+import { labelOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { neighbours, type Page } from '#hypermedia/paging.ts';
+import { neighbours } from '#hypermedia/paging.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { StoreRow } from '#stores/stores-sql.ts';
+import type { ConnectedProcess } from '#db/activity.ts';
+import type { List, Search } from './console-search.ts';
+import type { ReadStatuses } from './service-status.ts';
 import type { Failing } from '#webhooks/health/failing.ts';
+import { Problem } from '#core/problem.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 
 function consolePath(root: string): string {
   return `${root}/operator`;
 }
 
+const PAGES = [
+  ['', 'Service'],
+  ['/stores', 'Stores'],
+  ['/apps', 'Apps'],
+  ['/people', 'People'],
+  ['/audit', 'Audit'],
+] as const;
+
 /** Renders a page with the navigation of operators. */
-export function consolePage(root: string, title: string, content: Markup): string {
-  const link = (path: string, text: string): Markup => html`<a href="${consolePath(root)}${path}">${text}</a>`;
+export function consolePage(root: string, title: string, content: Markup, scripts?: Markup): string {
   return shell({
     title,
     wide: true,
     nav: html`<nav aria-label="Pages of operators">
-      ${link('', 'What fails now')} ${link('/stores', 'Stores')} ${link('/apps', 'Apps')} ${link('/people', 'People')}
+      ${PAGES.map(
+        ([path, text]) =>
+          html`<a href="${consolePath(root)}${path}" ${text === title && html`aria-current="page"`}>${text}</a> `,
+      )}
       <a href="${root}/account">Account</a>
       <form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>
     </nav>`,
     main: html`<h1>${title}</h1>
       ${content}`,
+    ...(scripts && { scripts }),
   });
 }
 
+type Cells = readonly Markup[];
+
 /** `cells` of a row: the first is its heading. */
-function tableOf(label: string, headings: readonly string[], rows: readonly (readonly Markup[])[]): Markup {
-  return html`<section class="table" tabindex="0" aria-label="${label}">
+export function tableOf(label: string, headings: readonly string[], rows: readonly Cells[]): Markup {
+  return html`<section class="table cards" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>
@@ -49,7 +67,7 @@ function tableOf(label: string, headings: readonly string[], rows: readonly (rea
           ([first, ...cells]) =>
             html`<tr>
               <th scope="row">${first}</th>
-              ${cells.map((cell) => html`<td>${cell}</td>`)}
+              ${cells.map((cell, at) => html`<td data-label="${headings[at + 1]}">${cell}</td>`)}
             </tr>`,
         )}
       </tbody>
@@ -57,15 +75,11 @@ function tableOf(label: string, headings: readonly string[], rows: readonly (rea
   </section>`;
 }
 
-/** A list of the console that is searched by one property at a time. */
-export type List = { path: string; title: string; by: readonly string[]; headings: readonly string[] };
-
-export type Search = { by: string; text: string; page: Page };
-
 export function listPage(
   root: string,
-  { path, title, by, headings }: List,
-  { search, total, rows }: { search: Search; total: number; rows: readonly (readonly Markup[])[] },
+  { path, title, things, by, headings }: List,
+  { search, total, rows }: { search: Search; total: number; rows: readonly Cells[] },
+  more?: Markup,
 ): string {
   const at = `${consolePath(root)}/${path}`;
   const { first, prev, next } = neighbours(search.page, total);
@@ -77,30 +91,31 @@ export function listPage(
     root,
     title,
     html`<div class="card">
-      <form method="get" action="${at}" role="search" class="filter">
-        <div class="field">
-          <label for="by">Search by</label>
-          ${select(
-            'by',
-            'by',
-            search.by,
-            by.map((name) => [name, labelOf(name)]),
-          )}
-        </div>
-        <div class="field">
-          <label for="q">Text</label>
-          <input type="text" id="q" name="q" value="${search.text}" spellcheck="false" maxlength="255" />
-        </div>
-        <button type="submit">Search</button>
-      </form>
-      ${
-        rows.length === 0
-          ? html`<p>No ${inSentence(title)} match this search.</p>`
-          : html`<p class="soft">${total} ${inSentence(title)}</p>
-              ${tableOf(title, headings, rows)}`
-      }
-      <p>${pageLink(first, 'First')} ${pageLink(prev, 'Previous')} ${pageLink(next, 'Next')}</p>
-    </div>`,
+        <form method="get" action="${at}" role="search" class="filter">
+          <div class="field">
+            <label for="by">Search by</label>
+            ${select(
+              'by',
+              'by',
+              search.by,
+              by.map((name) => [name, labelOf(name)]),
+            )}
+          </div>
+          <div class="field">
+            <label for="q">Text</label>
+            <input type="text" id="q" name="q" value="${search.text}" spellcheck="false" maxlength="255" />
+          </div>
+          <button type="submit">Search</button>
+        </form>
+        ${
+          rows.length === 0
+            ? html`<p>No ${things} match this search.</p>`
+            : html`<p class="soft">${total} ${things}</p>
+                ${tableOf(title, headings, rows)}`
+        }
+        <p>${pageLink(first, 'First')} ${pageLink(prev, 'Previous')} ${pageLink(next, 'Next')}</p>
+      </div>
+      ${more}`,
   );
 }
 
@@ -116,8 +131,12 @@ export function personLink(root: string, { id, email }: Pick<UserRow, 'id' | 'em
   return html`<a href="${consolePath(root)}/people/${id}">${email}</a>`;
 }
 
-const counted = (count: number): string =>
-  count >= NOT_ARRIVED_COUNTED_MAX ? `${NOT_ARRIVED_COUNTED_MAX} or more` : String(count);
+/** Returns the link to the audit of what the id names; `by`: as in its search. */
+export function auditLink(root: string, by: string, id: string | number): Markup {
+  return html`<p>
+    <a href="${addressWith(`${consolePath(root)}/audit`, Object.entries({ by, q: String(id) }))}">Audit</a>
+  </p>`;
+}
 
 /** The path and the query of a url may have secrets. */
 const hostOf = (url: string | null): string => (url === null ? '' : new URL(url).host);
@@ -130,21 +149,103 @@ export function failingTable(
 ): Markup {
   return tableOf(
     label,
-    ['Store', 'Webhook', 'Host', 'App', 'State', 'Not arrived', 'Waiting', 'Since'],
-    failing.map(({ storeId, storeName, name, url, client, isActive, notArrived, waiting, since }) => {
+    ['Store', 'Webhook', 'App', 'State', 'Not arrived', 'Waiting', 'Since'],
+    failing.map((one) => {
+      const { storeId, storeName, name, url, client, notArrived, waiting, since } = one;
       const app = apps.get(client);
       return [
         storeLink(root, { id: storeId, name: storeName }),
-        html`${name}`,
-        html`${hostOf(url)}`,
+        html`${name}<br /><span class="soft">${hostOf(url)}</span>`,
         app === undefined ? html`–` : appLink(root, app),
-        isActive ? badge('Active', 'plain') : badge('Inactive', 'broken'),
-        html`${counted(notArrived)}`,
-        html`${counted(waiting)}`,
+        badge(...stateWords(one)),
+        html`${countWords(notArrived, NOT_ARRIVED_COUNTED_MAX)}`,
+        html`${countWords(waiting, NOT_ARRIVED_COUNTED_MAX)}`,
         since === null ? html`–` : shownDate(since),
       ];
     }),
   );
+}
+
+const text = (value: string | number | null): Markup => html`${value ?? '–'}`;
+
+const fine = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const;
+
+function sizeWords(bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  return `${fine.format(bytes / 1_000 ** power)} ${UNITS[power]}`;
+}
+
+const webhookWords = (count: number): string => (count === 1 ? '1 webhook' : `${countWords(count)} webhooks`);
+
+function databaseRow({ name, status }: Awaited<ReturnType<ReadStatuses>>[number]): Cells {
+  if (status === undefined)
+    return [html`${name}`, badge('Does not respond', 'broken'), ...DATABASE_HEADINGS.slice(2).map(() => text(null))];
+  const { rates, backlog, sizeBytes, freeBytes } = status;
+  const { pending, isEstimate, due, dueSince, held } = backlog;
+  return [
+    html`${name}`,
+    text(rates === undefined ? null : fine.format(rates.published)),
+    text(rates === undefined ? null : fine.format(rates.ended)),
+    html`${isEstimate && 'about '}${countWords(pending)}`,
+    dueSince === null ? html`nothing` : html`${webhookWords(due)}, since ${shownDate(dueSince)}`,
+    held === 0 ? html`nothing` : html`${webhookWords(held)}`,
+    html`${sizeWords(sizeBytes)}`,
+    freeBytes === undefined ? html`–` : html`${sizeWords(freeBytes)}`,
+  ];
+}
+
+const DATABASE_HEADINGS = [
+  'Database',
+  'Events per second',
+  'Deliveries per second',
+  'Deliveries pending',
+  'Waiting for Halcyon',
+  'Waiting for endpoints',
+  'Size',
+  'Free disk',
+] as const;
+
+/** Renders the state of the databases and of the processes that are connected to the home database. */
+export function statusCards(
+  databases: Awaited<ReturnType<ReadStatuses>>,
+  processes: readonly ConnectedProcess[],
+): { databases: Markup; processes: Markup } {
+  const seconds = databases.find(({ status }) => status?.rates !== undefined)?.status?.rates?.seconds;
+  return {
+    databases: html`<div class="card">
+      <h2>Databases</h2>
+      ${tableOf('Databases', DATABASE_HEADINGS, databases.map(databaseRow))}
+      <p class="soft">
+        ${
+          seconds === undefined
+            ? 'Events and deliveries per second are measured from now on: read this page again in ten seconds.'
+            : `Events and deliveries per second are averages of the last ${countWords(Math.round(seconds))} seconds.`
+        }
+      </p>
+    </div>`,
+    processes: html`<div class="card">
+      <h2>Processes</h2>
+      ${
+        processes.length === 0
+          ? html`<p>
+              No session has the name of a process of Halcyon: the address of the database sets another
+              application_name.
+            </p>`
+          : tableOf(
+              'Processes',
+              ['Process', 'Version', 'Roles', 'Address', 'Connected since'],
+              processes.map(({ id, version, roles, address, since }) => [
+                html`${id}`,
+                html`${version}`,
+                html`${roles.join(', ')}`,
+                text(address),
+                shownDate(since),
+              ]),
+            )
+      }
+    </div>`,
+  };
 }
 
 /** `name`: of what is suspended; `reason`: why it is, null if it is not. `fault`: of the reason that was entered. */
@@ -176,6 +277,18 @@ const READERS = {
   person: 'The person reads it at the sign-in',
   store: 'Its members and apps read it',
 } as const;
+
+/** Renders a card; with a sentence if its content cannot be read in time, because the search for the reason goes on on the other pages. */
+export async function cardOf(heading: string, read: () => Promise<Markup>): Promise<Markup> {
+  const content = await read().catch((error: unknown) => {
+    if (!(error instanceof Problem)) throw error;
+    return html`<p class="alert" role="alert">${error.message}.</p>`;
+  });
+  return html`<div class="card">
+    <h2>${heading}</h2>
+    ${content}
+  </div>`;
+}
 
 /** Renders the form that suspends something, or ends its suspension. */
 export function suspensionCard({ at, what, name, reason, nonce, fault }: SuspensionView): Markup {
@@ -226,11 +339,9 @@ export function factsCard(facts: readonly Fact[], ...more: readonly (Markup | fa
   </div>`;
 }
 
-const text = (value: string | number | null): Markup => html`${value ?? '–'}`;
-
 export function storeFacts({ id, domain, email, dateCreated, isSandbox }: StoreRow): Fact[] {
   return [
-    ['Id', text(id)],
+    ['ID', text(id)],
     ['Domain', text(domain)],
     ['E-mail', text(email)],
     ['Sandbox', text(isSandbox ? 'Yes' : 'No')],
@@ -240,7 +351,7 @@ export function storeFacts({ id, domain, email, dateCreated, isSandbox }: StoreR
 
 export function personFacts({ id, isEmailVerified, dateCreated }: UserRow): Fact[] {
   return [
-    ['Id', text(id)],
+    ['ID', text(id)],
     ['E-mail verified', text(isEmailVerified ? 'Yes' : 'No')],
     ['Created', shownDate(dateCreated)],
   ];

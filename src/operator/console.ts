@@ -16,24 +16,28 @@ import { isClientId } from '#identity/oauth/clients/clients.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';
-import { parseId, shardOf } from '#core/ids.ts';
-import type { Condition, Listing } from '#core/listing.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
-import { isLegible } from '#core/text.ts';
+import { shardOf } from '#core/ids.ts';
+import type { Listing } from '#core/listing.ts';
+import { notFound } from '#core/problem.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
+import { listProcesses } from '#db/activity.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { createSearch } from '#db/search.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { idIn, type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { readPage } from '#hypermedia/paging.ts';
+import { liveAttribute, scriptElements } from '#hypermedia/shell.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/failing.ts';
+import { createAudit } from './audit-page.ts';
 import {
   appFacts,
   appLink,
+  auditLink,
+  cardOf,
   consolePage,
   factsCard,
   failingTable,
@@ -41,10 +45,12 @@ import {
   personFacts,
   personLink,
   storeFacts,
+  statusCards,
   storeLink,
-  type List,
-  type Search,
 } from './console-pages.ts';
+import { conditionOf, readSearch, type List } from './console-search.ts';
+import type { ReadStatuses } from './service-status.ts';
+import type { ReadStoreChanges } from './store-changes.ts';
 import { suspensionPages, type Suspension } from './suspend-form.ts';
 
 /** Webhooks on the first page. */
@@ -63,28 +69,6 @@ function factorStep(root: string, { hasFactor, provedFactor }: Session, path: st
   return provedFactor ? undefined : redirectAnswer(confirmationAt(root, path));
 }
 
-/** Properties that are compared exactly; of others the value contains the text. */
-const EXACT: ReadonlySet<string> = new Set(['id', 'client_id']);
-
-function conditionOf({ by, text }: Search): Condition {
-  if (!EXACT.has(by))
-    return { property: by, operator: 'like', value: `*${text.replaceAll(/[*\\]/g, String.raw`\$&`)}*` };
-  const value = by === 'id' ? parseId(text) : text;
-  if (value === undefined) throw invalid({ code: 'invalid_value', message: 'An id is a positive number', field: 'q' });
-  return { property: by, operator: 'is', value };
-}
-
-function readSearch({ query }: RawRequest, by: readonly string[]): Search {
-  const faults: Fault[] = [];
-  const page = readPage(query, faults);
-  const text = query.get('q')?.trim() ?? '';
-  if (!isLegible(text))
-    faults.push({ code: 'invalid_value', message: 'q must have no control characters', field: 'q' });
-  if (faults.length > 0) throw invalid(...faults);
-  const [first = ''] = by;
-  return { by: by.find((name) => name === query.get('by')) ?? first, text, page };
-}
-
 type Source = List & {
   read: (tx: Queryable, listing: Listing) => Promise<{ total: number; rows: (readonly Markup[])[] }>;
 };
@@ -92,8 +76,9 @@ type Source = List & {
 const storesOf = (root: string): Source => ({
   path: 'stores',
   title: 'Stores',
+  things: 'stores',
   by: ['name', 'domain', 'id'],
-  headings: ['Name', 'Domain', 'Id', 'Created'],
+  headings: ['Name', 'Domain', 'ID', 'Created'],
   read: async (tx, listing) => {
     const shown = { reach: null, reader: null };
     const stores = await listStores(tx, shown, listing);
@@ -112,6 +97,7 @@ const ALL_CLIENTS = { owner: null, ids: undefined, reader: null };
 const appsOf = (root: string): Source => ({
   path: 'apps',
   title: 'Apps',
+  things: 'apps',
   by: ['name', 'client_id', 'contact'],
   headings: ['Name', 'Client ID', 'Contact', 'Created'],
   read: async (tx, listing) => {
@@ -129,8 +115,9 @@ const appsOf = (root: string): Source => ({
 const peopleOf = (root: string): Source => ({
   path: 'people',
   title: 'People',
+  things: 'people',
   by: ['email', 'id'],
-  headings: ['E-mail', 'Id', 'Created'],
+  headings: ['E-mail', 'ID', 'Created'],
   read: async (tx, listing) => {
     const shown = { ids: undefined, reader: null };
     const people = await listUsers(tx, shown, listing);
@@ -139,7 +126,7 @@ const peopleOf = (root: string): Source => ({
   },
 });
 
-type Effects = Pick<RevocationEffects, 'accessChanged'>;
+type Effects = Pick<RevocationEffects, 'accessChanged' | 'changelog'>;
 
 /**
  * Suspends a store for a reason, which ends the access of its members and apps with this commit in every process and disables its webhooks, or
@@ -147,14 +134,25 @@ type Effects = Pick<RevocationEffects, 'accessChanged'>;
  */
 function setStoreSuspension(
   sql: Sql,
-  { accessChanged }: Effects,
+  { accessChanged, changelog }: Effects,
   storeId: number,
   { reason, operatorId, now }: Suspension,
 ): Promise<void> {
   return transaction(sql, async (tx) => {
-    const store = await updateSuspension(tx, { shard: shardOf(storeId), storeId }, reason);
-    if (store === undefined) return;
+    const suspended = await updateSuspension(tx, { shard: shardOf(storeId), storeId }, reason);
+    if (suspended === undefined) return;
+    const { name: store, before } = suspended;
     await accessChanged(tx, { storeId }, now);
+    const [was, is] = [{ suspended_reason: before }, { suspended_reason: reason }];
+    const change = {
+      actor: OPERATOR,
+      resource: 'store',
+      resourceId: storeId,
+      action: 'changed',
+      before: was,
+      after: is,
+    } as const;
+    await changelog.record(tx, [{ ...change, storeId }], now);
     const action = reason === null ? 'store_resumed' : 'store_suspended';
     const detail = { store, operator: String(operatorId), ...(reason !== null && { reason }) };
     await recordAuditEntry(tx, { action, userId: null, storeId, origin: null, detail, now });
@@ -169,7 +167,11 @@ function suspendable(
     root,
     effects,
     failingCard,
-  }: { root: string; effects: Effects; failingCard: (...of: Parameters<ReadFailing>) => Promise<Markup> },
+  }: {
+    root: string;
+    effects: Effects;
+    failingCard: (heading: string, ...of: Parameters<ReadFailing>) => Promise<Markup>;
+  },
 ) {
   const store = suspensionPages(verified, root, {
     what: 'store',
@@ -178,7 +180,9 @@ function suspendable(
       const key = { shard: shardOf(storeId), storeId };
       const found = await findStore(sql, key);
       if (found === undefined) return undefined;
-      const content = async () => html`${factsCard(storeFacts(found))} ${await failingCard(request.now, key)}`;
+      const content = async () =>
+        html`${factsCard(storeFacts(found), auditLink(root, 'store_id', found.id))}
+        ${await failingCard('Webhooks', request.now, key)}`;
       return { id: String(storeId), name: found.name, reason: found.suspendedReason, content };
     },
     set: (id, suspension) => setStoreSuspension(sql, effects, Number(id), suspension),
@@ -192,7 +196,7 @@ function suspendable(
           id: clientId,
           name: client.name,
           reason: client.suspendedReason,
-          content: () => factsCard(appFacts(client)),
+          content: () => factsCard(appFacts(client), auditLink(root, 'client_id', clientId)),
         }
       );
     },
@@ -206,20 +210,59 @@ function suspendable(
       if (user === undefined || credentials === undefined) return undefined;
       const { isDisabled, disabledReason } = credentials;
       const reason = isDisabled ? (disabledReason ?? 'Disabled on the command line') : null;
-      return { id: String(userId), name: user.email, reason, content: () => factsCard(personFacts(user)) };
+      return {
+        id: String(userId),
+        name: user.email,
+        reason,
+        content: () => factsCard(personFacts(user), auditLink(root, 'email', userId)),
+      };
     },
     set: (id, suspension) => setPersonSuspension(sql, effects.accessChanged, Number(id), suspension),
   });
   return { store, app, person };
 }
 
+type FailingCard = (heading: string, ...of: Parameters<ReadFailing>) => Promise<Markup>;
+
+function createFailingCard({ sql, root, failingOf }: { sql: Sql; root: string; failingOf: ReadFailing }): FailingCard {
+  /** Returns the apps of webhooks by their internal ids. */
+  const appsById = async (clients: readonly (number | null)[]): Promise<ReadonlyMap<number | null, Client>> => {
+    const ids = [...new Set(clients)].filter((id) => id !== null);
+    const listing = { offset: 0, limit: ids.length, order: [], filters: [] };
+    const rows = ids.length === 0 ? [] : await listClients(sql, { ...ALL_CLIENTS, ids }, listing);
+    return new Map(rows.map((row) => [row.id, row]));
+  };
+  return (heading, ...of) =>
+    cardOf(heading, async () => {
+      const failing = (await failingOf(...of)).slice(0, of[1] === undefined ? SHOWN_MAX : undefined);
+      if (failing.length === 0) return html`<p>No webhook fails.</p>`;
+      const apps = await appsById(failing.map(({ client }) => client));
+      return failingTable(root, heading, { failing, apps });
+    });
+}
+
 /** `failingOf`: in all databases, without those that are not available; of one store in its own. */
+type Reads = { failingOf: ReadFailing; storeChangesOf: ReadStoreChanges; readStatuses: ReadStatuses };
+
+/** Seconds after which the first page is read again. */
+const LIVE_SECONDS = 10;
+
 export function createConsole(
   { sql, config }: Pick<Runtime, 'sql' | 'config'>,
   { verified }: Pick<People, 'verified'>,
-  { failingOf, effects }: { failingOf: ReadFailing; effects: Effects },
+  { effects, failingOf, storeChangesOf, readStatuses }: Reads & { effects: Effects },
 ): Record<
-  'overview' | 'stores' | 'store' | 'actOnStore' | 'apps' | 'app' | 'actOnApp' | 'people' | 'person' | 'actOnPerson',
+  | 'overview'
+  | 'stores'
+  | 'store'
+  | 'actOnStore'
+  | 'apps'
+  | 'app'
+  | 'actOnApp'
+  | 'people'
+  | 'person'
+  | 'actOnPerson'
+  | 'audit',
   RawHandler
 > {
   const root = rootOf(config.authUrl);
@@ -238,28 +281,21 @@ export function createConsole(
       );
       return htmlAnswer(200, listPage(root, source, { search: asked, ...found }));
     });
-  /** Returns the apps of webhooks by their internal ids. */
-  const appsById = async (clients: readonly (number | null)[]): Promise<ReadonlyMap<number | null, Client>> => {
-    const ids = [...new Set(clients)].filter((id) => id !== null);
-    const listing = { offset: 0, limit: ids.length, order: [], filters: [] };
-    const rows = ids.length === 0 ? [] : await listClients(sql, { ...ALL_CLIENTS, ids }, listing);
-    return new Map(rows.map((row) => [row.id, row]));
-  };
-  /** Renders what fails; a sentence if it cannot be read in time, because the search for the reason goes on on the other pages. */
-  const failingCard = async (...of: Parameters<ReadFailing>): Promise<Markup> => {
-    try {
-      const failing = (await failingOf(...of)).slice(0, of[1] === undefined ? SHOWN_MAX : undefined);
-      if (failing.length === 0) return html`<div class="card"><p>No webhook fails.</p></div>`;
-      const apps = await appsById(failing.map(({ client }) => client));
-      return html`<div class="card">${failingTable(root, 'Webhooks', { failing, apps })}</div>`;
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      return html`<div class="card"><p class="alert" role="alert">${error.message}.</p></div>`;
-    }
-  };
+  const failingCard = createFailingCard({ sql, root, failingOf });
+  const audit = createAudit({ sql, root, search, storeChangesOf });
+  const scripts = scriptElements((path) => `${rootOf(config.baseUrl)}${path}`);
   const { store, app, person } = suspendable({ sql }, verified, { root, effects, failingCard });
   return {
-    overview: page(async ({ now }) => htmlAnswer(200, consolePage(root, 'What fails now', await failingCard(now)))),
+    overview: page(async ({ now }) => {
+      const [found, processes, failing] = await Promise.all([
+        readStatuses(),
+        listProcesses(sql),
+        failingCard('What fails now', now),
+      ]);
+      const cards = statusCards(found, processes);
+      const content = html`<div ${liveAttribute(LIVE_SECONDS)}>${cards.databases} ${failing} ${cards.processes}</div>`;
+      return htmlAnswer(200, consolePage(root, 'Service', content, scripts), { hasScripts: true });
+    }),
     stores: list(storesOf(root)),
     store: page(store.show),
     actOnStore: page(store.submit),
@@ -269,5 +305,6 @@ export function createConsole(
     people: list(peopleOf(root)),
     person: page(person.show),
     actOnPerson: page(person.submit),
+    audit: page((request) => audit(request)),
   };
 }

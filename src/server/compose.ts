@@ -63,8 +63,11 @@ import type { Operation } from '#http/operation.ts';
 import { temporary } from '#core/problem.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { createPortal } from '#identity/portal/portal.ts';
-import { formatShards, HOME, shardsOf } from '#shards/map.ts';
+import { formatShards, HOME, nameIn, shardsOf } from '#shards/map.ts';
 import { createConsole } from '#operator/console.ts';
+import { createDatabaseStatus, type ReadStatuses } from '#operator/service-status.ts';
+import { createStoreChanges, type ReadStoreChanges } from '#operator/store-changes.ts';
+import { embeddedFolder } from './telemetry.ts';
 import { byMissing, createFailing, type ReadFailing } from '#webhooks/health/failing.ts';
 import { createPublicKeys } from '#webhooks/public-keys.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
@@ -123,7 +126,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     membershipsOf: (userId) => membershipsOf(sql.reads, userId),
     tabsOf: (document, nameOf) => storeTabs(document, { baseUrl, nameOf }),
   });
-  const ofStores = openDatabaseHandlers(databases, { bearer, throttle, pages });
+  const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle, pages });
   const memberEffects = { changelog, memberAccess: memberAccessOf(publishing) };
   const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, throttle) });
   const erasers = erasersOf(serving, outbox);
@@ -165,7 +168,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     resourceMetadata: createMetadata(resourceMetadata(config)),
     fixedAddresses: createFixedAddresses(config, config.securityContact),
     assets: createAssets(logo),
-    console: createConsole(runtime, people, { ...ofStores, effects: publishing }),
+    console: createConsole(runtime, people, { ...ofStores.console, effects: publishing }),
     health: createHealthEndpoints(parts.health),
     reference: openReference(config, {
       testableOf: (ids, limit) => listTestableIn(databases, ids, limit),
@@ -178,7 +181,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
   return { handlers, pages, designedPages, idempotency };
 }
 
-type Deps = { bearer: Bearer; throttle: Throttle; pages: Pages };
+type Deps = { home: Sql; bearer: Bearer; throttle: Throttle; pages: Pages };
 
 /** Returns what serves requests. Throws in a process that only delivers, which has no server. */
 function servingOf({ serving }: StoreDatabase): Serving {
@@ -186,7 +189,7 @@ function servingOf({ serving }: StoreDatabase): Serving {
   return serving;
 }
 
-function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDatabase) {
+function createHandlers({ home, bearer, throttle, pages }: Deps, database: StoreDatabase) {
   const { runtime, notices } = database;
   const { publishing, pullStreams, sending, changes, liveStreams, caches } = servingOf(database);
   const { accounts, changelog, publish, resent, refeeding } = publishing;
@@ -223,6 +226,8 @@ function createHandlers({ bearer, throttle, pages }: Deps, database: StoreDataba
     commerce: createCommerceOperations(searching),
     chartsOf: createStoreCharts(runtime),
     failing: createFailing(search),
+    storeChanges: createStoreChanges({ sql: runtime.sql, accounts: home, search }),
+    status: createDatabaseStatus({ ...runtime, dataDir: embeddedFolder(runtime.config, database.id) }),
   };
 }
 
@@ -239,6 +244,41 @@ function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): ne
   const shards = formatShards(shardsOf(databases.map, id));
   const message = `The database of this store (number ${id}, with the shards ${shards}) is not available; stores in other databases are not affected. Try again shortly`;
   throw temporary(503, { code: 'unavailable', message }, 5, { cause: error });
+}
+
+/** Creates the reads of the console of operators: in all databases, or in that of a store. */
+function createConsoleReads(
+  databases: Databases,
+  {
+    handlersOf,
+    run,
+  }: {
+    handlersOf: (database: StoreDatabase) => OfDatabase;
+    run: <T>(params: Params, use: Use<T>) => Promise<T>;
+  },
+) {
+  const failingOf: ReadFailing = async (now, store) => {
+    if (store !== undefined) return run({ store_id: String(store.storeId) }, (of) => of.failing(now, store));
+    const found = databases.all().map(async (database) => {
+      try {
+        return await handlersOf(database).failing(now);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        return [];
+      }
+    });
+    return (await Promise.all(found)).flat().toSorted(byMissing);
+  };
+  const storeChangesOf: ReadStoreChanges = (store) =>
+    run({ store_id: String(store.storeId) }, (of) => of.storeChanges(store));
+  const readStatuses: ReadStatuses = () =>
+    Promise.all(
+      databases.all().map(async (database) => ({
+        name: nameIn(databases.map, database.id),
+        status: await handlersOf(database).status(),
+      })),
+    );
+  return { failingOf, storeChangesOf, readStatuses };
 }
 
 /** Returns the handlers of the database in which the address of each request is; with one database these are called directly. */
@@ -298,17 +338,5 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
     commerce: operations((of) => of.commerce),
   };
   const chartsOf: OfDatabase['chartsOf'] = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
-  const failingOf: ReadFailing = async (now, store) => {
-    if (store !== undefined) return run({ store_id: String(store.storeId) }, (of) => of.failing(now, store));
-    const found = databases.all().map(async (database) => {
-      try {
-        return await handlersOf(database).failing(now);
-      } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        return [];
-      }
-    });
-    return (await Promise.all(found)).flat().toSorted(byMissing);
-  };
-  return { handlers, chartsOf, failingOf };
+  return { handlers, chartsOf, console: createConsoleReads(databases, { handlersOf, run }) };
 }

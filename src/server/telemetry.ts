@@ -23,15 +23,18 @@ import type { AppDeps } from './app.ts';
 /** The metrics of a database with stores. */
 export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; recoveries: RecoveryMetrics };
 
+/** Returns the data folder if the database with this id is the embedded one, whose disk can be read. */
+export function embeddedFolder({ database, dataDir }: Runtime['config'], id: number): string | undefined {
+  return id === HOME && database.url === undefined ? dataDir : undefined;
+}
+
 /** Registers the metrics of a database and of what a process does in it. */
 export function observeStores(
   registry: Registry,
   { config, sql, clock }: Pick<Runtime, 'config' | 'sql' | 'clock'>,
   id: number,
 ): StoreMetrics {
-  const { database, dataDir } = config;
-  const isEmbedded = id === HOME && database.url === undefined;
-  observeDatabase(registry, { sql, clock, dataDir: isEmbedded ? dataDir : undefined });
+  observeDatabase(registry, { sql, clock, dataDir: embeddedFolder(config, id) });
   return {
     engine: createEngineMetrics(registry),
     publishing: createPublishMetrics(registry),

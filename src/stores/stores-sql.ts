@@ -106,17 +106,18 @@ export async function updateStore(
   return row;
 }
 
-/** Suspends a store for a reason, or ends its suspension (null). Returns its name; undefined if nothing changed. */
+/** Suspends a store for a reason, or ends its suspension (null). Returns its name and the reason before; undefined if nothing changed. */
 export async function updateSuspension(
   sql: Queryable,
   { shard, storeId }: Key,
   reason: string | null,
-): Promise<string | undefined> {
-  const [row] = await sql<{ name: string }[]>`
-    update store set suspended_reason = ${reason}
-    where shard = ${shard} and id = ${storeId} and (suspended_reason is null) <> ${reason === null}
-    returning name`;
-  return row?.name;
+): Promise<{ name: string; before: string | null } | undefined> {
+  const [row] = await sql<{ name: string; before: string | null }[]>`
+    update store s set suspended_reason = ${reason}
+    from (select shard, id, suspended_reason from store where shard = ${shard} and id = ${storeId} for no key update) as was
+    where s.shard = was.shard and s.id = was.id and (was.suspended_reason is null) <> ${reason === null}
+    returning s.name, was.suspended_reason as before`;
+  return row;
 }
 
 /** The stores that a list may show; null for all, which only the platform sees. */

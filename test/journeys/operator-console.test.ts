@@ -1,9 +1,10 @@
-/** An operator finds what fails now, and stores and apps by search. */
+/** An operator sees the state of the service and what fails now, finds stores and apps by search, and what operators did. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createUser } from '#identity/accounts/users.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { enrol, makeOperator, openConsole } from '../security/operators.ts';
+import { hiddenIn } from '../security/page-forms.ts';
 import { passwords } from '../setup/passwords.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { until } from '../setup/until.ts';
@@ -19,6 +20,26 @@ const hrefsAt = async (path: string): Promise<string[]> =>
   [...(await openConsole(operator, factor, path)).text.matchAll(/href="(\/operator\/\w+\/[^"]+)"/g)].map(
     ([, href = '']) => href,
   );
+
+const act = async (path: string, fields: Record<string, string> = {}): Promise<void> => {
+  const page = await openConsole(operator, factor, path);
+  const { status, text } = await operator.post(path, { ...hiddenIn(page, path), ...fields });
+  assert.equal(status, 303, text);
+};
+
+/** Returns the texts of the cells of a table. */
+function cellsOf(text: string, label: string): string[][] {
+  const [table = ''] = new RegExp(`aria-label="${label}">.*?</table>`, 's').exec(text) ?? [];
+  const rows = [...(/<tbody>(.*)<\/tbody>/s.exec(table)?.[1] ?? '').matchAll(/<tr>(.*?)<\/tr>/gs)];
+  return rows.map(([, row = '']) =>
+    [...row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gs)].map(([, cell = '']) =>
+      cell
+        .replaceAll(/<[^>]*>/g, '')
+        .replaceAll(/\s+/g, ' ')
+        .trim(),
+    ),
+  );
+}
 
 test('what fails now begins with the store where most has not arrived, and has no webhook that was disabled long ago', async () => {
   const [, , automation = 0] = webhooks;
@@ -42,6 +63,30 @@ test('what fails now begins with the store where most has not arrived, and has n
   assert.deepEqual([stores[0], stores.includes(foreign)], [alpha, true]);
   assert.match(text, /Warehouse/);
   assert.doesNotMatch(text, /Automation/);
+  assert.deepEqual(new Set(cellsOf(text, 'What fails now').map(([, , , state]) => state)), new Set(['Failing']));
+});
+
+test('the first page has the pending deliveries and the size of each database, and what is published and delivered per second', async () => {
+  const body = {
+    event: 'transaction/created',
+    resource: { id: 9_001, total_order: 5, date_created: '2026-07-01T10:00:00+0000' },
+  };
+  const databases = async () => cellsOf((await openConsole(operator, factor)).text, 'Databases');
+  const [[name, ...first] = []] = await databases();
+  assert.deepEqual([name, ...first.slice(0, 2)], ['home', '–', '–']);
+  const rows = await until(
+    async () => {
+      assert.equal((await call('POST', `/stores/${alpha}/events`, { token: tokens.platform, body })).status, 201);
+      server.wait(6_000);
+      return databases();
+    },
+    (found) => found.some(([, published]) => Number(published) > 0) && found.some(([, , ended]) => Number(ended) > 0),
+  );
+  const pending = rows.reduce((sum, [, , , count]) => sum + Number(count), 0);
+  assert.ok(pending >= 3, `${pending} deliveries of the warehouse wait`);
+  const spaces = rows.map(([, , , , , , size = '', free = '']) => `${size} ${free}`);
+  for (const [index, space] of spaces.entries())
+    assert.match(space, index === 0 ? /^[\d.]+ MB [\d.,]+ .B$/ : /^[\d.]+ MB –$/);
 });
 
 const SEARCHES: readonly (readonly [path: string, by: string, q: string, found?: string])[] = [
@@ -59,3 +104,52 @@ for (const [index, [path, by, q, found]] of SEARCHES.entries())
     const hrefs = await hrefsAt(`/operator/${path}?${new URLSearchParams({ by, q }).toString()}`);
     assert.deepEqual(new Set(hrefs), new Set(found === undefined ? [] : [found]));
   });
+
+test('what operators and the platform did is in the audit and the changelog, and what was suspended does not fail', async () => {
+  const [store, app] = [`/operator/stores/${alpha}`, `/operator/apps/${server.client.client_id}`];
+  const reason = 'It sends spam';
+  await act(store, { reason });
+  // The worker ends its pending deliveries.
+  const ofStoreNow = await until(
+    async () => cellsOf((await openConsole(operator, factor, store)).text, 'Webhooks'),
+    (rows) => rows.some(([, webhook, , , missing]) => webhook?.startsWith('Warehouse') && missing !== '0'),
+  );
+  assert.deepEqual(new Set(ofStoreNow.map(([, , , state]) => state)), new Set(['Suspended', 'Disabled']));
+  const failing = cellsOf((await openConsole(operator, factor)).text, 'What fails now');
+  assert.deepEqual(
+    failing.filter(([, webhook]) => webhook?.startsWith('Warehouse')).map(([name]) => name),
+    ['Foreign'],
+  );
+  await act(store);
+  await act(app, { reason: 'It leaks' });
+  const changes = await call('GET', `/stores/${alpha}/changelogs?resource=store&limit=2`, { token: tokens.platform });
+  const { _embedded: embedded } = (await changes.json()) as { _embedded: { [rel: string]: Record<string, unknown>[] } };
+  assert.deepEqual(
+    Object.values(embedded).flatMap((entries) => entries.map(({ actor, before, after }) => ({ actor, before, after }))),
+    [
+      { actor: 'operator', before: { suspended_reason: reason }, after: { suspended_reason: null } },
+      { actor: 'operator', before: { suspended_reason: null }, after: { suspended_reason: reason } },
+    ],
+  );
+  const body = { name: 'Renamed by the platform' };
+  assert.equal((await call('PATCH', `/stores/${alpha}`, { token: tokens.platform, body })).status, 200);
+  const audit = async (by: string, q: string | number) => {
+    const query = new URLSearchParams({ by, q: String(q) }).toString();
+    const { text } = await openConsole(operator, factor, `/operator/audit?${query}`);
+    const changed = cellsOf(text, 'Changes by the platform and by commands').map(([, what]) => what);
+    return { acts: cellsOf(text, 'Audit').map(([, ...act]) => act), changed };
+  };
+  const ofStore = [
+    [email, 'Ended the suspension of the store Renamed by the platform', '–'],
+    [email, 'Suspended the store Renamed by the platform', reason],
+  ];
+  const ofApp = [email, 'Suspended the app Mailer', 'It leaks'];
+  const { acts, changed } = await audit('store_id', alpha);
+  assert.deepEqual(acts, ofStore);
+  assert.equal(changed[0], 'The platform changed name of the store');
+  assert.ok(changed.every((sentence) => !/suspen/.test(sentence ?? '')));
+  assert.deepEqual((await audit('client_id', server.client.client_id)).acts[0], ofApp);
+  assert.deepEqual((await audit('email', email)).acts.slice(0, 3), [ofApp, ...ofStore]);
+  assert.deepEqual((await audit('email', 'stranger@example.com')).acts, []);
+  assert.deepEqual((await audit('email', '')).acts.slice(0, 3), [ofApp, ...ofStore]);
+});

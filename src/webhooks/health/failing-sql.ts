@@ -1,32 +1,32 @@
 /** SQL that finds the webhooks of a database whose endpoints fail now. */
 import type { Queryable } from '#db/pool.ts';
+import { selectedHealth, type HealthRow } from './health-sql.ts';
 
-export type FailingRow = {
+export type FailingRow = HealthRow & {
   shard: number;
-  id: number;
-  name: string;
-  storeId: number;
   storeName: string;
   /** The internal id of the app that created it; null if a person did. */
   client: number | null;
   url: string | null;
-  isActive: boolean;
-  epoch: number;
-  /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
-  failingSince: Date | null;
 };
 
 /** The webhooks with the most consecutive failures, and those with the most failed deliveries from `fromId` on: `limit` of each. */
 type Most = { fromId: number; limit: number };
 
+/** What a person or an operator has ended on purpose does not fail, whatever it missed. */
 const mostFailing = (sql: Queryable, { fromId, limit }: Most) => sql`
   (select t.shard, t.webhook_id from webhook_state t
     join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.is_active and w.epoch = t.epoch
     where t.consecutive_failures > 0 order by t.consecutive_failures desc limit ${limit})
   union
-  (select shard, webhook_id from delivery_done
-    where state = 'failed' and resent_as is null and id >= ${fromId}
-    group by shard, webhook_id order by count(*) desc limit ${limit})`;
+  (select d.shard, d.webhook_id from (
+      select shard, webhook_id, count(*) as failed from delivery_done
+      where state = 'failed' and resent_as is null and id >= ${fromId}
+      group by shard, webhook_id
+    ) as d
+    join webhook w on w.shard = d.shard and w.id = d.webhook_id
+      and (w.is_active or w.inactive_reason <> 'suspended')
+    order by d.failed desc limit ${limit})`;
 
 const ofStore = (sql: Queryable, store: { shard: number; storeId: number }, { limit }: Most) => sql`
   select shard, id as webhook_id from webhook
@@ -39,12 +39,7 @@ export async function listFailing(
   store?: { shard: number; storeId: number },
 ): Promise<FailingRow[]> {
   return sql<FailingRow[]>`
-  select w.shard, w.id, w.name, w.store_id as "storeId", s.name as "storeName", w.client, w.url, w.is_active as "isActive", w.epoch,
-    case when w.is_active then t.first_failure_at else p.first_failure_at end as "failingSince"
-  from (${store === undefined ? mostFailing(sql, most) : ofStore(sql, store, most)}) as f
-  join webhook w on w.shard = f.shard and w.id = f.webhook_id
-  join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-  left join webhook_state p on p.shard = w.shard and p.webhook_id = w.id and p.epoch = w.epoch - 1 and p.is_condemned
+  ${selectedHealth(sql, sql`, w.shard, s.name as "storeName", w.client, w.url`)}
+  join (${store === undefined ? mostFailing(sql, most) : ofStore(sql, store, most)}) as f on f.shard = w.shard and f.webhook_id = w.id
   where not w.is_held`;
 }

@@ -3,8 +3,10 @@ import type { Queryable } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { listFailing, type FailingRow } from './failing-sql.ts';
-import { NOT_ARRIVED_COUNTED_MAX } from './figures.ts';
-import { listNotArrived, listPending } from './health-sql.ts';
+import { stateOf } from '../webhook-document.ts';
+import type { WebhookState } from '../webhook-fields.ts';
+import { lastAttempts, NOT_ARRIVED_COUNTED_MAX, type Health } from './figures.ts';
+import { listLastOutcomes, listNotArrived, listPending } from './health-sql.ts';
 
 /** Webhooks of each kind whose events are counted; those of a store are at most 100. */
 const EXAMINED_MAX = 25;
@@ -13,16 +15,22 @@ const EXAMINED_OF_STORE_MAX = 100;
 const DAYS = 1;
 
 /** `notArrived` and `waiting` (pending deliveries) are counted up to 1,000. `since`: the date of the oldest event that has not arrived, or of the first failure. */
-export type Failing = Omit<FailingRow, 'shard' | 'epoch' | 'failingSince'> & {
+export type Failing = Pick<
+  FailingRow,
+  'id' | 'name' | 'storeId' | 'storeName' | 'client' | 'url' | 'isActive' | 'inactiveReason'
+> & {
+  state: WebhookState;
+  lastAttempt: Health['lastAttempt'];
   notArrived: number;
   waiting: number;
+  retrying: number;
   since: Date | null;
 };
 
 const earliest = (...dates: readonly (Date | null)[]): Date | null =>
   dates.reduce((first, date) => (first === null || (date !== null && date < first) ? date : first), null);
 
-async function countShard(tx: Queryable, shard: number, rows: readonly FailingRow[]): Promise<Failing[]> {
+async function countShard(tx: Queryable, shard: number, rows: readonly FailingRow[], now: Date): Promise<Failing[]> {
   const ids = rows.map(({ id }) => id);
   const failed = new Map(
     (await listNotArrived(tx, shard, ids, NOT_ARRIVED_COUNTED_MAX)).map((row) => [row.webhookId, row]),
@@ -30,11 +38,15 @@ async function countShard(tx: Queryable, shard: number, rows: readonly FailingRo
   const pending = new Map(
     (await listPending(tx, shard, rows, NOT_ARRIVED_COUNTED_MAX)).map((row) => [row.webhookId, row]),
   );
-  return rows.map(({ shard: _, epoch: __, failingSince, ...row }) => ({
+  const last = lastAttempts(await listLastOutcomes(tx, shard, ids));
+  return rows.map((row) => ({
     ...row,
+    state: stateOf(row, now),
+    lastAttempt: last.get(row.id) ?? null,
     notArrived: failed.get(row.id)?.count ?? 0,
     waiting: pending.get(row.id)?.pending ?? 0,
-    since: earliest(failingSince, failed.get(row.id)?.since ?? null),
+    retrying: pending.get(row.id)?.retrying ?? 0,
+    since: earliest(row.failingSince, failed.get(row.id)?.since ?? null),
   }));
 }
 
@@ -54,7 +66,7 @@ export function createFailing(search: Search): ReadFailing {
       const rows = await listFailing(tx, { fromId: firstIdOfDay(dayOf(now) - DAYS), limit }, store);
       const counted: Failing[] = [];
       for (const [shard, ofShard] of Map.groupBy(rows, (row) => row.shard))
-        counted.push(...(await countShard(tx, shard, ofShard)));
+        counted.push(...(await countShard(tx, shard, ofShard, now)));
       return counted.toSorted(byMissing);
     });
   };

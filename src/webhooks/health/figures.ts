@@ -162,6 +162,15 @@ export async function readHours(
     : listSpans(sql, shard, webhookIds, { since, spanHours });
 }
 
+/** Returns the results of last attempts by webhook. */
+export function lastAttempts(
+  outcomes: readonly { webhookId: number; outcome: string }[],
+): ReadonlyMap<number, 'delivered' | 'failed'> {
+  return new Map(
+    outcomes.map(({ webhookId, outcome }) => [webhookId, outcome === 'delivered' ? 'delivered' : 'failed']),
+  );
+}
+
 /** The limit of counted events that did not arrive, per webhook. */
 export const NOT_ARRIVED_COUNTED_MAX = 1_000;
 
@@ -190,15 +199,14 @@ export async function readHealths(
   const unsure = [...figuresById].filter(([, { attempts, delivered }]) => attempts === 0 || delivered < attempts);
   const unsureIds = unsure.map(([id]) => id);
   const outcomes = unsure.length === 0 ? [] : await listLastOutcomes(sql, shard, unsureIds);
-  const lastAttemptOf = new Map<number, Health['lastAttempt']>(unsureIds.map((id) => [id, null]));
-  for (const { webhookId, outcome } of outcomes)
-    lastAttemptOf.set(webhookId, outcome === 'delivered' ? 'delivered' : 'failed');
+  const isUnsure = new Set(unsureIds);
+  const lastAttemptOf = lastAttempts(outcomes);
   const healths = webhooks.map((row) => ({
     row,
     figures: figuresById.get(row.id) ?? figuresOf([], now, period),
     pending: pendingOf.get(row.id) ?? { pending: 0, retrying: 0, oldestAt: null, nextAt: null },
     notArrived: notArrivedOf.get(row.id) ?? { count: 0, since: null },
-    lastAttempt: lastAttemptOf.has(row.id) ? (lastAttemptOf.get(row.id) ?? null) : ('delivered' as const),
+    lastAttempt: isUnsure.has(row.id) ? (lastAttemptOf.get(row.id) ?? null) : ('delivered' as const),
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));
   return { healths, total };

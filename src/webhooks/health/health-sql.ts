@@ -1,5 +1,5 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
 import { hasNotArrived } from '../history/history-sql.ts';
 import { lacking, seenBy, type Key, type Lack } from '../webhook-sql.ts';
@@ -23,19 +23,22 @@ export type HealthRow = {
   probeAt: Date | null;
 };
 
-const selected = (sql: Queryable) => sql`
+/** Returns the beginning of a SELECT of the health of webhooks `w` of stores `s`; `more`: further columns. */
+export function selectedHealth(sql: Queryable, more = sql``): Fragment {
+  return sql`
   select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason",
     ${lacking(sql)} as lacks, w.epoch, s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
-    case when w.is_active then t.first_failure_at else p.first_failure_at end as "failingSince"
+    case when w.is_active then t.first_failure_at else p.first_failure_at end as "failingSince" ${more}
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   left join webhook_state p on p.shard = w.shard and p.webhook_id = w.id and p.epoch = w.epoch - 1 and p.is_condemned`;
+}
 
 export async function findHealth(sql: Queryable, { shard, id, stores, app }: Key): Promise<HealthRow | undefined> {
   const [row] = await sql<HealthRow[]>`
-    ${selected(sql)}
+    ${selectedHealth(sql)}
     where w.shard = ${shard} and w.id = ${id}
       and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[])) ${seenBy(sql, app)}`;
   return row;
@@ -78,7 +81,7 @@ export async function listHealths(
   app: number | null,
 ): Promise<HealthRow[]> {
   return sql<HealthRow[]>`
-  ${selected(sql)}
+  ${selectedHealth(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, app)}
   order by w.id limit ${limit}`;
 }
