@@ -1,15 +1,16 @@
 /** The page of a store's apps: who let which app in, what it may do, its webhooks, and the button that ends its access. */
 import type { ShownDocument } from '#http/services.ts';
-import type { Naming } from '#hypermedia/document.ts';
+import { date, enumeration, text, type Document, type Naming } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/content.ts';
 import { formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
-import { renderDesigned } from '#hypermedia/html/document-page.ts';
+import { renderDesigned, renderHtml } from '#hypermedia/html/document-page.ts';
 import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { parseAddress, searchPart } from '#hypermedia/html/search-form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { View } from '#hypermedia/view.ts';
+import { accessView } from '#identity/oauth/grants.ts';
 import type { StoreGrantView } from '#identity/oauth/connected/store-grants.ts';
 
 type Session = NonNullable<View['session']>;
@@ -81,7 +82,7 @@ function entry(app: StoreGrantView, { naming, session }: { naming: Naming; sessi
           <dd>${shownDateOf(ends)}</dd>`
       }
       <dt>Permissions</dt>
-      ${permissions.map((text) => html`<dd>${text}</dd>`)}
+      ${permissions.map((words) => html`<dd>${words}</dd>`)}
       <dt>Its webhooks</dt>
       ${webhooks.length === 0 ? html`<dd>None</dd>` : webhooks.map((webhook) => webhookLine(webhook, naming))}
     </dl>
@@ -132,4 +133,34 @@ export function appsPage(
     ${pager(document, collection, naming)}
   </div>`;
   return renderDesigned({ document, naming, view, main });
+}
+
+/** Returns the Document of an access with the properties that a person reads. */
+function readableAccess(document: Document): Document {
+  const access = accessView.of(document);
+  if (access === undefined) return document;
+  const { company, isUnverified, reach, permissions, since, lastUsed, ends, webhooks } = access;
+  const allowed = permissions.join('. ');
+  return {
+    ...document,
+    ...(document.name === 'grant' && { called: 'Connected app' }),
+    properties: [
+      text('name', document.title ?? reach),
+      ...(isUnverified ? [enumeration('state', 'unverified')] : []),
+      ...(company === null ? [] : [text('company', company)]),
+      ...(document.title === reach ? [] : [text('access_to', reach)]),
+      { ...text('permissions', allowed), cell: html`${allowed}` },
+      text('webhooks', webhooks),
+      date('since', since),
+      date.orNull('last_used', lastUsed),
+      ...(ends === null ? [] : [date('ends', ends)]),
+    ],
+  };
+}
+
+/** Renders the generic page of an access, or of a list of them, with the properties that a person reads; undefined for another document. */
+export function accessPage({ document, naming, view }: ShownDocument): string | undefined {
+  const own = readableAccess(document);
+  const embedded = own.embedded.map((part) => ({ ...part, documents: part.documents.map(readableAccess) }));
+  return renderHtml({ ...own, embedded }, naming, view);
 }

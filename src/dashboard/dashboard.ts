@@ -13,7 +13,7 @@ import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { overviewView } from '#webhooks/health/health-document.ts';
 import { webhookView } from '#webhooks/webhook-document.ts';
-import { appPage, appsPage } from './apps-page.ts';
+import { accessPage, appPage, appsPage } from './apps-page.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
 import { itemsOf } from './days.ts';
@@ -159,8 +159,9 @@ export function createDashboard({
         return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });
       },
     ],
-    ['grants', async (shown) => storeAppsPage(shown, root)],
-    ['grant', async (shown) => appPage(shown, storeGrantView.of(shown.document))],
+    ['grants', async (shown) => storeAppsPage(shown, root) ?? accessPage(shown)],
+    ['grant', async (shown) => appPage(shown, storeGrantView.of(shown.document)) ?? accessPage(shown)],
+    ['installs', async (shown) => accessPage(shown)],
     [
       'members',
       async (shown) => {

@@ -137,7 +137,7 @@ test('what operators and the platform did is in the audit and the changelog, and
     const query = new URLSearchParams({ by, q: String(q) }).toString();
     const { text } = await openConsole(operator, factor, `/operator/audit?${query}`);
     const changed = cellsOf(text, 'Changes by the platform and by commands').map(([, what]) => what);
-    return { acts: cellsOf(text, 'Audit').map(([, ...act]) => act), changed };
+    return { acts: cellsOf(text, 'Audit').map(([, ...cells]) => cells), changed };
   };
   const ofStore = [
     [email, 'Ended the suspension of the store Renamed by the platform', '–'],

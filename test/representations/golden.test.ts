@@ -344,6 +344,7 @@ const NOT_SHOWN: Readonly<Record<string, readonly string[]>> = {
   'webhook-of-automation': ['state'],
   recovery: ['webhook_id', 'only_failed', 'loaded', 'events_recovered'],
   changelogs: ['id', 'resource_id', 'resource', 'action'],
+  grant: ['id', 'client_id', 'is_verified', 'scope', 'store_id'],
   'grants-of-store': ['id', 'client_id', 'is_verified', 'scope', 'store_id'],
   'grant-of-store': ['id', 'client_id', 'is_verified', 'scope', 'store_id', 'webhooks_total'],
   'error-not-found': ['total'],

@@ -7,6 +7,7 @@ import type { AppWebhooks } from './clients/clients.ts';
 import type { Bearer } from './oauth-tokens.ts';
 import { scopeTextOfGrants, type GrantedScope } from './scope.ts';
 import { comparisonsOf, type Fields } from '#http/field-table.ts';
+import { viewType } from '#hypermedia/document.ts';
 
 /** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
 export type LoggedGrant = {
@@ -94,6 +95,29 @@ export const installFields = {
   webhooks_active: { kind: 'number', from: 'code', comparison: 'none' },
   webhooks_failing: { kind: 'number', from: 'code', comparison: 'none' },
 } as const satisfies Fields;
+
+/** What a person reads of an access: where to, what the app may do there, how long, and its webhooks, in words. */
+type AccessView = {
+  /** The company of the app, for those who connected it. */
+  company: string | null;
+  isUnverified: boolean;
+  reach: string;
+  permissions: readonly string[];
+  since: string;
+  lastUsed: string | null;
+  /** Null if the access is kept. */
+  ends: string | null;
+  webhooks: string;
+};
+
+/** Returns how many webhooks the app created, in words. */
+export function webhookWords({ total, active }: { total: number; active: number }): string {
+  if (total === 0) return 'None';
+  if (active === total) return `${total}, ${total === 1 ? 'active' : 'all active'}`;
+  return active === 0 ? `${total}, ${total === 1 ? 'inactive' : 'none active'}` : `${total}, of which ${active} active`;
+}
+
+export const accessView = viewType<AccessView>('access');
 
 export const GRANT_PROPERTIES = comparisonsOf(grantFields);
 export const INSTALL_PROPERTIES = comparisonsOf(installFields);

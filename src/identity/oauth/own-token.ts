@@ -47,7 +47,7 @@ function scopeChoices({ scopes }: Client): Markup[] {
 /** Renders the card of an app's page that leads to its tokens for the owner. */
 export function ownTokenCard({ root, client }: { root: string; client: Client }): Markup {
   return html`<div class="card">
-    <h2>Tokens for yourself</h2>
+    <h2 id="tokens">Tokens for yourself</h2>
     <p>A program that only you use needs no redirect address: allow it here, and copy its tokens.</p>
     <form method="get" action="${pathOf(root, client.clientId)}/token">
       <fieldset>

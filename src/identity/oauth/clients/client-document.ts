@@ -1,11 +1,12 @@
 /** Represents a client, and an install of an app for its developer (where the app is used, but not by whom), as Documents. */
+import { formatDate } from '#hypermedia/date.ts';
 import { json, type Document, type Link } from '#hypermedia/document.ts';
-import { installFields } from '../grants.ts';
+import { accessView, installFields, webhookWords } from '../grants.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';
 import { logoPath } from './logo.ts';
-import { FULL_SCOPES, scopeTextOfGrants } from '../scope.ts';
+import { FULL_SCOPES, permissionWords, scopeTextOfGrants } from '../scope.ts';
 import type { Client } from './clients-sql.ts';
 import { reachesStore, type Principal } from '#core/principal.ts';
 import type { Install } from './client-lists-sql.ts';
@@ -86,6 +87,13 @@ function linksOfInstall(storeId: number | null, clientId: string, baseUrl: strin
   ];
 }
 
+const WHOLE_ACCOUNT = 'A whole account';
+/** What an app may do that has access to the account of a person whom its developer does not know. */
+const OF_ACCOUNT = 'Do everything that its owner can do, in all stores of the owner';
+
+const failingWords = (failing: number): string =>
+  failing === 0 ? '' : failing === 1 ? '; 1 fails' : `; ${failing} fail`;
+
 const describeInstall = propertiesOf(installFields);
 
 export function installDocument(
@@ -95,7 +103,7 @@ export function installDocument(
   const { storeId } = install;
   return {
     name: 'install',
-    title: install.storeName ?? 'A whole account',
+    title: install.storeName ?? WHOLE_ACCOUNT,
     links: linksOfInstall(storeId !== null && reachesStore(principal, storeId) ? storeId : null, clientId, baseUrl),
     embedded: [],
     properties: describeInstall(install, 'UTC', {
@@ -103,6 +111,16 @@ export function installDocument(
       webhooks_total: install.webhooks,
       webhooks_active: install.active,
       webhooks_failing: install.failing,
+    }),
+    ...accessView.attach({
+      company: null,
+      isUnverified: false,
+      reach: storeId === null ? WHOLE_ACCOUNT : (install.storeName ?? `Store ${storeId}`),
+      permissions: permissionWords(install, OF_ACCOUNT),
+      since: formatDate(install.dateCreated, 'UTC'),
+      lastUsed: install.dateUsed && formatDate(install.dateUsed, 'UTC'),
+      ends: null,
+      webhooks: `${webhookWords({ total: install.webhooks, active: install.active })}${failingWords(install.failing)}`,
     }),
   };
 }

@@ -180,7 +180,8 @@ const parts = ({ client, webhookKeys }: ClientView): Markup =>
   html`<nav class="states" aria-label="Parts of the page">
     <a href="#basics">Basics</a>
     <a href="#access">Access</a> ${webhookKeys !== null && html`<a href="#events">Events</a>`}
-    ${!client.isPublic && html`<a href="#secret">Secret</a>`} <a href="#logo-card">Logo</a> <a href="#danger">Danger</a>
+    ${!client.isPublic && html`<a href="#secret">Secret</a>`} <a href="#tokens">Tokens</a> <a href="#logo-card">Logo</a>
+    <a href="#danger">Danger</a>
   </nav>`;
 
 export function clientPage(view: ClientView): string {

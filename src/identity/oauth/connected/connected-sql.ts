@@ -33,7 +33,7 @@ type ConnectedRow = GrantRow & {
 };
 
 /** Webhooks that the app created for the user in the stores of the grant. */
-export type AppWebhooks = {
+type AppWebhooks = {
   total: number;
   active: number;
   /** The active ones that the end of the grant disables: the app has no other access to their stores by this user. */

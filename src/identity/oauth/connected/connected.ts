@@ -13,7 +13,7 @@ import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
-import { grantChanges, type RevocationEffects } from '../grants.ts';
+import { grantChanges, webhookWords, type RevocationEffects } from '../grants.ts';
 import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import {
@@ -23,7 +23,6 @@ import {
   lockClientsOfMember,
   revokeGrants,
   revokeGrantsFor,
-  type AppWebhooks,
   type ConnectedApp,
 } from './connected-sql.ts';
 import type { AccountSection } from '#identity/accounts/account-page.ts';
@@ -168,13 +167,11 @@ function placeOf({ storeId, storeName }: ConnectedApp): string {
   return storeName ?? `A store that no longer exists (${storeId})`;
 }
 
-const reachOf = (row: ConnectedApp): string =>
-  row.storeName === null || row.isMember ? placeOf(row) : `Nothing: you are no longer a member of ${row.storeName}`;
-
-function webhooksOf({ total, active }: AppWebhooks): string {
-  if (total === 0) return 'None';
-  if (active === total) return `${total}, ${total === 1 ? 'active' : 'all active'}`;
-  return active === 0 ? `${total}, ${total === 1 ? 'inactive' : 'none active'}` : `${total}, of which ${active} active`;
+/** Returns what the app has access to, in words for the person who connected it. */
+export function reachOf(row: ConnectedApp): string {
+  return row.storeName === null || row.isMember
+    ? placeOf(row)
+    : `Nothing: you are no longer a member of ${row.storeName}`;
 }
 
 const entry = (root: string, row: ConnectedApp, nonce: string): Markup => {
@@ -203,7 +200,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup => {
           <dd>${shownDate(row.dateEnds)}</dd>`
       }
       <dt>Its webhooks</dt>
-      <dd>${webhooksOf(row.webhooks)}</dd>
+      <dd>${webhookWords(row.webhooks)}</dd>
     </dl>
     <details class="fold">
       <summary>Disconnect …<span class="unseen"> ${row.name}</span></summary>

@@ -2,11 +2,12 @@
  * The API of the grants of a user: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app with access to the whole
  * account see all grants of the user; an app for one store only its own. An app revokes only its own.
  */
+import { formatDate } from '#hypermedia/date.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
-import { scopeTextOfGrants } from '../scope.ts';
+import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import {
   countGrants,
   findUserGrant,
@@ -26,8 +27,8 @@ import { guarded, type ApiRequest } from '#http/operation.ts';
 import { idIn } from '#http/route.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
-import { disconnected, revokeGrantsOf } from './connected.ts';
+import { accessView, type AppsDeps, GRANT_PROPERTIES, grantFields, webhookWords } from '../grants.ts';
+import { disconnected, reachOf, revokeGrantsOf } from './connected.ts';
 
 function addressOfGrants(userId: number, baseUrl: string): string {
   return `${baseUrl}/users/${userId}/grants`;
@@ -80,6 +81,16 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
       scope: scopeTextOfGrants(row.storeId, row.permissions),
       webhooks_total: row.webhooks.total,
       webhooks_active: row.webhooks.active,
+    }),
+    ...accessView.attach({
+      company: row.company,
+      isUnverified: !row.isVerified,
+      reach: reachOf(row),
+      permissions: permissionWords(row),
+      since: formatDate(row.dateCreated, 'UTC'),
+      lastUsed: row.dateUsed && formatDate(row.dateUsed, 'UTC'),
+      ends: row.dateEnds && formatDate(row.dateEnds, 'UTC'),
+      webhooks: webhookWords(row.webhooks),
     }),
   };
 }
