@@ -31,22 +31,30 @@ const FOCUSED = `(() => {
   return (words || at.getAttribute('aria-label') || at.textContent).replaceAll(/\\s+/g, ' ').trim();
 })()`;
 
-/** Returns a person who is signed in, and whose steps are counted from here. */
+/** Cookies of a session, and the page on which the person begins. */
+type SignedIn = { cookies: readonly { name: string; value: string; url: string }[]; at: string };
+
+/** Returns a person who is signed in by the form, or has the cookies of a session, and whose steps are counted from here. */
 export async function signInCounted(
   browser: Browser,
   {
     origin,
-    user,
+    as,
     hasScripts = false,
-  }: { origin: string; user: { email: string; password: string }; hasScripts?: boolean },
+  }: { origin: string; as: { email: string; password: string } | SignedIn; hasScripts?: boolean },
 ): Promise<Person & { close: () => Promise<void> }> {
   const context = await browser.newContext({ baseURL: origin, javaScriptEnabled: hasScripts });
   const page = await context.newPage();
-  await page.goto('/sign-in');
-  await page.getByLabel('E-mail').fill(user.email);
-  await page.getByLabel('Password').fill(user.password);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.waitForURL((url) => url.pathname !== '/sign-in');
+  if ('cookies' in as) {
+    await context.addCookies(as.cookies);
+    await page.goto(as.at);
+  } else {
+    await page.goto('/sign-in');
+    await page.getByLabel('E-mail').fill(as.email);
+    await page.getByLabel('Password').fill(as.password);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL((url) => url.pathname !== '/sign-in');
+  }
   const counts = { clicks: 0, texts: 0, keys: 0 };
   const start = performance.now();
   const press = async (key: string): Promise<void> => {

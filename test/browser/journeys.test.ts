@@ -24,12 +24,13 @@ function task(
   name: string,
   allowed: Omit<Effort, 'seconds'>,
   act: (person: Person) => Promise<void>,
-  options: { hasScripts?: boolean } = {},
+  options: { hasScripts?: boolean; prepare?: () => Promise<void> } = {},
 ): void {
   test(name, needsChromium, async (t) => {
     assert.ok(browser !== undefined && fixture !== undefined);
+    await options.prepare?.();
     const { base_url: origin, user } = fixture.demo;
-    const person = await signInCounted(browser, { origin, user, ...options });
+    const person = await signInCounted(browser, { origin, as: user, ...options });
     t.after(() => person.close());
     await act(person);
     const { seconds, ...steps } = person.effort();
@@ -44,7 +45,7 @@ const WAREHOUSE_REASON = /Your endpoint answered 500/;
 
 test('the first page says what is wrong, and offers what to do', needsChromium, async (t) => {
   assert.ok(browser !== undefined && fixture !== undefined);
-  const person = await signInCounted(browser, { origin: fixture.demo.base_url, user: fixture.demo.user });
+  const person = await signInCounted(browser, { origin: fixture.demo.base_url, as: fixture.demo.user });
   t.after(() => person.close());
   assert.equal(await person.page.locator('h1').innerText(), '1 of 2 webhooks needs attention.');
   assert.match(await person.page.locator('.concern').innerText(), WAREHOUSE_REASON);
@@ -136,14 +137,79 @@ task('rotate a key', { clicks: 3, texts: 0, keys: 0 }, async (person) => {
   await page.locator('#settings').getByText('Rotation ends').waitFor();
 });
 
-task('find out who disabled a webhook', { clicks: 1, texts: 0, keys: 0 }, async (person) => {
+/** Changes the webhook of the demo's app, as the app does. */
+async function changeWebhook(changes: Readonly<Record<string, unknown>>): Promise<void> {
   const { access_token: token, base_url: origin, webhook_id: id } = fixture?.demo ?? {};
   const response = await fetch(`${origin}/webhooks/${id}`, {
     method: 'PATCH',
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ is_active: false }),
+    body: JSON.stringify(changes),
   });
   assert.equal(response.status, 200, await response.text());
+}
+
+const LOST = ['4001', '4002', '4003', '4004', '4005'];
+task(
+  'is everything fine? Five events were lost',
+  { clicks: 1, texts: 0, keys: 0 },
+  async (person) => {
+    const { page } = person;
+    assert.match(await page.locator('main').innerText(), /5 events did not arrive/);
+    await person.click(button(person, 'Send them again (5)'));
+    await until(
+      async () => {
+        await page.reload();
+        return page.locator('main').innerText();
+      },
+      (text) => /Finished/.test(text),
+    );
+  },
+  {
+    prepare: async () => {
+      const url = fixture?.demo.receiver.url;
+      // Its deliveries are retried, until it is disabled.
+      await changeWebhook({ url: 'http://127.0.0.1:9/' });
+      for (const order of LOST) await publishOrder(order);
+      await changeWebhook({ is_active: false });
+      await changeWebhook({ is_active: true, url });
+    },
+  },
+);
+
+task('keep one of two versions that two tabs saved', { clicks: 4, texts: 1, keys: 0 }, async (person) => {
+  const { page } = person;
+  await person.click(link(person, 'Demo receiver'));
+  await person.click(link(person, 'Edit'));
+  await person.type(page.getByLabel('Name', { exact: true }), 'Of this tab');
+  await changeWebhook({ name: 'Of the app' });
+  await person.click(button(person, 'Save'));
+  const versions = page.getByRole('region', { name: 'Your version and the stored version' }).locator('tbody');
+  assert.match(await versions.innerText(), /Name\s+Of this tab\s+Of the app/);
+  await person.click(button(person, 'Save your version'));
+  await page.getByText('Changes saved.').waitFor();
+  await page.getByRole('heading', { name: 'Of this tab' }).waitFor();
+  await changeWebhook({ name: 'Demo receiver' });
+});
+
+task('save a form after the session has ended', { clicks: 5, texts: 3, keys: 0 }, async (person) => {
+  const { page } = person;
+  const { email = '', password = '' } = fixture?.demo.user ?? {};
+  await person.click(link(person, 'Demo receiver'));
+  await person.click(link(person, 'Edit'));
+  await person.type(page.getByLabel('Name', { exact: true }), 'Typed before');
+  await page.context().clearCookies();
+  await person.click(button(person, 'Save'));
+  await person.type(page.getByLabel('E-mail'), email);
+  await person.type(page.getByLabel('Password'), password);
+  await person.click(button(person, 'Sign in'));
+  assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Typed before');
+  await person.click(button(person, 'Save'));
+  await page.getByRole('heading', { name: 'Typed before' }).waitFor();
+  await changeWebhook({ name: 'Demo receiver' });
+});
+
+task('find out who disabled a webhook', { clicks: 1, texts: 0, keys: 0 }, async (person) => {
+  await changeWebhook({ is_active: false });
   await person.click(link(person, 'Changelog'));
   const [newest] = await person.page.locator('.log li').allInnerTexts();
   assert.match(newest ?? '', /Demo App, for owner@example\.com, disabled the webhook Demo receiver/);

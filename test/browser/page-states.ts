@@ -5,6 +5,7 @@ import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
+import { enrol, makeOperator, openConsole } from '../security/operators.ts';
 import { passwords } from '../setup/passwords.ts';
 
 const NOW = new Date('2026-07-01T10:00:00.000Z');
@@ -24,6 +25,8 @@ async function addPeople({ sql }: Server) {
     return { email, ...(await createUser(sql, passwords, { email, password: PASSWORD, now: NOW })) };
   };
   const [solo, none, many] = [await add('solo'), await add('none'), await add('many')];
+  const operator = await add('operator');
+  await makeOperator({ sql }, operator.id);
   const shop = { name: 'Corner Shop', domain: 'corner.example.com', email: 'shop@example.com', timeZone: 'UTC' };
   const { id: storeId } = await createStore(sql, { ...shop, now: NOW });
   await addMember(sql, { storeId, userId: solo.id, role: 'owner', now: NOW });
@@ -37,10 +40,11 @@ async function addPeople({ sql }: Server) {
     insert into membership (shard, store_id, user_id, role, date_created)
     select shard, id, ${many.id}, 'owner', ${NOW} from made
   `;
-  return { solo: solo.email, none: none.email, many: many.email };
+  return { solo: solo.email, none: none.email, many: many.email, operator: operator.email };
 }
 
-async function addClients({ sql, adaId }: Server) {
+async function addClients({ sql, adaId, other }: Server) {
+  await sql`update client set suspended_reason = 'It sends messages that the stores did not order' where client_id = ${other.client_id}`;
   const details = { trusted: false, now: NOW };
   const full = await createClient(sql, {
     ...details,
@@ -143,6 +147,7 @@ export async function startScene() {
   const signIn = async (email: string) => {
     const visitor = createBrowser(server.origin);
     await visitor.signIn(email);
+    if (email === emails.operator) await openConsole(visitor, await enrol(server, visitor));
     return [...visitor.jar].map(([name, value]) => ({ name, value, url: server.origin }));
   };
   const cookieOf = (email: string) => {
@@ -250,6 +255,16 @@ export const views: readonly View[] = [
   ['app page, preview',        'ada',    ({ clients }) => `/apps/${clients.stranger}`],
   ['install link, unverified', 'public', ({ clients }) => `/apps/${clients.stranger}/install`],
   ['install link, none',       'public', ({ client }) => `/apps/${client.client_id}/install`],
+  ['console',                  'operator', () => '/operator'],
+  ['console, stores',          'operator', () => '/operator/stores'],
+  ['console, no stores',       'operator', () => '/operator/stores?q=no-such-store'],
+  ['console, store',           'operator', ({ alpha }) => `/operator/stores/${alpha}`],
+  ['console, app',             'operator', ({ clients }) => `/operator/apps/${clients.full}`],
+  ['console, no reason',       'operator', ({ alpha }) => `/operator/stores/${alpha}`, send('Suspend Alpha')],
+  ['console, suspended',       'operator', ({ other }) => `/operator/apps/${other.client_id}`],
+  ['console, person',          'operator', ({ adaId }) => `/operator/people/${adaId}`],
+  ['console, audit',           'operator', () => '/operator/audit'],
+  ['console, audit of store',  'operator', ({ alpha }) => `/operator/audit?by=store_id&q=${alpha}`],
   ['reference, how to begin',  'public', () => '/docs'],
   ['reference, events',        'public', () => '/docs/events'],
   ['reference, one event',     'ada',    () => '/docs/events/transaction/created'],

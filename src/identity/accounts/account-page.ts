@@ -66,7 +66,7 @@ export function createAccount(
       done: query.get('done'),
     };
     const sections = await Promise.all(shown.map((section) => section(visit)));
-    const { userId, email } = session;
+    const { userId, email, isOperator } = session;
     const before = parseId(query.get('before') ?? '');
     const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1, hasTries: false });
     const entries = found.slice(0, ENTRIES_SHOWN);
@@ -75,13 +75,14 @@ export function createAccount(
     const invitations = new URL(`${baseUrl}/users/${userId}/invitations`).pathname;
     const message = DONE.get(visit.done ?? '') ?? doneSentence(query);
     const activity = { tries, entries, older, isLatest: before === undefined };
-    return htmlAnswer(200, accountPage({ root, email, invitations, message, sections, activity }));
+    return htmlAnswer(200, accountPage({ root, email, isOperator, invitations, message, sections, activity }));
   });
 }
 
 function accountPage(view: {
   root: string;
   email: string;
+  isOperator: boolean;
   /** The path of the invitations to the person. */
   invitations: string;
   /** What was just done. */
@@ -105,6 +106,7 @@ function accountPage(view: {
           <a href="${view.root}/account/password">Change your password</a> ·
           <a href="${view.root}/account/email">Change your e-mail address</a> ·
           <a href="${view.invitations}">Your invitations</a>
+          ${view.isOperator && html`· <a href="${view.root}/operator">Console of operators</a>`}
         </p>
       </div>
       ${view.sections} ${activitySection(view.activity, view.root)}`,
