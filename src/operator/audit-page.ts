@@ -9,10 +9,10 @@ import type { Search as SearchWithin } from '#db/search.ts';
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { shownDate, shownDateOf } from '#hypermedia/shown-date.ts';
+import { briefDateOf } from '#hypermedia/shown-date.ts';
 import type { Page } from '#hypermedia/paging.ts';
 import { countActs, listActs, type ActRow, type Concerned } from './audit-sql.ts';
-import { appLink, cardOf, listPage, personLink, storeLink, tableOf } from './console-pages.ts';
+import { appLink, cardOf, cellDate, listPage, personLink, storeLink, tableOf } from './console-pages.ts';
 import { idOf, readSearch, type List, type Search } from './console-search.ts';
 import { STORE_CHANGES_MAX, type ReadStoreChanges } from './store-changes.ts';
 
@@ -73,7 +73,7 @@ function actCells(root: string, row: ActRow): readonly Markup[] {
   const { action, dateCreated, reason } = row;
   const words: Readonly<Record<string, string>> = ACTS;
   return [
-    shownDate(dateCreated),
+    cellDate(dateCreated),
     whoOf(root, row),
     html`${words[action] ?? describeAction(action)} ${objectOf(root, row)}`,
     html`${reason ?? '–'}`,
@@ -88,7 +88,7 @@ function changesTable(changes: Awaited<ReturnType<ReadStoreChanges>>): Markup {
   return html`${tableOf(
     CHANGES_HEADING,
     ['When', 'What'],
-    changes.map(({ date, sentence }) => [html`${shownDateOf(date)}`, html`${sentence}`]),
+    changes.map(({ date, sentence }) => [html`${briefDateOf(date)}`, html`${sentence}`]),
   )}
   ${
     changes.length === STORE_CHANGES_MAX &&

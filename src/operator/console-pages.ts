@@ -11,7 +11,8 @@ import { labelOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { neighbours } from '#hypermedia/paging.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { shownDate } from '#hypermedia/shown-date.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { briefDateOf, shownDate } from '#hypermedia/shown-date.ts';
 import type { StoreRow } from '#stores/stores-sql.ts';
 import type { ConnectedProcess } from '#db/activity.ts';
 import type { List, Search } from './console-search.ts';
@@ -131,6 +132,11 @@ export function personLink(root: string, { id, email }: Pick<UserRow, 'id' | 'em
   return html`<a href="${consolePath(root)}/people/${id}">${email}</a>`;
 }
 
+/** Returns the date for a cell of a table, in UTC. */
+export function cellDate(at: Date): Markup {
+  return html`${briefDateOf(formatDate(at, 'UTC'))}`;
+}
+
 /** Returns the link to the audit of what the id names; `by`: as in its search. */
 export function auditLink(root: string, by: string, id: string | number): Markup {
   return html`<p>
@@ -160,7 +166,7 @@ export function failingTable(
         badge(...stateWords(one)),
         html`${countWords(notArrived, NOT_ARRIVED_COUNTED_MAX)}`,
         html`${countWords(waiting, NOT_ARRIVED_COUNTED_MAX)}`,
-        since === null ? html`–` : shownDate(since),
+        since === null ? html`–` : cellDate(since),
       ];
     }),
   );
@@ -188,7 +194,7 @@ function databaseRow({ name, status }: Awaited<ReturnType<ReadStatuses>>[number]
     text(rates === undefined ? null : fine.format(rates.published)),
     text(rates === undefined ? null : fine.format(rates.ended)),
     html`${isEstimate && 'about '}${countWords(pending)}`,
-    dueSince === null ? html`nothing` : html`${webhookWords(due)}, since ${shownDate(dueSince)}`,
+    dueSince === null ? html`nothing` : html`${webhookWords(due)}, since ${cellDate(dueSince)}`,
     held === 0 ? html`nothing` : html`${webhookWords(held)}`,
     html`${sizeWords(sizeBytes)}`,
     freeBytes === undefined ? html`–` : html`${sizeWords(freeBytes)}`,
@@ -240,7 +246,7 @@ export function statusCards(
                 html`${version}`,
                 html`${roles.join(', ')}`,
                 text(address),
-                shownDate(since),
+                cellDate(since),
               ]),
             )
       }

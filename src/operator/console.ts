@@ -28,7 +28,6 @@ import { idIn, type RawHandler, type RawRequest, type RawResponse } from '#http/
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { liveAttribute, scriptElements } from '#hypermedia/shell.ts';
-import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/failing.ts';
@@ -38,6 +37,7 @@ import {
   appLink,
   auditLink,
   cardOf,
+  cellDate,
   consolePage,
   factsCard,
   failingTable,
@@ -86,7 +86,7 @@ const storesOf = (root: string): Source => ({
       storeLink(root, store),
       html`${store.domain}`,
       html`${store.id}`,
-      shownDate(store.dateCreated),
+      cellDate(store.dateCreated),
     ]);
     return { rows, total: await countStores(tx, shown, listing) };
   },
@@ -106,7 +106,7 @@ const appsOf = (root: string): Source => ({
       appLink(root, client),
       html`<code>${client.clientId}</code>`,
       html`${client.contact}`,
-      shownDate(client.dateCreated),
+      cellDate(client.dateCreated),
     ]);
     return { rows, total: await countClients(tx, ALL_CLIENTS, listing) };
   },
@@ -121,7 +121,7 @@ const peopleOf = (root: string): Source => ({
   read: async (tx, listing) => {
     const shown = { ids: undefined, reader: null };
     const people = await listUsers(tx, shown, listing);
-    const rows = people.map((person) => [personLink(root, person), html`${person.id}`, shownDate(person.dateCreated)]);
+    const rows = people.map((person) => [personLink(root, person), html`${person.id}`, cellDate(person.dateCreated)]);
     return { rows, total: await countUsers(tx, shown, listing) };
   },
 });

@@ -83,6 +83,19 @@ async function startDevice({ sql, origin }: Server): Promise<string> {
   return ((await response.json()) as { user_code: string }).user_code;
 }
 
+/** A webhook that fails, with a long name and host. */
+async function addFailing({ sql, alpha }: Server): Promise<void> {
+  const [shard, id] = [alpha % 256, 256 * 1_000_000 + (alpha % 256)];
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, url, encryption_key, event_resource, events, is_active, headers,
+      retry_profile, date_created, date_modified)
+    values (${shard}, ${id}, ${alpha}, 'Orders for the warehouse in Rotterdam', 'json', '2',
+      'https://hooks.eu-west-1.warehouse.example.com/', 'key', 'transaction', '{transaction/created}', true, '{}', 'hour', ${NOW}, ${NOW})`;
+  await sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
+    values (${shard}, ${id}, 0, 7, ${NOW})`;
+}
+
 /** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
@@ -142,6 +155,7 @@ export async function startScene() {
   await addTraces(server);
   await addInvitations(server);
   await addLinks(server);
+  await addFailing(server);
   // Signed in once each: the clock stands still, and sign-in is throttled.
   const signedIn = new Map<string, Promise<{ name: string; value: string; url: string }[]>>();
   const signIn = async (email: string) => {

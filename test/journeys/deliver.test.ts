@@ -1,6 +1,7 @@
 /** `halcyon deliver` as a process: its sessions in pg_stat_activity, and its output. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { listProcesses } from '#db/activity.ts';
 import { VERSION } from '#server/version.ts';
 import { printed, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
@@ -23,6 +24,11 @@ test('the connections of a worker are named by the id in its leases, the version
   assert.deepEqual(
     sessions.map(({ name }) => name),
     [`halcyon ${row?.owner} ${VERSION} deliver`],
+  );
+  const processes = await listProcesses(sql);
+  assert.deepEqual(
+    processes.map(({ id, version, roles }) => ({ id, version, roles })),
+    [{ id: row?.owner, version: VERSION, roles: ['deliver'] }],
   );
 });
 
