@@ -1,7 +1,7 @@
 /**
- * The pages of operators, below /operator: what fails now in all stores, a search for stores, apps and people, and their suspension. The role
- * is given on the command line alone, and counts only in a session whose person has proved a second factor. An operator sees no content of
- * a store and no secret, and cannot act as another person.
+ * The pages of operators, below /operator: the state of the service, what fails now in all stores, a search for stores, apps and people,
+ * their suspension, and the audit. The role is given on the command line alone, and counts only in a session whose person has proved a
+ * second factor. An operator sees no content of a store and no secret, and cannot act as another person.
  */
 import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';

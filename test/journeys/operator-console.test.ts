@@ -153,3 +153,33 @@ test('what operators and the platform did is in the audit and the changelog, and
   assert.deepEqual((await audit('email', 'stranger@example.com')).acts, []);
   assert.deepEqual((await audit('email', '')).acts.slice(0, 3), [ofApp, ...ofStore]);
 });
+
+test('the audit has what programs of the platform did, and nothing that people or Halcyon did', async () => {
+  const made = async (path: string, body: object) => {
+    const response = await call('POST', path, { token: tokens.platform, body });
+    assert.equal(response.status, 201, await response.clone().text());
+    return (await response.json()) as { client_id?: string };
+  };
+  const newcomer = 'newcomer@example.com';
+  await made('/users', { email: newcomer, password: PASSWORD });
+  const { client_id: madeByPlatform = '' } = await made('/clients', {
+    name: 'Of the platform',
+    redirect_uris: ['https://a.example.com/cb'],
+  });
+  const entries = async (by: string, q: string) => {
+    const query = new URLSearchParams({ by, q, limit: '300' }).toString();
+    const { text } = await openConsole(operator, factor, `/operator/audit?${query}`);
+    return cellsOf(text, 'Audit').map(([, who, what]) => `${who}: ${what}`);
+  };
+  assert.deepEqual(await entries('email', newcomer), [`Platform: Created the account of ${newcomer}`]);
+  assert.deepEqual(await entries('client_id', madeByPlatform), ['Platform: Created the app Of the platform']);
+  // Retention ends earlier access of an app; a person changes their address.
+  await sql`
+    insert into audit (id, action, user_id, address, detail, date_created)
+    values (nextval('id_n'), 'grant_retired', ${id}, null, '{}', now()), (nextval('id_n'), 'email_changed', ${id}, '127.0.0.1', '{}', now())`;
+  const all = await entries('email', '');
+  assert.deepEqual(
+    all.filter((one) => /Signed in|connected|earlier access|e-mail address/i.test(one)),
+    [],
+  );
+});
