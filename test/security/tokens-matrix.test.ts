@@ -127,6 +127,7 @@ const resources = routes.filter((route) => route.kind === 'resource');
 function bodyOf(method: string, path: string): unknown {
   if (method === 'GET' || method === 'HEAD' || method === 'DELETE') return undefined;
   if (path.endsWith('/members')) return { user: app.userId, role: 'owner' };
+  if (path.endsWith('/links')) return { user: bob };
   if (path.endsWith('/invitations')) return { role: 'owner' };
   if (/\/users\/(?:\d+|:user_id)$/.test(path)) return { email: null, external_id: 'taken over' };
   if (path.includes('/clients/')) return { name: 'Taken over', redirect_uris: ['https://taken.example.com/callback'] };
