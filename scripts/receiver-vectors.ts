@@ -166,6 +166,7 @@ function acceptedVectors(): Vector[] {
     accepted('the secret, during a rotation from an Ed25519 key', sent({ key: SIGNING, next: KEY }), {
       keys: [PUBLIC, KEY],
     }),
+    accepted('the secret alone, during a rotation from an Ed25519 key', sent({ key: SIGNING, next: KEY })),
     ...NOT_DECODED.map((key) => accepted(`the key ${key}`, sent({ key }), { keys: [key] })),
   ];
 }
@@ -251,6 +252,9 @@ function rejectedSignings(): Vector[] {
       rejected(`HMAC with the text ${key}`, 'bad_signature', sent({ key }), {
         keys: [key.startsWith('whpk_') ? key : PUBLIC],
       }),
+    ),
+    ...[` ${PUBLIC}`, `"${PUBLIC}"`, PUBLIC.replace('whpk_', 'WHPK_')].map((key) =>
+      rejected(`HMAC with the key that was written ${key}`, 'bad_signature', sent({ key }), { keys: [KEY, key] }),
     ),
     rejected('a public key that is cut off', 'bad_signature', signed, { keys: [PUBLIC.slice(0, -2)] }),
     rejected('the private key', 'missing_header', signed, { keys: [SIGNING] }),

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
-import { isSignedBy, publicKeyOf } from '#core/keys.ts';
+import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
 import { examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { prefixIn } from './header-prefix.ts';
@@ -26,12 +26,14 @@ export function matchesOf({ headers, body, keys, headerPrefix }: Found): Matches
   const hex = [`${headerPrefix}-Webhook-Signature`, `${headerPrefix}-Webhook-Signature-Next`];
   const [id, timestamp] = [header('webhook-id'), header('webhook-timestamp')];
   const standard = header('webhook-signature').split(' ');
+  // Everyone knows a public key, so an HMAC of it proves nothing.
+  const secrets = keys.filter((key) => !isPublicKey(key));
   const entries = hex
     .filter((name) => header(name) !== '')
-    .map((name) => [name, keys.some((key) => hexSignature(body, key) === header(name))] as const);
+    .map((name) => [name, secrets.some((key) => hexSignature(body, key) === header(name))] as const);
   const isStandard = keys.some(
     (key) =>
-      standard.includes(standardSignature(body, id, timestamp, key)) ||
+      (secrets.includes(key) && standard.includes(standardSignature(body, id, timestamp, key))) ||
       standard.some((one) => isSignedBy(key, Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]), one)),
   );
   return Object.fromEntries([...entries, ['webhook-signature', isStandard] as const]);

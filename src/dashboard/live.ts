@@ -99,9 +99,9 @@ export function createLive(
   streams: Pick<LiveStreams, 'open'>,
   { visitorOf, clock }: Pick<Pages, 'visitorOf'> & { clock: Clock },
 ): RawHandler {
-  const storeOf = async ({ cookies, params }: RawRequest): Promise<Store | undefined> => {
+  const storeOf = async ({ cookies, headers, params }: RawRequest): Promise<Store | undefined> => {
     // Without an address: an open stream does not keep the session alive.
-    const visitor = await visitorOf({ cookies, params, now: clock.now() });
+    const visitor = await visitorOf({ cookies, headers, params, now: clock.now() });
     return visitor === null || visitor.enrolAt(undefined) !== undefined
       ? undefined
       : storeOfAddress({ params, principal: visitor.principal });

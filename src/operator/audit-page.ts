@@ -3,6 +3,7 @@ import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { describeAction, type Action } from '#identity/accounts/audit.ts';
 import { isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
+import { readEmail } from '#core/email.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search as SearchWithin } from '#db/search.ts';
@@ -33,7 +34,7 @@ async function concernedBy(sql: Sql, { by, text }: Search): Promise<Concerned | 
     const client = isClientId(text) ? await findClient(sql, text) : undefined;
     return client && { ...all, client: client.id };
   }
-  const userId = parseId(text) ?? (await findUserByEmail(sql, text))?.id;
+  const userId = parseId(text) ?? (await findUserByEmail(sql, readEmail(text) ?? text))?.id;
   return userId === undefined ? undefined : { ...all, userId };
 }
 

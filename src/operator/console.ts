@@ -16,9 +16,10 @@ import { isClientId } from '#identity/oauth/clients/clients.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';
+import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
-import { notFound } from '#core/problem.ts';
+import { notFound, temporary } from '#core/problem.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { listProcesses } from '#db/activity.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
@@ -28,6 +29,7 @@ import { idIn, type RawHandler, type RawRequest, type RawResponse } from '#http/
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { liveAttribute, scriptElements } from '#hypermedia/shell.ts';
+import { createCachedRead } from '#metrics/scraped.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/failing.ts';
@@ -166,11 +168,13 @@ function suspendable(
   {
     root,
     effects,
+    failingOf,
     failingCard,
   }: {
     root: string;
     effects: Effects;
-    failingCard: (heading: string, ...of: Parameters<ReadFailing>) => Promise<Markup>;
+    failingOf: ReadFailing;
+    failingCard: FailingCard;
   },
 ) {
   const store = suspensionPages(verified, root, {
@@ -182,7 +186,7 @@ function suspendable(
       if (found === undefined) return undefined;
       const content = async () =>
         html`${factsCard(storeFacts(found), auditLink(root, 'store_id', found.id))}
-        ${await failingCard('Webhooks', request.now, key)}`;
+        ${await failingCard('Webhooks', () => failingOf(request.now, key))}`;
       return { id: String(storeId), name: found.name, reason: found.suspendedReason, content };
     },
     set: (id, suspension) => setStoreSuspension(sql, effects, Number(id), suspension),
@@ -222,9 +226,9 @@ function suspendable(
   return { store, app, person };
 }
 
-type FailingCard = (heading: string, ...of: Parameters<ReadFailing>) => Promise<Markup>;
+type FailingCard = (heading: string, read: () => ReturnType<ReadFailing>) => Promise<Markup>;
 
-function createFailingCard({ sql, root, failingOf }: { sql: Sql; root: string; failingOf: ReadFailing }): FailingCard {
+function createFailingCard({ sql, root }: { sql: Sql; root: string }): FailingCard {
   /** Returns the apps of webhooks by their internal ids. */
   const appsById = async (clients: readonly (number | null)[]): Promise<ReadonlyMap<number | null, Client>> => {
     const ids = [...new Set(clients)].filter((id) => id !== null);
@@ -232,9 +236,9 @@ function createFailingCard({ sql, root, failingOf }: { sql: Sql; root: string; f
     const rows = ids.length === 0 ? [] : await listClients(sql, { ...ALL_CLIENTS, ids }, listing);
     return new Map(rows.map((row) => [row.id, row]));
   };
-  return (heading, ...of) =>
+  return (heading, read) =>
     cardOf(heading, async () => {
-      const failing = (await failingOf(...of)).slice(0, of[1] === undefined ? SHOWN_MAX : undefined);
+      const failing = await read();
       if (failing.length === 0) return html`<p>No webhook fails.</p>`;
       const apps = await appsById(failing.map(({ client }) => client));
       return failingTable(root, heading, { failing, apps });
@@ -247,8 +251,19 @@ type Reads = { failingOf: ReadFailing; storeChangesOf: ReadStoreChanges; readSta
 /** Seconds after which the first page is read again. */
 const LIVE_SECONDS = 10;
 
+/** Returns a read of what fails most in all databases. Each open page asks for it every few seconds. Throws a 503 if it takes longer. */
+function createFailingNow(failingOf: ReadFailing, clock: Clock): () => ReturnType<ReadFailing> {
+  const read = createCachedRead(() => failingOf(clock.now()), clock);
+  return async () => {
+    const failing = await read();
+    const message = 'It is being counted: read this page again in a moment';
+    if (failing === undefined) throw temporary(503, { code: 'unavailable', message }, LIVE_SECONDS);
+    return failing.slice(0, SHOWN_MAX);
+  };
+}
+
 export function createConsole(
-  { sql, config }: Pick<Runtime, 'sql' | 'config'>,
+  { sql, config, clock }: Pick<Runtime, 'sql' | 'config' | 'clock'>,
   { verified }: Pick<People, 'verified'>,
   { effects, failingOf, storeChangesOf, readStatuses }: Reads & { effects: Effects },
 ): Record<
@@ -281,16 +296,17 @@ export function createConsole(
       );
       return htmlAnswer(200, listPage(root, source, { search: asked, ...found }));
     });
-  const failingCard = createFailingCard({ sql, root, failingOf });
+  const failingCard = createFailingCard({ sql, root });
+  const failingNow = createFailingNow(failingOf, clock);
   const audit = createAudit({ sql, root, search, storeChangesOf });
   const scripts = scriptElements((path) => `${rootOf(config.baseUrl)}${path}`);
-  const { store, app, person } = suspendable({ sql }, verified, { root, effects, failingCard });
+  const { store, app, person } = suspendable({ sql }, verified, { root, effects, failingOf, failingCard });
   return {
-    overview: page(async ({ now }) => {
+    overview: page(async () => {
       const [found, processes, failing] = await Promise.all([
         readStatuses(),
         listProcesses(sql),
-        failingCard('What fails now', now),
+        failingCard('What fails now', failingNow),
       ]);
       const cards = statusCards(found, processes);
       const content = html`<div ${liveAttribute(LIVE_SECONDS)}>${cards.databases} ${failing} ${cards.processes}</div>`;

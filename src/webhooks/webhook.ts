@@ -2,7 +2,7 @@
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
 import { isReadable } from '#core/loopback.ts';
-import { isPublicKey, isSigningKey, signingKeyOf, keysAt, type Rotating } from '#core/keys.ts';
+import { signingKeyOf, keysAt, type Rotating } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
@@ -114,8 +114,10 @@ const wrongKey = (message: string): Fault[] => [{ code: 'invalid_value', message
 /** Rejects what looks like an Ed25519 key and is none, and one for bodies that are encrypted, for which both sides need one secret. */
 export function signingKeyFaults({ format, url }: Pick<Draft, 'format' | 'url'>, key: string | null): Fault[] {
   if (key === null || format === 'partner_sitebuilder') return [];
-  if (isPublicKey(key)) return wrongKey('encryption_key must not be a public key (whpk_): it signs nothing');
-  if (!isSigningKey(key)) return [];
+  // A quoted or capitalised key would be the secret of an HMAC, and everyone knows a public one.
+  const [, kind] = /^["'\s]*wh([ps])k_/i.exec(key) ?? [];
+  if (kind === undefined) return [];
+  if (kind.toLowerCase() === 'p') return wrongKey('encryption_key must not be a public key (whpk_): it signs nothing');
   if (signingKeyOf(key) === undefined)
     return wrongKey(
       'encryption_key that begins with whsk_ must continue with the base64 of an Ed25519 private key, 32 or 64 bytes',

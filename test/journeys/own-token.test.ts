@@ -252,6 +252,23 @@ test('the platform gets no tokens for a store of others, without an owner, or fo
   assert.equal(await rows(), before);
 });
 
+test('a store that requires a second factor is closed to apps of members without one, and to those of disabled members', async () => {
+  const body = { name: 'Export', owner: adaId, store: alpha };
+  const rows = async () => (await sql`select from client union all select from access_grant`).length;
+  await createByPlatform({ name: 'Warm' });
+  const before = await rows();
+  const statusOf = async () => (await createByPlatform(body)).status;
+  const statuses: number[] = [];
+  await sql`update store set second_factor = 'required' where id = ${alpha}`;
+  statuses.push(await statusOf());
+  await sql`update store set second_factor = 'optional' where id = ${alpha}`;
+  await sql`update users set date_disabled = now() where id = ${adaId}`;
+  statuses.push(await statusOf());
+  await sql`update users set date_disabled = null where id = ${adaId}`;
+  assert.deepEqual([...statuses, (await rows()) - before], [409, 409, 0]);
+  assert.equal(await statusOf(), 201);
+});
+
 test('a denial leads back to the app', async () => {
   const { clientId, path } = await program();
   const { action, nonce } = readForm(await browser.open(pathOf(clientId, { scope: 'user_full_access' })));

@@ -251,6 +251,17 @@ test('a redirect address that the document does not list is refused, also if the
   assert.match(text, /redirect_uri_mismatch/);
 });
 
+test('a person who was shown one name and scope does not allow another', async () => {
+  const clientId = host.publish('/renamed', { client_name: 'Agent' });
+  const { of } = await newPerson();
+  const { action, nonce, stores } = readForm(await of.open(pathOf(clientId)));
+  host.publish('/renamed', { client_name: 'Another' });
+  server.wait(60_000);
+  const store = String(stores[0]?.id);
+  const { status, location } = await of.post(action, { nonce, decision: 'allow', store });
+  assert.deepEqual([status, location], [403, null]);
+});
+
 test('a code is redeemed only with the redirect address that it was sent to, whatever the document says then', async () => {
   const clientId = host.publish('/code');
   const { location } = await browser.consent(asking(clientId));

@@ -114,9 +114,14 @@ test('of concurrent uses of one link in two processes one succeeds', async () =>
   const path = await linkFor(adaId);
   const origins = [origin, await server.startSecond()];
   const form = hiddenIn(await newBrowser().open(path), '/portal');
-  const uses = Array.from({ length: 10 }, (_, n) => newBrowser(origins[n % 2]).post('/portal', form));
+  // More in each process than it has connections, and each with the cookie of a session.
+  const uses = Array.from({ length: 40 }, (_, n) => {
+    const browser = newBrowser(origins[n % 2]);
+    browser.jar.set('halcyon', 'A'.repeat(43));
+    return browser.post('/portal', form);
+  });
   const statuses = (await Promise.all(uses)).map(({ status }) => status).toSorted((a, b) => a - b);
-  assert.deepEqual(statuses, [303, ...Array.from({ length: 9 }, () => 410)]);
+  assert.deepEqual(statuses, [303, ...Array.from({ length: 39 }, () => 410)]);
 });
 
 test('the session is signed out at every address except those of its store, also of an operator with a second factor', async () => {
@@ -251,8 +256,10 @@ test('a person who is signed in keeps that session, and the link is used up', as
   const ada = createBrowser(origin);
   await ada.signIn(server.ada);
   const before = ada.jar.get('halcyon');
-  const path = await linkFor(adaId);
+  const visits = async () => (await sql`select from portal_session where is_used`).length;
+  const [path, visitsBefore] = [await linkFor(adaId), await visits()];
   assert.equal((await follow(ada, path)).location, overview);
+  assert.equal(await visits(), visitsBefore, 'no visit is open without a cookie');
   assert.equal(ada.jar.get('halcyon'), before);
   assert.equal((await ada.open('/account')).status, 200);
   assert.equal((await follow(newBrowser(), path)).status, 410);
@@ -502,6 +509,19 @@ test('a whole sign-in does not work in a frame, and a form of another site chang
     assert.equal((await whole.open(`/portal?return_to=${encodeURIComponent(path)}`, IN_FRAME)).status, 410, path);
 
   const framed = await visiting(adaId, IN_FRAME);
+  // A browser with both cookies, as it has if the framing page is of the same site.
+  const both = newBrowser();
+  await both.signIn(server.ada);
+  both.jar.set('halcyon-framed', framed.jar.get('halcyon-framed') ?? '');
+  const ofAccount = async (destination: string) =>
+    (await both.open(overview, { 'Sec-Fetch-Dest': destination })).text.includes('/account');
+  assert.deepEqual(
+    [await ofAccount('document'), await ofAccount('iframe'), await ofAccount('empty')],
+    [true, false, false],
+  );
+  const guest = newBrowser();
+  guest.jar.set('halcyon-framed', framed.jar.get('halcyon-framed') ?? '');
+  assert.equal(await isIn(guest, { 'Sec-Fetch-Dest': 'document' }), false, 'a window asks for the sign-in');
   const at = `/stores/${alpha}/webhooks`;
   const form = {
     ...hiddenIn(await framed.open(at, IN_FRAME), at),

@@ -40,14 +40,14 @@ export function asymmetricSignatures(header: string): Bytes[] {
 
 const PUBLIC_PREFIX = 'whpk_';
 
-/** A public key is known to everyone, so even one that is cut off must not verify as a secret. */
+/** A public key is known to everyone, so even one that is cut off, quoted or capitalised must not verify as a secret. */
 export function isPublic(key: string): boolean {
-  return key.startsWith(PUBLIC_PREFIX);
+  return /^["'\s]*whpk_/i.test(key);
 }
 
 /** The 32 bytes of `whpk_` + base64; none of another text. */
 export function publicKeys(key: string): Bytes[] {
-  const encoded = isPublic(key) ? key.slice(PUBLIC_PREFIX.length) : '';
+  const encoded = key.startsWith(PUBLIC_PREFIX) ? key.slice(PUBLIC_PREFIX.length) : '';
   return /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/.test(encoded) ? [fromBase64(encoded)] : [];
 }
 

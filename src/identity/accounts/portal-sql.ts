@@ -60,6 +60,11 @@ export function findPortalSession(sql: Queryable, hash: Buffer, now: Date): Prom
   return findPortal(sql, { hash, isUsed: true, now });
 }
 
+/** Deletes an unused link; of concurrent calls for one link, one returns true. */
+export async function deletePortalLink(sql: Queryable, hash: Buffer): Promise<boolean> {
+  return (await sql`delete from portal_session where hash = ${hash} and not is_used returning user_id`).length > 0;
+}
+
 /** Makes a valid link the session with another hash. Of concurrent calls for one link, one returns true. */
 export async function usePortalLink(
   sql: Queryable,

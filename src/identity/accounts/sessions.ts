@@ -83,6 +83,20 @@ export function frameOriginsOf(
   return headers?.['sec-fetch-dest'] === 'iframe' ? accounts.portalFrameOrigins : [];
 }
 
+/**
+ * Returns whether the request is of a session in a frame: of a page in one, or of its scripts. The scripts of other pages count too while the
+ * browser sends them the cookie of the frame, which it does if the framing page has the same site.
+ */
+export function isOfFrame(
+  { authUrl }: Pick<Runtime['config'], 'authUrl'>,
+  { cookies, headers }: Pick<RawRequest, 'cookies'> & Partial<Pick<RawRequest, 'headers'>>,
+): boolean {
+  const destination = headers?.['sec-fetch-dest'];
+  return cookies[framedNameOf(authUrl)] !== undefined && (destination === 'iframe' || destination === 'empty');
+}
+
+const framedNameOf = (authUrl: string): string => `${cookiesOf(authUrl).prefix}-framed`;
+
 /** Returns the hash of the session id in a cookie. */
 function presentedIn({ cookies }: Pick<RawRequest, 'cookies'>, name: string): Buffer | undefined {
   const value = cookies[name];
@@ -91,11 +105,11 @@ function presentedIn({ cookies }: Pick<RawRequest, 'cookies'>, name: string): Bu
 
 function createPortalSessions({ sql: pool, config: { authUrl, accounts } }: Pick<Runtime, 'sql' | 'config'>) {
   const { prefix: name, set, setFramed } = cookiesOf(authUrl);
-  const framedName = `${name}-framed`;
+  const framedName = framedNameOf(authUrl);
   return {
     /** Returns the session that a link of the platform began. No page of accounts, apps or operators admits it. */
-    find: async (request: Pick<RawRequest, 'cookies' | 'now'>): Promise<PortalSession | null> => {
-      const hash = presentedIn(request, framedName) ?? presentedIn(request, name);
+    find: async (request: SessionRequest): Promise<PortalSession | null> => {
+      const hash = presentedIn(request, isOfFrame({ authUrl }, request) ? framedName : name);
       const found = hash && (await findPortalSession(pool.reads, hash, request.now));
       if (hash === undefined || found === undefined || accounts.requiresSecondFactor) return null;
       const { client: _, ...of } = found;

@@ -12,7 +12,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { confirmationAt, isFresh } from './factors/step-up.ts';
 import { accountNav } from './page-kit.ts';
 import type { People } from './people.ts';
-import { cookiesOf, frameOriginsOf } from './sessions.ts';
+import { cookiesOf, frameOriginsOf, isOfFrame } from './sessions.ts';
 import { carried, carry } from './signed-tokens.ts';
 import { enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
@@ -122,7 +122,8 @@ export function createPages(
     anonymousNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
     visitorOf: async (request) => {
       // A whole session never works in a frame.
-      const session = frameOriginsOf(runtime.config, request).length === 0 ? await sessions.find(request) : null;
+      const isFramed = isOfFrame(runtime.config, request) || frameOriginsOf(runtime.config, request).length > 0;
+      const session = isFramed ? null : await sessions.find(request);
       if (session === null) return portalVisitorOf(request);
       const { stores, owned, guarded, suspended, names } = await membershipsOf(session.userId);
       const { userId } = session;

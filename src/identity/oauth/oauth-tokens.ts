@@ -6,7 +6,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { OPERATOR, type Actor } from '#changelog/changelog.ts';
 import type { Sql, Tx } from '#db/pool.ts';
-import { lockMembership } from './authorize/authorize-sql.ts';
+import { isClosedTo, lockMembership } from './authorize/authorize-sql.ts';
 import { grantChanges, type RevocationEffects } from './grants.ts';
 import { endPredecessor, insertStoreGrant, redeemCode, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
@@ -176,6 +176,8 @@ export async function grantStoreAccess(
   } = grant;
   if (!(await lockMembership(tx, userId, storeId)))
     throw invalid({ code: 'invalid_value', message: NOT_A_MEMBER, field: 'store' });
+  if (await isClosedTo(tx, userId, storeId))
+    throw new Problem(409, { code: 'store_closed', message: CLOSED, field: 'store' });
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
   const granted = { ...scopeOfGrants(storeId, permissions), storeId };
@@ -188,6 +190,9 @@ export async function grantStoreAccess(
 }
 
 const NOT_A_MEMBER = 'store must be a store of which the owner of the app is a member, and that is not suspended';
+
+const CLOSED =
+  'The owner of the app may not let apps into this store: their account is disabled, or they have no second factor, which the store requires';
 
 const EXPIRED = 'The access token provided has expired';
 

@@ -19,7 +19,7 @@ import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { followLink, newLinkToken } from '#identity/accounts/mailed-links.ts';
 import { cardPage, postForm } from '#identity/accounts/page-kit.ts';
 import type { People } from '#identity/accounts/people.ts';
-import { findPortalLink, insertPortalLink, type PortalRow } from '#identity/accounts/portal-sql.ts';
+import { deletePortalLink, findPortalLink, insertPortalLink, type PortalRow } from '#identity/accounts/portal-sql.ts';
 import { frameOriginsOf } from '#identity/accounts/sessions.ts';
 import { returnPath } from '#identity/accounts/signed-in.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -146,7 +146,7 @@ const windowPage = (path: string): Markup =>
  * Uses the link, and returns the cookies of the session that it begins; undefined if it is no longer valid. The locks are those of an end of
  * the account or of the membership, in their order.
  */
-function letIn(
+async function letIn(
   { sql }: Pick<Runtime, 'sql'>,
   { sessions }: People,
   { changelog }: MemberEffects,
@@ -154,19 +154,22 @@ function letIn(
 ): Promise<string[] | undefined> {
   const { userId, storeId, hash } = link;
   const { now } = request;
+  // Before the transaction: in it, requests that wait for its locks could have all connections.
+  const session = isFramed ? null : await sessions.find(request);
   return transaction(sql, async (tx) => {
     await lockUser(tx, userId);
     const member = await lockMember(tx, { shard: shardOf(storeId), storeId, userId });
     const still = member && (await findPortalLink(tx, hash, now));
-    const cookie = still && (await sessions.startPortal(tx, { hash, isFramed }, now));
-    if (member === undefined || cookie === undefined) return undefined;
+    if (member === undefined || still === undefined) return undefined;
+    // The whole sign-in of the same person is worth more than the session of the link.
+    const isSignedIn = session?.userId === userId;
+    const cookie = isSignedIn ? undefined : await sessions.startPortal(tx, { hash, isFramed }, now);
+    if (isSignedIn ? !(await deletePortalLink(tx, hash)) : cookie === undefined) return undefined;
     await recordPortalLink(tx, member, 'link_used', { changelog, actor: inPerson(userId), now });
     const entry = { userId, client: link.client, storeId, origin: originOf(request), now };
     await recordAuditEntry(tx, { ...entry, action: 'portal_link_used' });
-    if (isFramed) return [cookie];
-    // The whole sign-in of the same person is worth more than the session of the link.
-    if ((await sessions.find(request))?.userId === userId) return [];
-    await sessions.end(tx, request);
+    if (cookie === undefined) return [];
+    if (!isFramed) await sessions.end(tx, request);
     return [cookie];
   });
 }

@@ -34,7 +34,7 @@ const WRITES = [
 export async function startAudit(sql: Sql): Promise<void> {
   await sql.unsafe(`
     create function audit_session() returns text language sql as
-      $$ select regexp_replace(current_setting('application_name'), '^halcyon ', '') $$;
+      $$ select split_part(regexp_replace(current_setting('application_name'), '^halcyon ', ''), ' ', 1) $$;
     create table audit_lease (
       n bigserial primary key, of_shard smallint, owner bigint, fence bigint, was bigint, seen pg_snapshot, at timestamptz,
       session text

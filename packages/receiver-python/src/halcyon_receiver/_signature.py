@@ -15,6 +15,7 @@ _SIGNATURES_READ = 8
 _STANDARD = re.compile(r"v1,([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)")
 _ASYMMETRIC = re.compile(r"v1a,([A-Za-z0-9+/]{85}[AQgw]==)")
 _PUBLIC_KEY = re.compile(r"whpk_([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)")
+_LIKE_PUBLIC = re.compile(r"""["'\s]*whpk_""", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -35,8 +36,8 @@ def standard_signatures(header: str) -> list[bytes]:
 
 
 def is_public(key: str) -> bool:
-    """A public key is known to everyone, so even one that is cut off must not verify as a secret."""
-    return key.startswith("whpk_")
+    """A public key is known to everyone, so even one that is cut off, quoted or capitalised must not verify as a secret."""
+    return _LIKE_PUBLIC.match(key) is not None
 
 
 def is_signed_by(text: bytes, keys: Iterable[str], header: str) -> bool:

@@ -27,7 +27,8 @@ import { consentPage, refusalPage } from './consent-page.ts';
 import { hasGrant } from '../connected/connected-sql.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { Granted } from '../grants-sql.ts';
-import { isClientUrl } from '../clients/clients.ts';
+import { settingsHash } from '../clients/client-fields.ts';
+import { documentHost, isClientUrl } from '../clients/clients.ts';
 import type { ClientDocuments } from '../registration/metadata-documents.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 
@@ -343,5 +344,7 @@ export function createAuthorize(consenting: Consenting): { show: RawHandler; dec
 function boundToRequest(request: AuthorizationRequest): readonly unknown[] {
   const { client, redirectUri, scope, state, codeChallenge } = request;
   const names = scopeNames(scope).join(' ');
-  return ['authorize', client.clientId, redirectUri, names, scope.storeId ?? null, state, codeChallenge];
+  // A document may say something else when the person decides than it said when the page was shown.
+  const shown = documentHost(client.clientId) === undefined ? null : settingsHash(client);
+  return ['authorize', client.clientId, shown, redirectUri, names, scope.storeId ?? null, state, codeChallenge];
 }

@@ -127,7 +127,7 @@ export function installDocument(
 
 /** Returns the address of the public page of an app; `root` is the address or the path of the pages. */
 export function listingPath(root: string, clientId: string): string {
-  return `${root}/apps/${clientId}`;
+  return `${root}/apps/${encodeURIComponent(clientId)}`;
 }
 
 export function installPath(root: string, clientId: string): string {

@@ -7,6 +7,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
+import { documentHost } from '../clients/clients.ts';
 import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import {
   countGrants,
@@ -83,7 +84,7 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
       webhooks_active: row.webhooks.active,
     }),
     ...accessView.attach({
-      company: row.company,
+      company: documentHost(row.clientId) ?? row.company,
       isUnverified: !row.isVerified,
       reach: reachOf(row),
       permissions: permissionWords(row),
