@@ -64,6 +64,8 @@ function whoOf(root: string, { operatorId, operator, program }: ActRow): Markup 
 }
 
 function objectOf(root: string, { action, clientId, app, storeId, store, userId, email }: ActRow): Markup | false {
+  // What is gone has no page.
+  if (/_(?:deleted|erased)$/.test(action)) return html`${app ?? store ?? email ?? clientId ?? storeId ?? userId ?? ''}`;
   if (action.startsWith('client_')) return clientId !== null && appLink(root, { clientId, name: app ?? clientId });
   if (storeId !== null) return storeLink(root, { id: storeId, name: store ?? String(storeId) });
   return userId !== null && personLink(root, { id: userId, email: email ?? `person ${userId}` });

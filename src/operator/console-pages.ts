@@ -186,11 +186,7 @@ const webhookWords = (count: number): string => (count === 1 ? '1 webhook' : `${
 
 function databaseRow({ name, status }: Awaited<ReturnType<ReadStatuses>>[number]): Cells {
   if (status === undefined)
-    return [
-      html`${name}`,
-      badge('No response within a second', 'broken'),
-      ...DATABASE_HEADINGS.slice(2).map(() => text(null)),
-    ];
+    return [html`${name}`, badge('Cannot be read', 'broken'), ...DATABASE_HEADINGS.slice(2).map(() => text(null))];
   const { rates, backlog, sizeBytes, freeBytes } = status;
   const { pending, isEstimate, due, dueSince, held } = backlog;
   return [

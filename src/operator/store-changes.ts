@@ -18,12 +18,13 @@ const BY_OPERATORS: Filter = {
   operator: 'in',
   value: ['platform', 'operator'].map((value) => ({ property: 'actor', operator: 'is', value })),
 };
-/** The audit has suspensions with the operator who acted. */
-const WITHOUT_SUSPENSIONS: readonly Filter[] = ['before', 'after'].map((when) => ({
-  property: `/${when}/suspended_reason`,
-  operator: 'is',
-  value: null,
-}));
+/** The audit has suspensions with the operator who acted, and a member may get a link at each visit. */
+const WITHOUT: readonly Filter[] = [
+  ...['before', 'after'].map(
+    (when) => ({ property: `/${when}/suspended_reason`, operator: 'is', value: null }) as const,
+  ),
+  { property: 'action', operator: 'not', value: 'link_created' },
+];
 
 /** `sql`: the database of the store; `accounts`: the home database. */
 export function createStoreChanges({
@@ -35,7 +36,7 @@ export function createStoreChanges({
   accounts: Sql;
   search: Search;
 }): ReadStoreChanges {
-  const listing = { offset: 0, limit: STORE_CHANGES_MAX, order: [], filters: [BY_OPERATORS, ...WITHOUT_SUSPENSIONS] };
+  const listing = { offset: 0, limit: STORE_CHANGES_MAX, order: [], filters: [BY_OPERATORS, ...WITHOUT] };
   return async (store) => {
     const found = await search(store.storeId, listing, (tx) =>
       listResources(tx, { ...store, type: 'changelog' }, listing),

@@ -212,6 +212,13 @@ export function networkList(defaultText: string, meaning: string): Setting<strin
   };
 }
 
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+/** Returns whether what is sent to the address cannot be read on the way. */
+function isSafe({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || (protocol === 'http:' && LOOPBACK.has(hostname));
+}
+
 /** They are in a header of each page. */
 const ORIGINS_MAX = 20;
 
@@ -220,8 +227,7 @@ function readOrigins(env: Env, name: string): readonly string[] {
   if (origins.length > ORIGINS_MAX) throw new ConfigError(`${name} has more than ${ORIGINS_MAX} origins`);
   for (const origin of origins) {
     const url = URL.canParse(origin) ? new URL(origin) : undefined;
-    const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.has(url.hostname));
-    if (url?.origin !== origin || !isSafe || /[*;,\s]/.test(origin))
+    if (url?.origin !== origin || !isSafe(url) || /[*;,\s]/.test(origin))
       throw new ConfigError(
         `${name} has "${origin}": write origins such as https://admin.example.com, separated by commas`,
       );
@@ -272,15 +278,13 @@ export type OpenIdProvider = {
   readonly createsAccounts: boolean;
 };
 
-const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 const PROVIDERS_EXAMPLE =
   '[{"name": "Google", "issuer": "https://accounts.google.com", "client_id": "…", "client_secret": "…", "domains": ["example.com"]}]';
 
 /** Returns why an issuer cannot be used; http is only for a provider on the same computer. */
 function issuerFault(issuer: string): string | undefined {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
-  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.has(url.hostname));
-  if (url !== undefined && isSafe && url.search === '' && url.hash === '' && url.username === '') return undefined;
+  if (url !== undefined && isSafe(url) && url.search === '' && url.hash === '' && url.username === '') return undefined;
   return 'issuer must be an https address such as https://accounts.google.com';
 }
 

@@ -25,7 +25,7 @@ const mostFailing = (sql: Queryable, { fromId, limit }: Most) => sql`
       group by shard, webhook_id
     ) as d
     join webhook w on w.shard = d.shard and w.id = d.webhook_id
-      and (w.is_active or w.inactive_reason <> 'suspended')
+      and (w.is_active or w.inactive_reason is not null and w.inactive_reason <> 'suspended')
     order by d.failed desc limit ${limit})`;
 
 const ofStore = (sql: Queryable, store: { shard: number; storeId: number }, { limit }: Most) => sql`
