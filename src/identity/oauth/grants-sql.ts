@@ -169,7 +169,7 @@ export async function refreshGrant(
       from caller cross join lateral (
         select grant_id, rotated_at, successor_used, predecessor, date_expires from refresh_token
         where hash = ${refresh.hash}
-        offset 0 for update
+        for update
       ) as r cross join lateral (
         select *, date_created + make_interval(secs => ${refresh.grantSecondsMax}) as date_max
         from access_grant where id = r.grant_id offset 0
