@@ -92,6 +92,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
   withContext(terminal, async (context) => {
     const { sql, now, config } = context;
     const { clientsPerUser } = config.oauth;
+    const { requiresSecondFactor: requiresFactor } = config.accounts;
     const storeId =
       options.store === undefined
         ? undefined
@@ -121,7 +122,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       const credentials = await createClient(tx, client);
       if (storeId === undefined || userId === undefined || permissions === undefined) return credentials;
       const { client_id: clientId } = credentials;
-      const access = { clientId, userId, storeId, permissions, now };
+      const access = { clientId, userId, storeId, requiresFactor, permissions, now };
       const { scope, ...tokens } = await grantStoreAccess(tx, { ...access, ...context, ...config.oauth });
       return { ...credentials, access_token: tokens.access_token, refresh_token: tokens.refresh_token, scope };
     });

@@ -263,6 +263,7 @@ async function createDemoData(
     clientId: client.client_id,
     userId,
     storeId,
+    requiresFactor: false,
     permissions: null,
     ...effects,
     now,

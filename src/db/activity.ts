@@ -60,7 +60,8 @@ export function sessionNameOf({ id, version, roles }: ProcessName): string {
   return `halcyon ${id} ${version} ${roles.join(',')}`;
 }
 
-const SESSION_NAME = /^halcyon (\d+) (\S+) (\S+)$/;
+/** Workers of 0.2.0 and before have no version and roles in their names. */
+const SESSION_NAME = /^halcyon (\d+)(?: (\S+) (\S+))?$/;
 
 /** `since`: the start of its oldest session. `address`: null over a Unix socket. */
 export type ConnectedProcess = ProcessName & { since: Date; address: string | null };
@@ -73,7 +74,7 @@ export async function listProcesses(sql: Queryable): Promise<ConnectedProcess[]>
     where datname = current_database() and application_name like 'halcyon %'
     group by 1 order by 2, 1`;
   return rows.flatMap(({ name, since, address }) => {
-    const [, id, version = '', roles = ''] = SESSION_NAME.exec(name) ?? [];
+    const [, id, version = 'older', roles = 'deliver'] = SESSION_NAME.exec(name) ?? [];
     return id === undefined ? [] : [{ id: Number(id), version, roles: roles.split(','), since, address }];
   });
 }

@@ -5,9 +5,6 @@ import { laneHeads } from './queue/queue-sql.ts';
 
 /** Up to this number the pending deliveries are counted; beyond it the number is that of PostgreSQL's statistics. */
 const COUNTED_MAX = 10_000;
-/** Webhooks of each shard whose earliest delivery is read: 5,120 in all take 120 ms on a busy machine. */
-const WEBHOOKS_PER_SHARD = 20;
-
 export type Backlog = {
   /** The number of pending deliveries. */
   pending: number;
@@ -21,7 +18,11 @@ export type Backlog = {
   ended: number;
 };
 
-export function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
+/**
+ * Reads what waits in one database. `webhooksPerShard`: how many webhooks with work are read in each shard, in the order of their ids;
+ * 20 take 120 ms on a busy machine where each shard has as many.
+ */
+export function readBacklog(sql: Queryable, now: Date, webhooksPerShard: number): Promise<Backlog> {
   return oneOf(sql<Backlog[]>`
     select case when c.counted < ${COUNTED_MAX} then c.counted
         else greatest(${COUNTED_MAX}::bigint, pg_stat_get_live_tuples('delivery'::regclass)) end::float8 as pending,
@@ -35,7 +36,7 @@ export function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
           coalesce(w.is_held or w.rate_per_second is not null or s.paused_until > ${now} or s.probe_at > ${now}
             or s.consecutive_failures > 0, false) as held
         from (select n::smallint as shard, 0::bigint as after from generate_series(0, ${SHARDS - 1}::int) as n) as scan
-        cross join lateral ${laneHeads(sql, WEBHOOKS_PER_SHARD)} as head
+        cross join lateral ${laneHeads(sql, webhooksPerShard)} as head
         cross join lateral (select epoch from delivery where shard = head.shard and id = head.id limit 1) as d
         left join lateral (select * from webhook where shard = head.shard and id = head.webhook_id limit 1) as w on true
         left join lateral (

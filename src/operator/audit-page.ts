@@ -11,16 +11,15 @@ import { htmlAnswer } from '#http/answers.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { briefDateOf } from '#hypermedia/shown-date.ts';
-import type { Page } from '#hypermedia/paging.ts';
 import { countActs, listActs, type ActRow, type Concerned } from './audit-sql.ts';
 import { appLink, cardOf, cellDate, listPage, personLink, storeLink, tableOf } from './console-pages.ts';
-import { idOf, readSearch, type List, type Search } from './console-search.ts';
+import { filtersOf, idOf, readSearch, type List, type Search } from './console-search.ts';
 import { STORE_CHANGES_MAX, type ReadStoreChanges } from './store-changes.ts';
 
 const AUDIT: List = {
   path: 'audit',
   title: 'Audit',
-  things: 'acts',
+  things: 'entries',
   by: ['store_id', 'client_id', 'email'],
   headings: ['When', 'Who', 'What', 'Reason'],
 };
@@ -111,11 +110,11 @@ export function createAudit({
   search: SearchWithin;
   storeChangesOf: ReadStoreChanges;
 }): (request: RawRequest) => Promise<RawResponse> {
-  const read = async (concerned: Concerned | undefined, page: Page) =>
+  const read = async (concerned: Concerned | undefined, asked: Search) =>
     concerned === undefined
       ? { rows: [], total: 0 }
-      : search(0, { ...page, order: [], filters: [] }, async (tx) => ({
-          rows: (await listActs(tx, concerned, page)).map((row) => actCells(root, row)),
+      : search(0, { ...asked.page, order: [], filters: filtersOf(asked) }, async (tx) => ({
+          rows: (await listActs(tx, concerned, asked.page)).map((row) => actCells(root, row)),
           total: await countActs(tx, concerned),
         }));
   const changesCard = (storeId: number): Promise<Markup> =>
@@ -123,7 +122,7 @@ export function createAudit({
   return async (request) => {
     const asked = readSearch(request, AUDIT.by);
     const concerned = await concernedBy(sql, asked);
-    const found = await read(concerned, asked.page);
+    const found = await read(concerned, asked);
     const storeId = concerned?.storeId ?? null;
     const changes = storeId === null ? undefined : await changesCard(storeId);
     return htmlAnswer(200, listPage(root, AUDIT, { search: asked, ...found }, changes));

@@ -21,11 +21,15 @@ export type Search = { by: string; text: string; page: Page };
 /** Properties that are compared exactly; of others the value contains the text. */
 const EXACT: ReadonlySet<string> = new Set(['id', 'client_id']);
 
-/** Returns the condition of a search for a text. Throws a 400 for a text that is no id. */
-export function conditionOf({ by, text }: Search): Condition {
+function conditionOf({ by, text }: Search): Condition {
   if (!EXACT.has(by))
     return { property: by, operator: 'like', value: `*${text.replaceAll(/[*\\]/g, String.raw`\$&`)}*` };
   return { property: by, operator: 'is', value: by === 'id' ? idOf(text) : text };
+}
+
+/** Returns the filters of a search, none for the whole list. Throws a 400 for a text that is no id. */
+export function filtersOf(search: Search): Condition[] {
+  return search.text === '' ? [] : [conditionOf(search)];
 }
 
 /** Returns the search of a request: by the first property if it names none. Throws a 400 for a faulty parameter. */

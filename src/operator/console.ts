@@ -50,7 +50,7 @@ import {
   statusCards,
   storeLink,
 } from './console-pages.ts';
-import { conditionOf, readSearch, type List } from './console-search.ts';
+import { filtersOf, readSearch, type List } from './console-search.ts';
 import type { ReadStatuses } from './service-status.ts';
 import type { ReadStoreChanges } from './store-changes.ts';
 import { suspensionPages, type Suspension } from './suspend-form.ts';
@@ -290,7 +290,7 @@ export function createConsole(
   const list = (source: Source): RawHandler =>
     page(async (request) => {
       const asked = readSearch(request, source.by);
-      const filters = asked.text === '' ? [] : [conditionOf(asked)];
+      const filters = filtersOf(asked);
       const found = await search(0, { ...asked.page, order: [], filters }, (tx) =>
         source.read(tx, { ...asked.page, order: [], filters }),
       );

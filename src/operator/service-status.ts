@@ -21,6 +21,9 @@ export type ReadStatuses = () => Promise<{ name: string; status: DatabaseStatus 
 
 type Sample = Volume & { atMs: number };
 
+/** Webhooks whose earliest delivery is read; `doctor` reads more. */
+const WEBHOOKS_PER_SHARD = 20;
+
 /** Returns undefined also if the statistics of the server were reset, or a day's table was dropped, between both samples. */
 function ratesOf(before: Sample | undefined, after: Sample): Rates | undefined {
   if (before === undefined || after.published < before.published || after.ended < before.ended) return undefined;
@@ -51,7 +54,7 @@ export function createDatabaseStatus({
     const sample = { ...volume, atMs: clock.monotonicMs() };
     const rates = ratesOf(last, sample);
     last = sample;
-    const backlog = await readBacklog(sql, clock.now());
+    const backlog = await readBacklog(sql, clock.now(), WEBHOOKS_PER_SHARD);
     const space = dataDir === undefined ? undefined : await readFreeSpace(dataDir);
     return { rates, backlog, sizeBytes: volume.sizeBytes, freeBytes: space?.freeBytes };
   }, clock);

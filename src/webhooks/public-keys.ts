@@ -1,7 +1,6 @@
 /** GET /webhooks/<id>/jwks.json: the public keys of a webhook that signs with Ed25519 (RFC 7517, RFC 8037), for anyone. */
-import { createHash } from 'node:crypto';
 import { notFound } from '#core/problem.ts';
-import { publicKeyOf } from '#core/keys.ts';
+import { jwkOf, publicKeyOf } from '#core/signing-keys.ts';
 import type { RawHandler } from '#http/route.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { openKey, type WebhookDeps } from './webhook-access.ts';
@@ -10,13 +9,6 @@ import { withCurrentKeys } from './webhook.ts';
 
 /** Much shorter than a rotation, so that a receiver has the next key in time. */
 const KEPT_SECONDS = 300;
-
-/** `kid` is the thumbprint of the key (RFC 7638). */
-function jwkOf(publicKey: string) {
-  const required = { crv: 'Ed25519', kty: 'OKP', x: Buffer.from(publicKey.slice(5), 'base64').toString('base64url') };
-  const kid = createHash('sha256').update(JSON.stringify(required)).digest('base64url');
-  return { ...required, kid, use: 'sig', alg: 'EdDSA' };
-}
 
 /** During a rotation there are two keys. A webhook without such a key is a 404, like one that does not exist. */
 export function createPublicKeys(deps: Pick<WebhookDeps, 'sql' | 'sealer'>): RawHandler {

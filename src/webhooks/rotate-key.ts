@@ -32,7 +32,7 @@ import {
   type Keys,
   withCurrentKeys,
 } from './webhook.ts';
-import { newSigningKey, publicKeyOf } from '#core/keys.ts';
+import { newSigningKey, publicKeyOf } from '#core/signing-keys.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const KEY_TYPES = ['hmac', 'ed25519'] as const;

@@ -4,7 +4,7 @@
  * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
-import { publicKeyOf } from '#core/keys.ts';
+import { publicKeyOf } from '#core/signing-keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { listProcesses } from '#db/activity.ts';
+import { openPool } from '#db/pool.ts';
 import { VERSION } from '#server/version.ts';
 import { printed, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
@@ -13,7 +14,7 @@ const program = startProcess(['deliver'], { ...settingsOf({ url: urlOf(address) 
 after(() => program.kill('SIGKILL'));
 await printed(program, /(is delivering\.\n)/);
 
-test('the connections of a worker are named by the id in its leases, the version and its role', async () => {
+test('the connections of a worker are named by the id in its leases, the version and its role', async (t) => {
   const [row] = await until(
     () => sql<{ owner: number }[]>`select distinct owner from shard_lease where owner is not null`,
     (rows) => rows.length === 1,
@@ -25,10 +26,16 @@ test('the connections of a worker are named by the id in its leases, the version
     sessions.map(({ name }) => name),
     [`halcyon ${row?.owner} ${VERSION} deliver`],
   );
+  const older = openPool(address, { connections: 1, applicationName: 'halcyon 7' });
+  t.after(() => older.end());
+  await older`select`;
   const processes = await listProcesses(sql);
   assert.deepEqual(
     processes.map(({ id, version, roles }) => ({ id, version, roles })),
-    [{ id: row?.owner, version: VERSION, roles: ['deliver'] }],
+    [
+      { id: row?.owner, version: VERSION, roles: ['deliver'] },
+      { id: 7, version: 'older', roles: ['deliver'] },
+    ],
   );
 });
 

@@ -149,7 +149,11 @@ test('the person confirms also access that can only read, because the tokens out
 });
 
 test('the operator creates an app of a member with tokens for a store of that member', async () => {
-  const env = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  const env: Record<string, string> = {
+    DATABASE_URL: urlOf(server.address),
+    HALCYON_SECRET_KEY: '07'.repeat(32),
+    LOG_LEVEL: 'silent',
+  };
   const create = (...options: string[]) => runCommand(['client', 'create', '--name', 'Export', ...options], env);
   const { code, out, err } = await create(
     '--owner',
@@ -183,18 +187,20 @@ test('the operator creates an app of a member with tokens for a store of that me
     assert.equal(ended.code, exit, ended.err);
     assert.match(ended.err, message);
   }
+  env['REQUIRE_SECOND_FACTOR'] = '1';
+  assert.match((await create('--owner', server.ada, '--store', String(alpha))).err, /no second factor/);
   assert.equal(await apps(), before);
 });
 
 /** Creates a client as the platform. */
-async function createByPlatform(body: object) {
+async function createByPlatform(body: object, at = origin) {
   const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
   const headers = {
     'SERVICE-API-VERSION': '1',
     'Content-Type': 'application/json',
     Authorization: `Bearer ${String(granted.body['access_token'])}`,
   };
-  const response = await fetch(`${origin}/clients`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const response = await fetch(`${at}/clients`, { method: 'POST', headers, body: JSON.stringify(body) });
   const made = (await response.json()) as Record<
     'client_id' | 'client_secret' | 'access_token' | 'refresh_token',
     string
@@ -252,20 +258,21 @@ test('the platform gets no tokens for a store of others, without an owner, or fo
   assert.equal(await rows(), before);
 });
 
-test('a store that requires a second factor is closed to apps of members without one, and to those of disabled members', async () => {
+test('a store is closed to apps of members without a second factor that it or the operator requires, and to those of disabled members', async () => {
   const body = { name: 'Export', owner: adaId, store: alpha };
   const rows = async () => (await sql`select from client union all select from access_grant`).length;
   await createByPlatform({ name: 'Warm' });
   const before = await rows();
-  const statusOf = async () => (await createByPlatform(body)).status;
+  const statusOf = async (at?: string) => (await createByPlatform(body, at)).status;
   const statuses: number[] = [];
   await sql`update store set second_factor = 'required' where id = ${alpha}`;
   statuses.push(await statusOf());
   await sql`update store set second_factor = 'optional' where id = ${alpha}`;
+  statuses.push(await statusOf(await server.startSecond(undefined, { REQUIRE_SECOND_FACTOR: '1' })));
   await sql`update users set date_disabled = now() where id = ${adaId}`;
   statuses.push(await statusOf());
   await sql`update users set date_disabled = null where id = ${adaId}`;
-  assert.deepEqual([...statuses, (await rows()) - before], [409, 409, 0]);
+  assert.deepEqual([...statuses, (await rows()) - before], [409, 409, 409, 0]);
   assert.equal(await statusOf(), 201);
 });
 

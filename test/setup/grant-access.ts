@@ -22,6 +22,8 @@ export async function letAppIn(
 ): Promise<TokenAnswer> {
   return changeHome(sql, async (home) => {
     const effects = await openEffects(home, baseUrl);
-    return transaction(home, (tx) => grantStoreAccess(tx, { ...grant, permissions: null, ...effects, ...LIFETIMES }));
+    return transaction(home, (tx) =>
+      grantStoreAccess(tx, { ...grant, requiresFactor: false, permissions: null, ...effects, ...LIFETIMES }),
+    );
   });
 }

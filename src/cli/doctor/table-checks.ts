@@ -307,13 +307,15 @@ const WORKERS: Check<Database> = {
   },
 };
 
+/** A command that one person waits for reads more webhooks than a page that renews itself. */
+const WEBHOOKS_PER_SHARD = 400;
 const BACKLOG_SECONDS = { warn: 60, fail: 600 };
 
 const BACKLOG = described({
   name: 'backlog',
   read: async (tx, { clock }) => {
     const now = clock.now();
-    return { now, ...(await readBacklog(tx, now)) };
+    return { now, ...(await readBacklog(tx, now, WEBHOOKS_PER_SHARD)) };
   },
   verdicts: ({ now, pending, isEstimate, due, dueSince, held, ended }) => {
     const seconds = dueSince === null ? 0 : (now.getTime() - dueSince.getTime()) / 1_000;

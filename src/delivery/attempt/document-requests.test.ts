@@ -32,12 +32,13 @@ function documentsWith(documentTimeoutMs: number): DocumentRequests {
 
 const later = { kind: 'failed', why: 'it cannot be fetched now; try again shortly' };
 
-test('a document is asked for with its type alone, and has its headers in lower case', async () => {
+test('a document has its headers, also after those of a large policy', async () => {
   const url = host.respondAt('/document', (response) =>
     response
       .writeHead(
         200,
         [
+          ['Content-Security-Policy', 'x'.repeat(6 * 1024)],
           ['Content-Type', 'Application/JSON'],
           ['Cache-Control', 'public'],
           ['Cache-Control', 'max-age=9'],

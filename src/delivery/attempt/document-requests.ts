@@ -9,22 +9,19 @@ import { SingleRequests, type SingleRequestSettings } from './single-requests.ts
 
 /** draft-ietf-oauth-client-id-metadata-document-03 §8.7 recommends 5 kilobytes. */
 const DOCUMENT_BYTES_MAX = 5 * 1024;
+/** What is kept of the headers, as much as Node.js reads by default, and of a body that is too large. */
+const KEPT_BYTES_MAX = 16 * 1024;
 const AT_ONCE_MAX = 16;
 
-/** `why` is the end of a sentence that people may read. Header names are in lower case. */
-export type Fetched =
-  | { kind: 'document'; text: string; headers: ReadonlyMap<string, string> }
-  | { kind: 'failed'; why: string };
+/** `why` is the end of a sentence that people may read. */
+export type Fetched = { kind: 'document'; text: string; headers: Headers } | { kind: 'failed'; why: string };
 
 const failed = (why: string): Fetched => ({ kind: 'failed', why });
 
 const LATER = 'it cannot be fetched now; try again shortly';
 
-function headersOf(lines: string): ReadonlyMap<string, string> {
-  const pairs = lines.split('\n').map((line) => /^([^:]*): ?(.*)$/.exec(line) ?? []);
-  const byName = Map.groupBy(pairs, ([, name = '']) => name.toLowerCase());
-  return new Map(Array.from(byName, ([name, all]) => [name, all.map(([, , value = '']) => value).join(', ')]));
-}
+const headersOf = (lines: string): Headers =>
+  new Headers(Array.from(lines.matchAll(/^([^:]+): (.*)$/gm), ([, name = '', value = '']) => [name, value]));
 
 /** Everything that did not respond has one text, so that no network can be explored by it. */
 function fetchedOf(outcome: Outcome | undefined): Fetched {
@@ -56,8 +53,7 @@ export class DocumentRequests implements Running {
       ...settings,
       exchangeTimeoutMs: settings.documentTimeoutMs,
       answerReadBytes: DOCUMENT_BYTES_MAX,
-      // One more, so that what is cut is known to be too large.
-      answerKeptBytes: DOCUMENT_BYTES_MAX + 1,
+      answerKeptBytes: KEPT_BYTES_MAX,
     });
   }
 

@@ -3,6 +3,7 @@
 const ABBREVIATIONS: Readonly<Record<string, string>> = {
   api: 'API',
   cloudevents: 'CloudEvents',
+  hmac: 'HMAC',
   html: 'HTML',
   id: 'ID',
   ip: 'IP',

@@ -148,8 +148,8 @@ export async function redeem(
 
 /**
  * Grants a client access to a store on behalf of a member, without consent page and code, for the operator and the platform. `clientId` is
- * the public id; `permissions`: null for full access; `ends`: null for access that is kept. Throws a 400 unless the user is a member of the
- * store, which is not suspended. Call it in a transaction, because it also writes the store's changelog.
+ * the public id; `permissions`: null for full access; `ends`: null for access that is kept; `requiresFactor`: whether the operator requires
+ * a second factor of everyone. Throws a 400 unless the user is a member of the store, which is not suspended. Call it in a transaction, because it also writes the store's changelog.
  */
 export async function grantStoreAccess(
   tx: Tx,
@@ -157,6 +157,7 @@ export async function grantStoreAccess(
     clientId: string;
     userId: number;
     storeId: number;
+    requiresFactor: boolean;
     ends?: Date | null;
     actor?: Actor;
     now: Date;
@@ -167,6 +168,7 @@ export async function grantStoreAccess(
     clientId,
     userId,
     storeId,
+    requiresFactor,
     permissions,
     ends = null,
     actor = OPERATOR,
@@ -176,7 +178,7 @@ export async function grantStoreAccess(
   } = grant;
   if (!(await lockMembership(tx, userId, storeId)))
     throw invalid({ code: 'invalid_value', message: NOT_A_MEMBER, field: 'store' });
-  if (await isClosedTo(tx, userId, storeId))
+  if (await isClosedTo(tx, { userId, storeId, requiresFactor }))
     throw new Problem(409, { code: 'store_closed', message: CLOSED, field: 'store' });
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
@@ -192,7 +194,7 @@ export async function grantStoreAccess(
 const NOT_A_MEMBER = 'store must be a store of which the owner of the app is a member, and that is not suspended';
 
 const CLOSED =
-  'The owner of the app may not let apps into this store: their account is disabled, or they have no second factor, which the store requires';
+  'The owner of the app may not let apps into this store: their account is disabled, or they have no second factor, which is required';
 
 const EXPIRED = 'The access token provided has expired';
 

@@ -50,11 +50,17 @@ export async function lockMembership(sql: Queryable, userId: number, storeId: nu
   return rows.length > 0;
 }
 
-/** Returns whether the person may not let apps into the store: they are disabled, or have no second factor, which the store requires. */
-export async function isClosedTo(sql: Queryable, userId: number, storeId: number): Promise<boolean> {
+/**
+ * Returns whether the person may not let apps into the store: they are disabled, or have no second factor, which the store requires, or
+ * the operator of everyone (`requiresFactor`).
+ */
+export async function isClosedTo(
+  sql: Queryable,
+  { userId, storeId, requiresFactor }: { userId: number; storeId: number; requiresFactor: boolean },
+): Promise<boolean> {
   const rows = await sql`
     select from users u join store s on s.shard = ${shardOf(storeId)} and s.id = ${storeId}
-    where u.id = ${userId} and (u.date_disabled is not null or s.second_factor = 'required'
+    where u.id = ${userId} and (u.date_disabled is not null or (${requiresFactor} or s.second_factor = 'required')
       and not exists (select from authenticator_app where user_id = u.id) and not exists (select from passkey where user_id = u.id))`;
   return rows.length > 0;
 }

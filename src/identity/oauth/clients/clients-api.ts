@@ -132,7 +132,7 @@ const DAY_MS = 86_400_000;
 /** Returns the tokens for the store that the body names; undefined if it names none. */
 async function tokensFor(
   tx: Tx,
-  { config: { oauth } }: Runtime,
+  { config: { oauth, accounts } }: Runtime,
   effects: RevocationEffects,
   { request: { body, principal, now }, clientId }: { request: ApiRequest<NewClientBody>; clientId: string },
 ): Promise<Secrets['tokens']> {
@@ -140,7 +140,8 @@ async function tokensFor(
   const permissions = permissionsForStore(scopes || null);
   if (storeId === undefined || typeof userId !== 'number' || permissions === undefined) return undefined;
   const ends = days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
-  const grant = { clientId, userId, storeId, permissions, ends, actor: actorOf(principal), now };
+  const who = { clientId, userId, storeId, requiresFactor: accounts.requiresSecondFactor };
+  const grant = { ...who, permissions, ends, actor: actorOf(principal), now };
   return grantStoreAccess(tx, { ...grant, ...effects, ...oauth });
 }
 

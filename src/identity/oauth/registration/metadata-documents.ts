@@ -18,12 +18,10 @@ import { refusals, unusableDocument, type Fault } from '../oauth-errors.ts';
 import { scopeEntries, userScopes } from '../scope.ts';
 import { readMetadata } from './registration-metadata.ts';
 
-/** Fetches the document at an address; `why` it failed is the end of a sentence. Header names are in lower case. */
+/** Fetches the document at an address; `why` it failed is the end of a sentence. */
 export type FetchDocument = (
   url: string,
-) => Promise<
-  { kind: 'document'; text: string; headers: ReadonlyMap<string, string> } | { kind: 'failed'; why: string }
->;
+) => Promise<{ kind: 'document'; text: string; headers: Headers } | { kind: 'failed'; why: string }>;
 
 /** A client at the consent page; its id is null if a document identifies it and it has no access yet. */
 export type ConsentClient = Omit<Client, 'id'> & { id: number | null };
@@ -36,7 +34,7 @@ const DOCUMENTS_KEPT_MAX = 1_000;
 const KEPT_SECONDS = { min: 60, max: 86_400 };
 
 /** Returns for how many seconds the response may be used without another request (RFC 9111 §4.2.1), within the bounds. */
-function keptSeconds(headers: ReadonlyMap<string, string>): number {
+function keptSeconds(headers: Headers): number {
   const control = headers.get('cache-control')?.toLowerCase() ?? '';
   const [, maxAge] = /(?:^|[\s,])max-age="?(\d+)/.exec(control) ?? [];
   const expires = Date.parse(headers.get('expires') ?? '') - Date.parse(headers.get('date') ?? '');
