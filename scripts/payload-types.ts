@@ -70,12 +70,22 @@ function objectOf({ properties = {}, required = [] }: Schema): string {
   return `{\n${members.join('')}  readonly [name: string]: unknown;\n}`;
 }
 
+/** The links of all bodies, as the type `Links` has them. */
+const COMMON_LINKS = ['curies', 'self', 'svc:store'];
+
 /** Returns the type of a body: the links by name, and the alternatives of `anyOf` with the members of all. */
 function bodyOf({ anyOf, properties = {}, ...schema }: Schema): string {
   const { _links: described } = properties;
-  const names = typeof described === 'object' ? (described.required ?? []) : [];
-  const links = names.map((name) => memberOf(name, name === 'curies' ? { type: 'array' } : { type: 'Link' }, true));
-  const common: Schema = { ...schema, properties: { ...properties, _links: { type: `{\n${links.join('')}}` } } };
+  const { required = [], properties: named = {} } = typeof described === 'object' ? described : {};
+  const own = required.filter((name) => !COMMON_LINKS.includes(name));
+  const links =
+    own.length === 0 ? 'Links' : `Links & {\n${own.map((name) => memberOf(name, { type: 'Link' }, true)).join('')}}`;
+  const optional = Object.keys(named).filter((name) => !required.includes(name));
+  const further = optional.length === 0 ? '' : ` & LinksTo<${optional.map(literalOf).join(' | ')}>`;
+  const common: Schema = {
+    ...schema,
+    properties: { ...properties, _links: { type: `${links}${further}` } },
+  };
   return anyOf === undefined ? objectOf(common) : `${objectOf(common)} & (${anyOf.map(objectOf).join(' | ')})`;
 }
 
@@ -101,6 +111,8 @@ type Properties = { readonly [name: string]: unknown };
 /** The platform decides whether it embeds one resource or a list. */
 type Embedded<Copy> = Copy | readonly Copy[];
 type Links = { readonly curies: readonly unknown[]; readonly self: Link; readonly 'svc:store': Link };
+/** Links that a resource has if there is something at the end. */
+type LinksTo<Rel extends string> = { readonly [Name in Rel]?: Link };
 /** The body of an event that has only the id of its resource. */
 type Bare<Body extends { readonly _links: Links; readonly id: unknown }> = Pick<Body, 'id'> & { readonly _links: Pick<Body['_links'], keyof Links> };
 

@@ -31,14 +31,14 @@ function zoomsOf(relations: Relations, above = ''): readonly string[] {
 
 const LINK: JsonObject = { type: 'object', properties: { href: { type: 'string' } }, required: ['href'] };
 
-/** Returns the schema of the links; those to relations with content are added. */
-function linksSchema(type: ResourceType, naming: Naming): JsonObject {
-  const { links } = resourceHead({ storeId: STORE_ID, type, id: '1', baseUrl: naming.baseUrl });
+/** Returns the schema of the links. `optional`: relations that have a link if they have content. */
+function linksSchema(naming: Naming, required: readonly string[], optional: readonly string[] = []): JsonObject {
+  const named = (rel: string) => nameOf(rel, naming);
   return {
     type: 'object',
-    properties: { curies: { type: 'array' } },
+    properties: { curies: { type: 'array' }, ...Object.fromEntries(optional.map((rel) => [named(rel), LINK])) },
     additionalProperties: LINK,
-    required: ['curies', ...links.map(({ rel }) => nameOf(rel, naming))],
+    required: ['curies', ...required.map(named)],
   };
 }
 
@@ -110,6 +110,8 @@ function ownSchema(type: ResourceType): JsonObject {
 function schemaOf(type: ResourceType, naming: Naming): JsonObject {
   const relations = relationsOf(type);
   const { properties, ...own } = ownSchema(type);
+  const { links } = resourceHead({ storeId: STORE_ID, type, id: '1', baseUrl: naming.baseUrl });
+  const required = links.map(({ rel }) => rel);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: titleOf(type),
@@ -118,7 +120,7 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
     ...own,
     required: ['_links', ...((own['required'] ?? []) as readonly Value[])],
     properties: {
-      _links: linksSchema(type, naming),
+      _links: linksSchema(naming, required, Object.keys(relations)),
       ...(Object.keys(relations).length > 0 && {
         _embedded: embeddedSchema(relations, naming, sampleResource(type)['_embedded']),
       }),
@@ -132,10 +134,7 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
 function bareSchemaOf(type: ResourceType, naming: Naming): JsonObject {
   const { properties, required: _, ...whole } = schemaOf(type, naming);
   const { id, is_sample } = properties as JsonObject;
-  const _links = {
-    ...linksSchema(type, naming),
-    required: ['curies', ...[...BARE_LINKS].map((rel) => nameOf(rel, naming))],
-  };
+  const _links = linksSchema(naming, [...BARE_LINKS]);
   return { ...whole, required: ['_links', 'id'], properties: { _links, id, is_sample } as JsonObject };
 }
 

@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { handshakeHeaders, verifyDelivery, WebhookError } from '#receiver';
 import handshakes from '../../packages/handshake.json' with { type: 'json' };
+import { PAYLOADS, payloadTypes } from '../../scripts/payload-types.ts';
 import { VECTORS, vectors, type Vector } from '../../scripts/receiver-vectors.ts';
 
 const written = JSON.parse(await readFile(VECTORS, 'utf8')) as Vector[];
@@ -29,6 +30,10 @@ test('the package accepts and rejects each vector, and returns what it has', asy
     const expected = 'accepted' in vector ? { accepted: vector.accepted } : { rejected: vector.rejected };
     assert.deepEqual(await resultOf(vector), expected, vector.name);
   }
+});
+
+test('the types of bodies are those of the event catalogue', async () => {
+  assert.equal(await readFile(PAYLOADS, 'utf8'), payloadTypes(), 'run: node scripts/payload-types.ts');
 });
 
 test('the vectors are those of the engine, except for the random encryption', () => {

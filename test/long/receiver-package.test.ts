@@ -16,7 +16,6 @@ import { eventTypes } from '#catalog/event-types.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import type * as receiver from '#receiver';
 import { VERSION } from '#server/version.ts';
-import { PAYLOADS, payloadTypes } from '../../scripts/payload-types.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';
@@ -99,8 +98,7 @@ test('its types work with the module resolution of Node and of bundlers, with an
   assert.equal(await compile(folder, all, ['examples']), '');
 });
 
-test('the types of bodies are current, accept every example of the event catalogue, and guarantee what it guarantees', async () => {
-  assert.equal(await readFile(PAYLOADS, 'utf8'), payloadTypes(), 'run: node scripts/payload-types.ts');
+test('the types of bodies accept every example of the event catalogue, and guarantee what it guarantees', async () => {
   const naming = { baseUrl: 'http://localhost:8080', relationPrefix: 'svc' };
   const bodies = eventTypes(naming).flatMap(({ event, examples }) =>
     examples.map(({ document }) => `{ event: '${event}', payload: ${renderHal(document, naming)} },`),

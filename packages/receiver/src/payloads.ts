@@ -5,31 +5,16 @@ type Properties = { readonly [name: string]: unknown };
 /** The platform decides whether it embeds one resource or a list. */
 type Embedded<Copy> = Copy | readonly Copy[];
 type Links = { readonly curies: readonly unknown[]; readonly self: Link; readonly 'svc:store': Link };
+/** Links that a resource has if there is something at the end. */
+type LinksTo<Rel extends string> = { readonly [Name in Rel]?: Link };
 /** The body of an event that has only the id of its resource. */
 type Bare<Body extends { readonly _links: Links; readonly id: unknown }> = Pick<Body, 'id'> & { readonly _links: Pick<Body['_links'], keyof Links> };
 
 /** A purchase: its items, its amounts and the state of its payment. */
 export type Transaction = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
-    readonly 'svc:items': Link;
-    readonly 'svc:customer': Link;
-    readonly 'svc:payments': Link;
-    readonly 'svc:applied_taxes': Link;
-    readonly 'svc:discounts': Link;
-    readonly 'svc:shipments': Link;
-    readonly 'svc:billing_addresses': Link;
-    readonly 'svc:custom_fields': Link;
-    readonly 'svc:attributes': Link;
-    readonly 'svc:subscription': Link;
-    readonly 'svc:transaction_logs': Link;
-    readonly 'svc:folder': Link;
-    readonly 'svc:applied_gift_card_codes': Link;
-    readonly 'svc:transaction_journal_entries': Link;
-  };
+  } & LinksTo<'svc:items' | 'svc:customer' | 'svc:payments' | 'svc:applied_taxes' | 'svc:discounts' | 'svc:shipments' | 'svc:billing_addresses' | 'svc:custom_fields' | 'svc:attributes' | 'svc:subscription' | 'svc:transaction_logs' | 'svc:folder' | 'svc:applied_gift_card_codes' | 'svc:transaction_journal_entries'>;
   readonly _embedded?: {
     /** The articles of a transaction or of a transaction template. */
     readonly 'svc:items'?: Embedded<{
@@ -212,18 +197,9 @@ export type Transaction = {
 
 /** A recurring order: its frequency, its start and end, and the template of its transactions. */
 export type Subscription = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
-    readonly 'svc:customer': Link;
-    readonly 'svc:transaction_template': Link;
-    readonly 'svc:last_transaction': Link;
-    readonly 'svc:original_transaction': Link;
-    readonly 'svc:transactions': Link;
-    readonly 'svc:attributes': Link;
-  };
+  } & LinksTo<'svc:customer' | 'svc:transaction_template' | 'svc:last_transaction' | 'svc:original_transaction' | 'svc:transactions' | 'svc:attributes'>;
   readonly _embedded?: {
     /** A person or company that buys in the store. */
     readonly 'svc:customer'?: Embedded<{
@@ -328,17 +304,9 @@ export type Subscription = {
 
 /** A person or company that buys in the store. */
 export type Customer = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
-    readonly 'svc:attributes': Link;
-    readonly 'svc:customer_addresses': Link;
-    readonly 'svc:default_billing_address': Link;
-    readonly 'svc:default_shipping_address': Link;
-    readonly 'svc:default_payment_method': Link;
-  };
+  } & LinksTo<'svc:attributes' | 'svc:customer_addresses' | 'svc:default_billing_address' | 'svc:default_shipping_address' | 'svc:default_payment_method'>;
   readonly _embedded?: {
     /** Names and values that an integration stores with a resource. */
     readonly 'svc:attributes'?: Embedded<{
@@ -403,14 +371,9 @@ export type Customer = {
 
 /** One operation on a transaction, such as an authorization, a capture or a refund. */
 export type TransactionLog = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
-    readonly 'svc:transaction': Link;
-    readonly 'svc:transaction_log_details': Link;
-  };
+  } & LinksTo<'svc:transaction' | 'svc:transaction_log_details'>;
   readonly _embedded?: {
     /** A purchase: its items, its amounts and the state of its payment. */
     readonly 'svc:transaction'?: Embedded<{
@@ -449,10 +412,7 @@ export type TransactionLog = {
 
 /** A change in the configuration of the store, with the actor and the properties that differ, before and after. The actor is a user on a page, an app that a user authorized, the platform, the operator or Halcyon itself; user is the id of the user, client the client_id of the app. Secrets are never included, only whether one was set, replaced or removed. Halcyon publishes it in the transaction of the change. */
 export type Changelog = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
   };
   /** Allocated by Halcyon. */
@@ -481,10 +441,7 @@ export type Changelog = {
 
 /** An app that declares a webhook got access to the store, lost it, or has another scope, or the store is erased. scope is that of all grants of the app in the store together, null after the last one; previous_scope is the scope before, null before the first one; user is the id of the user whose grant began or ended, null if the app, the store or all its grants ended. An app reads only the changes of its own access. Halcyon publishes it in the transaction of the change. */
 export type App = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
   };
   /** Allocated by Halcyon. */
@@ -508,13 +465,9 @@ export type App = {
 
 /** A step in the lifecycle of a subscription (activated, modified, cancelled, billing_success, billing_failure, dunning or recovered), with the properties that differ. Halcyon derives it from two versions of the subscription, unless the platform publishes it itself. */
 export type SubscriptionEvent = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
-    readonly 'svc:subscription': Link;
-  };
+  } & LinksTo<'svc:subscription'>;
   readonly _embedded?: {
     /** A recurring order: its frequency, its start and end, and the template of its transactions. */
     readonly 'svc:subscription'?: Embedded<{
@@ -569,10 +522,7 @@ export type SubscriptionEvent = {
 
 /** The monthly recurring revenue of the store on one day, per currency, with the changes since the day before: new, expansion, contraction, churn and reactivation. Halcyon publishes it once a day. */
 export type SubscriptionMrrSnapshot = {
-  readonly _links: {
-    readonly curies: readonly unknown[];
-    readonly self: Link;
-    readonly 'svc:store': Link;
+  readonly _links: Links & {
     readonly 'svc:send_webhooks': Link;
   };
   /** Allocated by Halcyon. */
