@@ -432,6 +432,7 @@ create table event (
   date_created timestamp with time zone not null,
   body text not null,
   previous_id bigint,
+  trace_context text,
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
 CREATE INDEX event_store_dated ON ONLY event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);

@@ -58,6 +58,7 @@ function endpointAt(url: URL, index: number, connect: buildConnector.connector):
       nonce: 2 ** 40 + index,
       baseUrl: BASE_URL,
       dateCreated: new Date(0),
+      traceContext: null,
     },
     body: Buffer.from(representationOf(storeId, { ...event, modifiedAt: null })),
     target: { storeDomain: `store${index}.example.com`, headers: {}, format: 'json', url },

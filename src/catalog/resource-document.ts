@@ -3,6 +3,7 @@
  * JSON, the base URL and the relation prefix.
  */
 import type { Step } from '#core/listing.ts';
+import type { TraceContext } from '#core/tracing.ts';
 import { viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, mapped, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
@@ -27,6 +28,8 @@ export type FrozenEvent = {
   baseUrl: string;
   dateCreated: Date;
   body: string;
+  /** Null if the publisher sent none. */
+  traceContext: TraceContext | null;
 };
 
 export function isObject(value: unknown): value is JsonObject {

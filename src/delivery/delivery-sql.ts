@@ -20,7 +20,7 @@ export async function loadEvents(
 ) {
   return sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
-    base_url as "baseUrl", date_created as "dateCreated", body
+    base_url as "baseUrl", date_created as "dateCreated", body, trace_context as "traceContext"
   from (
     select e.*, requested.at, sum(octet_length(e.body)) over (order by requested.at) - octet_length(e.body) as before
     from unnest(${shards}::smallint[], ${ids}::bigint[]) with ordinality as requested (shard, id, at)

@@ -40,7 +40,8 @@ export function withConsumers(recorder: Recorder, clock: Clock, consumers: reado
 
 const rounded = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
 
-const attemptFields = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
+const attemptFields = ({ outcome, startedAt, durationMs, wire, traceId }: Attempt, dueAt: Date): object => ({
+  trace_id: traceId,
   outcome: labelOf(outcome),
   // Only of internal errors: text from an endpoint is not logged.
   why: isInternalError(outcome) && 'why' in outcome ? outcome.why : undefined,

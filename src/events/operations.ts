@@ -13,6 +13,7 @@ import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem, type Fault } from '#core/problem.ts';
 import { json, type Document } from '#hypermedia/document.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
+import { readTraceContext } from '#core/tracing.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './event-document.ts';
 import type { PublishMetrics } from './event-metrics.ts';
 import type { Publisher } from './publish/publish.ts';
@@ -69,7 +70,8 @@ function createPublish({ sql, publish, config, derive, metrics }: Deps): Operati
       const timeZone = needsTimeZone(body) ? await zoneOf(sql, request) : 'UTC';
       if (timeZone === undefined) throw notFound('store');
       const { events, keys, isArray } = readPublish(body, { limits, header, fingerprintKeys, timeZone, now });
-      const published = await publish({ storeId, events, keys, isArray, now });
+      const traceContext = readTraceContext(request.headers);
+      const published = await publish({ storeId, events, keys, isArray, traceContext, now });
       metrics.warned(events.flatMap(({ warnings = [] }) => warnings.map(({ code }) => code)));
       const documents = published.map((event, index) =>
         withWarnings(eventDocument(event, storeId, baseUrl), events[index]?.warnings),

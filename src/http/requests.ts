@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import findMyWay from 'find-my-way';
 import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { Problem } from '#core/problem.ts';
+import { readTraceContext, traceIdOf } from '#core/tracing.ts';
 import { corsHeaders } from './cors.ts';
 import { newLogref, toProblem } from './errors.ts';
 import { METHODS, type Params } from './route.ts';
@@ -60,6 +61,7 @@ export function reportProblem(
     status: problem.status,
     method: request.method,
     path: addressForLog(request),
+    trace_id: traceIdOf(readTraceContext(request.headers)),
     err: problem.cause,
   };
   if (problem.status >= 500) services.log.error(line, problem.message);

@@ -1,4 +1,4 @@
-/** `time` of CloudEvents in both modes: that of the event, from memory and from the database, at first and later attempts. */
+/** `time` of CloudEvents in both modes and the trace id: those of the event, from memory and from the database, at first and later attempts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -11,8 +11,11 @@ const receiver = await startReceiver();
 let failing = 0;
 receiver.answer((_got, response) => void response.writeHead(failing-- > 0 ? 500 : 204).end());
 
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const headers = { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` };
+
 async function ask(method: string, path: string, body: object, token?: string) {
-  const response = await api(method, path, { body, ...(token !== undefined && { token }) });
+  const response = await api(method, path, { body, headers, ...(token !== undefined && { token }) });
   const text = await response.text();
   assert.ok(response.ok, `${method} ${path}: ${text}`);
   return JSON.parse(text) as { id: number; date_created: string };
@@ -21,19 +24,20 @@ async function ask(method: string, path: string, body: object, token?: string) {
 /** Advances the clock, so that each event has a time of its own, and no step happens at the time of another. */
 const later = (): void => clock.advance(61_234);
 
-/** Returns the time and the id of the newest request at a path. */
+/** Returns the time, the id and the trace of the newest request at a path. */
 async function newestAt(path: string, count: number) {
   const all = await until(
     async () => receiver.got.filter((got) => got.path === path),
     ({ length }) => length >= count,
   );
   const newest = all[count - 1];
-  if (path === '/binary') return { time: newest?.headers['ce-time'], id: newest?.headers['ce-id'] };
+  const trace = String(newest?.headers['traceparent'] ?? '').slice(3, 35);
+  if (path === '/binary') return { time: newest?.headers['ce-time'], id: newest?.headers['ce-id'], trace };
   const { time, id } = JSON.parse(String(newest?.body)) as { time: string; id: string };
-  return { time, id };
+  return { time, id, trace };
 }
 
-test('a CloudEvent has the time of its event, however it reaches the worker', async () => {
+test('a CloudEvent has the time and the trace of its event, however it reaches the worker', async () => {
   const publish = () =>
     ask('POST', `/stores/${storeId}/events`, { event: 'customer/created', resource: { id: 7 } }, platformToken);
   const formats = { '/structured': 'cloudevents', '/binary': 'cloudevents_binary' };
@@ -49,7 +53,7 @@ test('a CloudEvent has the time of its event, however it reaches the worker', as
     await publish();
     const published = await newestDate();
     const first = await newestAt(path, 1);
-    assert.equal(first.time, published, 'from the publisher');
+    assert.deepEqual([first.time, first.trace], [published, TRACE], 'from the publisher');
     await until(
       () => sql<{ n: number }[]>`select n from attempt_log where webhook_id = ${id} and outcome is not null`,
       ({ length }) => length === 1,
@@ -67,7 +71,8 @@ test('a CloudEvent has the time of its event, however it reaches the worker', as
     later();
     await ask('POST', `/stores/${storeId}/customers/7/send_webhooks`, { webhooks: [id] });
     const refeed = await newestAt(path, 4);
-    assert.deepEqual([refeed.time === published, refeed.time], [false, await newestDate()], 'a refeed');
+    const made = [refeed.time === published, refeed.time, refeed.trace];
+    assert.deepEqual(made, [false, await newestDate(), ''], 'a refeed');
     later();
     await ask('POST', `/webhooks/${id}/test`, {});
     assert.equal((await newestAt(path, 5)).time, await newestDate(), 'a sample');
@@ -80,7 +85,8 @@ test('a CloudEvent has the time of its event, however it reaches the worker', as
     await ask('PATCH', `/webhooks/${id}`, { is_active: '1' });
     later();
     await ask('POST', `/webhooks/${id}/recover`, { since: `${missed?.slice(0, 19)}Z` });
-    assert.equal((await newestAt(path, 6)).time, missed, 'a recovery');
+    const recovered = await newestAt(path, 6);
+    assert.deepEqual([recovered.time, recovered.trace], [missed, TRACE], 'a recovery');
     await ask('PATCH', `/webhooks/${id}`, { is_active: '0' });
   }
 });

@@ -44,7 +44,8 @@ async function commit(given: { dueAt?: Date; to?: number } = {}): Promise<Commit
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     values (${shard}, ${id}, ${storeId}, ${to}, 0, ${eventId}, ${dueAt})`;
-  const event = { id: eventId, type: 'transaction' as const, resourceId: String(n), action: 'created', version: 1 };
+  const type = 'transaction' as const;
+  const event = { id: eventId, type, resourceId: String(n), action: 'created', version: 1, traceContext: null };
   return {
     shard,
     delivery: { id, storeId, webhookId: to, epoch: 0, eventId, attempts: 0, faults: 0, dueAt },

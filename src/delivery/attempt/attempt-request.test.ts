@@ -29,6 +29,7 @@ const event: EventRow = {
   baseUrl: 'https://api.example.com',
   dateCreated: new Date('2026-11-20T16:05:03.004Z'),
   body: '{"id":5}',
+  traceContext: null,
 };
 
 const representations = new Representations('svc');
@@ -237,7 +238,8 @@ test('each header of a delivery is documented, and each documented one is sent',
     headers.filter(isSent).map(({ name }) => name.toLowerCase());
   const namesSent = (more: Pick<Sending, 'keys'> & Partial<Sending>): string[] =>
     [...sent({ headerPrefix: 'Acme', ...more }).keys()].filter((name) => !fixed.has(name));
-  const sample = { ...event, isTest: true } as const;
+  const traceContext = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01 a=1`;
+  const sample = { ...event, isTest: true, traceContext } as const;
   assert.deepEqual(
     namesSent({ keys: { current: 'old', next: 'new' }, event: sample }).toSorted(),
     documented(() => true).toSorted(),

@@ -9,6 +9,7 @@ import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/keys.ts';
 import { signingKeyOf, signWith } from '#core/signing-keys.ts';
+import { childContext, traceHeaders, type TraceContext } from '#core/tracing.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { encryptBody, ENCRYPTED_TYPE } from './bodies.ts';
 import type { EventRow } from '../delivery-sql.ts';
@@ -174,6 +175,8 @@ export type Sending = {
   headerPrefix: string;
   userAgent: string;
   requestOrigin?: string | undefined;
+  /** The span of the attempt, if there is one. */
+  traceContext?: TraceContext | undefined;
 };
 
 type Keys = ReturnType<typeof keysAt<string>>;
@@ -206,18 +209,29 @@ export function namesOf(prefix: string): Names {
 }
 
 /**
- * Adds the webhook's own headers, except those that its format sets. Reserved and invalid ones were rejected when it was
+ * Adds the webhook's own headers, except those that its format or the trace sets. Reserved and invalid ones were rejected when it was
  * saved, but the prefix may have changed since.
  */
 function addExtra(
   headers: string[],
   extra: Readonly<Record<string, string>>,
-  { prefix, ofFormat }: { prefix: string; ofFormat: readonly string[] },
+  { prefix, replaced }: { prefix: string; replaced: readonly string[] },
 ): void {
   for (const [name, value] of Object.entries(extra)) {
     if (!isHeaderName(name) || !isHeaderValue(value) || isReservedHeader(name, prefix)) continue;
-    if (!ofFormat.includes(name.toLowerCase())) headers.push(name, value);
+    if (!replaced.includes(name.toLowerCase())) headers.push(name, value);
   }
+}
+
+/** The headers of a webhook's own that an event with a trace context replaces. */
+const TRACE_HEADERS = ['traceparent', 'tracestate'];
+
+/** Returns the trace headers of the attempt with this `webhook-id`; the context of its event gets a new span id. */
+function traceHeadersOf({ event, attempt, now, traceContext }: Sending, id: string): string[] {
+  if (traceContext !== undefined) return traceHeaders(traceContext);
+  if (event.traceContext === null) return [];
+  // A resend begins again with attempt 1, at another time.
+  return traceHeaders(childContext(event.traceContext, `${id} ${attempt} ${now.getTime()}`));
 }
 
 /** Returns the header value. RFC 6750 §5.3: tokens are sent over TLS only. */
@@ -264,8 +278,10 @@ export function headersOf(sending: Sending): string[] {
   if (event.isTest === true) headers.push(name.test, 'true');
   if (sending.requestOrigin !== undefined) headers.push('webhook-request-origin', sending.requestOrigin);
   const ofFormat = formats[target.format].headersOf?.(event) ?? [];
-  headers.push(...ofFormat);
-  addExtra(headers, target.headers, { prefix: headerPrefix, ofFormat });
+  const ofTrace = traceHeadersOf(sending, id);
+  headers.push(...ofFormat, ...ofTrace);
+  const replaced = ofTrace.length === 0 ? ofFormat : [...ofFormat, ...TRACE_HEADERS];
+  addExtra(headers, target.headers, { prefix: headerPrefix, replaced });
   const { current, next } = keys;
   if (current === null) return headers;
   if (formats[target.format].key === 'opens') {
@@ -289,7 +305,10 @@ export function headersOf(sending: Sending): string[] {
 export type Message = { headers: string[]; body: Uint8Array };
 
 /** The time selects the key and is part of what is signed. */
-export type RequestContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
+export type RequestContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date } & Pick<
+  Sending,
+  'traceContext'
+>;
 
 export type ComposerSettings = {
   headerPrefix: string;
@@ -309,7 +328,7 @@ export class Composer {
   }
 
   /** Throws if the event cannot be rendered or encrypted, or if a header value is invalid. */
-  compose({ webhookId, target, attempt, now }: RequestContext, body: Body): Message {
+  compose({ webhookId, target, attempt, now, traceContext }: RequestContext, body: Body): Message {
     const keys = keysAt(target, now);
     let contentType: string = formats[target.format].contentType;
     let bytes = this.#representations.of(body, target);
@@ -331,6 +350,7 @@ export class Composer {
       headerPrefix,
       userAgent,
       requestOrigin,
+      traceContext,
     });
     return { headers, body: bytes };
   }

@@ -1,5 +1,6 @@
 /** An attempt: composes the request of a delivery, sends it once, and returns its outcome. */
 import type { Clock } from '#core/clock.ts';
+import { traceIdOf } from '#core/tracing.ts';
 import type { Connections } from './http/endpoint-connections.ts';
 import { startExchange, type ExchangeLimits, type Wire } from './http/exchange.ts';
 import { labelOf, type Outcome } from './http/attempt-outcome.ts';
@@ -39,6 +40,14 @@ function headerDocs(prefix: string): HeaderDoc[] {
     },
     integer(name.storeId, 'The id of the store.'),
     doc(name.storeDomain, 'The domain of the store; empty if the store was erased.'),
+    {
+      ...doc(
+        'traceparent',
+        'W3C Trace Context, if the event was published with one: its trace id, and a new span id in each attempt.',
+      ),
+      isOptional: true,
+    },
+    { ...doc('tracestate', 'As the event was published with it.'), isOptional: true },
     doc('webhook-id', 'The same in every attempt to deliver one event to one webhook: drop duplicates.'),
     integer('webhook-timestamp', 'The time of the attempt, in seconds since 1970: refuse one five minutes away.'),
     doc(
@@ -61,9 +70,16 @@ export function deliveryDoc(headerPrefix: string, { isOriginSent = false } = {})
 
 /**
  * An attempt that has ended. `revision`: that of the webhook with whose settings its request was made. It and `wire` are absent if no
- * request was started.
+ * request was started. `traceId`: that of its trace headers.
  */
-export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; revision?: number; wire?: Wire };
+export type Attempt = {
+  startedAt: Date;
+  durationMs: number;
+  outcome: Outcome;
+  revision?: number;
+  wire?: Wire;
+  traceId?: string | undefined;
+};
 
 export type RunningAttempt = {
   /** Null after `abort()`: the result is unknown and not recorded. Never rejects. */
@@ -86,12 +102,16 @@ export function attempt(
   const startedAt = clock.now();
   const startedMs = clock.monotonicMs();
   const { url, origin, mask, revision } = context.target;
+  const traceId = traceIdOf(body.event.traceContext);
   const message = composer.compose({ ...context, now: startedAt }, body);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
   const exchange = startExchange(origin, request, { connections, clock, limits: settings, mask });
   return {
     ended: exchange.outcome.then(
-      (outcome) => ({ startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, revision, wire: exchange.wire }),
+      (outcome) => {
+        const durationMs = clock.monotonicMs() - startedMs;
+        return { startedAt, durationMs, outcome, revision, wire: exchange.wire, traceId };
+      },
       // Only an aborted exchange is rejected.
       () => null,
     ),

@@ -14,6 +14,7 @@ const eventOf = (id: number, characters = 2): EventRow => ({
   baseUrl: 'http://localhost',
   dateCreated: new Date(0),
   body: 'x'.repeat(characters),
+  traceContext: null,
 });
 
 test('an event is evicted with its last delivery, and not before', () => {

@@ -83,6 +83,7 @@ test('the item of a resource that is deleted or erased is archived, and no other
     nonce: 1,
     baseUrl: '',
     body: '{"id":7}',
+    traceContext: null,
   } as const;
   const naming = { baseUrl: 'http://localhost', relationPrefix: 'svc' };
   const archived = ['created', 'modified', 'deleted', 'data_requested', 'erased'].filter((action) => {

@@ -158,8 +158,21 @@ export class Arrivals {
 
   #cacheBody(row: Arrival, readAt: number): void {
     if (row.body === null) return;
-    const { eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body } = row;
-    const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body };
+    const { eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body, traceContext } =
+      row;
+    const event = {
+      id: eventId,
+      storeId,
+      type,
+      resourceId,
+      action,
+      version,
+      nonce,
+      baseUrl,
+      dateCreated,
+      body,
+      traceContext,
+    };
     this.#parts.bodies.put(event, readAt);
   }
 

@@ -239,7 +239,7 @@ export async function loadArrivals(sql: Queryable, shards: number[], ids: number
   return sql<Arrival[]>`
   select d.shard, d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
     d.faults, d.due_at as "dueAt", e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.nonce,
-    e.base_url as "baseUrl", e.date_created as "dateCreated",
+    e.base_url as "baseUrl", e.date_created as "dateCreated", e.trace_context as "traceContext",
     case
       when octet_length(e.body) between 1 and ${maxBytes}
         and row_number() over (partition by d.shard, d.event_id) = 1 then e.body

@@ -35,7 +35,7 @@ export async function sendErasure(
   );
   const readerIds = readers.map((webhook) => webhook.id);
   const deliveries = await insertErasureEvent(tx, key, { ...event, day, now }, readerIds);
-  const sent = { ...event, type, resourceId, dateCreated: now };
+  const sent = { ...event, type, resourceId, dateCreated: now, traceContext: null };
   await announce(
     tx,
     deliveries.map((delivery) => Object.assign({ shard, storeId, dueAt: now, event: sent }, delivery)),

@@ -309,7 +309,7 @@ export async function lockEvents(sql: Queryable, shard: number, ids: readonly nu
 
 /** Sets the bodies to the empty string, which no JSON text equals and which marks an erased event. */
 export async function emptyEvents(sql: Queryable, shard: number, ids: readonly number[]): Promise<void> {
-  await sql`update event set body = '' where shard = ${shard} and id = any(${ids}::bigint[]) and body <> ''`;
+  await sql`update event set body = '', trace_context = null where shard = ${shard} and id = any(${ids}::bigint[]) and body <> ''`;
 }
 
 /** What remains of one resource, stored under the id of its newest event. */

@@ -317,7 +317,8 @@ export async function derive(
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });
-    return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
+    const { storeId, shard, traceContext } = row;
+    return { event: event(eventId), storeId, shard, eventId, nonce, at, traceContext };
   });
   return { rows: derived, terms: toTermColumns(terms) };
 }

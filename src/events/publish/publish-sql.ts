@@ -144,9 +144,9 @@ const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
       ${columns.isStale}::boolean[], ${columns.isNotice}::boolean[], ${columns.isDeletion}::boolean[],
       ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
       ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[],
-      ${columns.at}::int[], ${filters.known}::text[], ${filters.passed}::text[]
+      ${columns.at}::int[], ${columns.traceContext}::text[], ${filters.known}::text[], ${filters.passed}::text[]
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
-      is_notice, is_deletion, is_dated, dated_at, previous_id, head_id, step_id, about_id, at, known, passed)
+      is_notice, is_deletion, is_dated, dated_at, previous_id, head_id, step_id, about_id, at, trace_context, known, passed)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
     left join lateral (
       select e.version, e.date_erased from erased_resource e
@@ -250,11 +250,11 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
     from latest where superseded_event_id is null
   ), written as (
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
-      base_url, date_created, body)
+      base_url, date_created, body, trace_context)
     select i.shard, i.event_id, i.store_id, i.type, i.resource_id, i.action,
       case when i.is_stale or i.is_erased or (i.is_dated and i.modified_at < l.superseded_dated_at) then 0 else l.version - i.after end,
       i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now},
-      case when i.is_erased then '' else i.body end
+      case when i.is_erased then '' else i.body end, case when not i.is_erased then i.trace_context end
     from input i
     full join latest l on l.head_event_id = i.head_id
     returning id, resource_type, resource_id, version, previous_id, time_zone

@@ -5,6 +5,7 @@
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { type Problem, temporary } from '#core/problem.ts';
+import type { TraceContext } from '#core/tracing.ts';
 import { createBatchWriter, type BatchDeps } from './publish-batch.ts';
 import type { Key } from './key.ts';
 import type { NewEvent } from './publish-request.ts';
@@ -198,14 +199,18 @@ export class Committers<In, Out> {
   }
 }
 
-export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & { timeZone: string };
+export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body' | 'traceContext'> & { timeZone: string };
 
-/** `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. */
+/**
+ * `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. `traceContext`: that of all events of the
+ * request.
+ */
 export type PublishRequest = {
   storeId: number;
   events: readonly NewEvent[];
   keys?: readonly Key[];
   isArray?: boolean;
+  traceContext?: TraceContext | null;
   now: Date;
 };
 export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;

@@ -17,6 +17,7 @@ const row = (at: number, resourceId: string, modified: string | null = null): Ro
   eventId: at,
   nonce: at,
   at,
+  traceContext: null,
 });
 
 const columnsOf = (...rows: Row[]) => toColumns(rows.toSorted(inLockOrder), now);

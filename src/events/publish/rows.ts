@@ -5,6 +5,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import type { TraceContext } from '#core/tracing.ts';
 import type { NewEvent } from './publish-request.ts';
 import type { Published, ClaimColumns } from './publish-sql.ts';
 import { notFound, type Problem } from '#core/problem.ts';
@@ -13,7 +14,15 @@ import type { PublishedEvent } from './publish.ts';
 import type { ListedEvent } from '../events-sql.ts';
 
 /** `at`: position in the order of arrival. */
-export type Row = { event: NewEvent; storeId: number; shard: number; eventId: number; nonce: number; at: number };
+export type Row = {
+  event: NewEvent;
+  storeId: number;
+  shard: number;
+  eventId: number;
+  nonce: number;
+  at: number;
+  traceContext: TraceContext | null;
+};
 
 /** A delivery that was just committed, with all data that the shard owner needs to send it without a database read. */
 export type Committed = {
@@ -57,10 +66,14 @@ export function numberAt(numbers: readonly number[], at: number): number {
   return n;
 }
 
-export function rowOf(event: Row['event'], storeId: number, { n, at, now }: { n: number; at: number; now: Date }): Row {
+export function rowOf(
+  event: Row['event'],
+  storeId: number,
+  { n, at, now, traceContext = null }: { n: number; at: number; now: Date; traceContext?: TraceContext | null },
+): Row {
   const shard = shardOf(storeId);
   const eventId = dailyIdOf(dayOf(now), n, shard);
-  return { event, storeId, shard, eventId, nonce: nextNonce(), at };
+  return { event, storeId, shard, eventId, nonce: nextNonce(), at, traceContext };
 }
 
 /** Returns the committed deliveries with their events, ordered by delivery id. */
@@ -73,9 +86,20 @@ export function toCommitted(
   const deliveries = returned.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
     const row = byId.get(eventId);
     if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
-    const { shard, storeId, nonce } = row;
+    const { shard, storeId, nonce, traceContext } = row;
     const { type, resourceId, action, body } = row.event;
-    const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, dateCreated: now, body };
+    const event = {
+      id: eventId,
+      type,
+      resourceId,
+      action,
+      version,
+      nonce,
+      baseUrl,
+      dateCreated: now,
+      body,
+      traceContext,
+    };
     return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld: isHeld === true, dueAt: now, event }];
   });
   return deliveries.toSorted((a, b) => a.deliveryId - b.deliveryId);
@@ -100,7 +124,8 @@ export function toDrafts(ready: readonly Ready[], numbers: readonly number[], no
     const rows = new Map<number, Row>();
     for (const [index, event] of one.request.events.entries()) {
       if (one.repeated.has(index)) continue;
-      rows.set(index, rowOf(event, one.request.storeId, { n: numberAt(numbers, at), at, now }));
+      const { storeId, traceContext = null } = one.request;
+      rows.set(index, rowOf(event, storeId, { n: numberAt(numbers, at), at, now, traceContext }));
       at += 1;
     }
     return Object.assign(one, { rows });
@@ -189,6 +214,7 @@ export type PublishColumns = {
   aboutId: (string | null)[];
   /** Position in the order of arrival, which is the order of the deliveries. */
   at: number[];
+  traceContext: (TraceContext | null)[];
 };
 
 /** Compares as the order of locks does: numbers by size, texts by their UTF-16 code units. */
@@ -276,6 +302,31 @@ const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =
     subscriptionOf,
   );
 
+const emptyColumns = (): PublishColumns => ({
+  shard: [],
+  storeId: [],
+  eventId: [],
+  type: [],
+  resourceId: [],
+  action: [],
+  nonce: [],
+  modifiedAt: [],
+  body: [],
+  after: [],
+  total: [],
+  isStale: [],
+  isNotice: [],
+  isDeletion: [],
+  isDated: [],
+  datedAt: [],
+  previousId: [],
+  headId: [],
+  stepId: [],
+  aboutId: [],
+  at: [],
+  traceContext: [],
+});
+
 /**
  * Converts rows in lock order to columns. The statement decides which event becomes the latest, because it sees the stored
  * version; if that was read before, derived events agree with it.
@@ -285,29 +336,7 @@ export function toColumns(
   now: Date,
   newestDateOf: NewestDateOf = () => undefined,
 ): PublishColumns {
-  const columns: PublishColumns = {
-    shard: [],
-    storeId: [],
-    eventId: [],
-    type: [],
-    resourceId: [],
-    action: [],
-    nonce: [],
-    modifiedAt: [],
-    body: [],
-    after: [],
-    total: [],
-    isStale: [],
-    isNotice: [],
-    isDeletion: [],
-    isDated: [],
-    datedAt: [],
-    previousId: [],
-    headId: [],
-    stepId: [],
-    aboutId: [],
-    at: [],
-  };
+  const columns = emptyColumns();
   const steps = stepsBySubscription(rows);
   for (const group of byResource(rows)) {
     const marked = markStale(group, group[0] && newestDateOf(group[0]));
@@ -330,6 +359,7 @@ export function toColumns(
       columns.action.push(row.event.action);
       columns.nonce.push(row.nonce);
       columns.at.push(row.at);
+      columns.traceContext.push(row.traceContext);
       columns.modifiedAt.push(row.event.modifiedAt ?? now);
       columns.body.push(row.event.body);
       columns.after.push(after);

@@ -88,6 +88,7 @@ export function createSamples({
           ...named,
           _embedded,
         }),
+        traceContext: null,
         timeZone,
         dateCreated: now,
       };

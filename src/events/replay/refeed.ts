@@ -121,7 +121,18 @@ function committedOf({ key, eventId, nonce, now }: Refeed, rows: readonly Refeed
   const body = rows.find((row) => row.body !== null)?.body ?? '';
   return rows.flatMap(({ version, baseUrl, webhookId, epoch, isHeld, deliveryId }) => {
     if (webhookId === null || deliveryId === null) return [];
-    const event = { id: eventId, type, resourceId, action: REFEED, version, nonce, baseUrl, dateCreated: now, body };
+    const event = {
+      id: eventId,
+      type,
+      resourceId,
+      action: REFEED,
+      version,
+      nonce,
+      baseUrl,
+      dateCreated: now,
+      body,
+      traceContext: null,
+    };
     return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld, dueAt: now, event }];
   });
 }

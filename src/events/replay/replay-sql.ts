@@ -74,7 +74,7 @@ export async function insertResend(
   const [row] = await tx<Row[]>`
     with source as materialized (
       select e.store_id, e.resource_type, e.resource_id, e.action, e.version, e.nonce, e.base_url, e.date_created, e.body,
-        w.epoch, w.is_held
+        e.trace_context, w.epoch, w.is_held
       from webhook w
       join event e on e.shard = ${shard} and e.id = ${eventId} and e.store_id = w.store_id
       where w.shard = ${shard} and w.id = ${webhookId} and octet_length(e.body) > 0
@@ -86,7 +86,8 @@ export async function insertResend(
       returning shard, id, webhook_id, event_id
     ), ${resentAs(tx, { shard, earlier: tx`array[${earlierId}::bigint]`, now })}
     select made.id as "deliveryId", t.store_id as "storeId", t.resource_type as type, t.resource_id as "resourceId", t.action,
-      t.version, t.nonce, t.base_url as "baseUrl", t.date_created as "dateCreated", t.body, t.epoch, t.is_held as "isHeld"
+      t.version, t.nonce, t.base_url as "baseUrl", t.date_created as "dateCreated", t.body,
+      t.trace_context as "traceContext", t.epoch, t.is_held as "isHeld"
     from source t cross join made`;
   if (row === undefined) return undefined;
   const { deliveryId, storeId, epoch, isHeld, ...event } = row;

@@ -38,6 +38,7 @@ export function sent(options: Options = {}): Sent {
       baseUrl: 'https://api.example.com',
       dateCreated: now,
       body: '',
+      traceContext: null,
       ...(options.isTest && { isTest: options.isTest }),
     },
     target: {
