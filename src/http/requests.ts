@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import findMyWay from 'find-my-way';
 import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { Problem } from '#core/problem.ts';
-import { readTraceContext, traceIdOf } from '#core/tracing.ts';
+import { contextOf, endSpan, readTraceContext, startSpan, traceHeaders, traceIdOf } from '#core/tracing.ts';
 import { corsHeaders } from './cors.ts';
 import { newLogref, toProblem } from './errors.ts';
 import { METHODS, type Params } from './route.ts';
@@ -266,6 +266,31 @@ export function createRequestMetrics(registry: Registry): RequestMetrics {
       seconds.observe({ method, route }, request.seconds);
     },
   };
+}
+
+/**
+ * Gives each request a span. What the request causes finds the span in its headers, as if it had come from there. The route is named, and not the
+ * address, which contains ids and misplaced secrets.
+ */
+export function traceRequests(app: FastifyInstance): void {
+  app.addHook('onRequest', async (request, reply) => {
+    const { headers } = request.raw;
+    const method = KNOWN_METHODS.has(request.method) ? request.method : '_OTHER';
+    const route = request.routeOptions.url;
+    const span = startSpan({
+      name: route === undefined ? method : `${method} ${route}`,
+      kind: 'SERVER',
+      parent: readTraceContext(headers),
+      attributes: { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) },
+    });
+    if (span === undefined) return;
+    const [, traceparent, , tracestate] = traceHeaders(contextOf(span));
+    Object.assign(headers, { traceparent, tracestate });
+    reply.raw.once('close', () => {
+      const { statusCode } = reply;
+      endSpan(span, statusCode >= 500 ? String(statusCode) : undefined, { 'http.response.status_code': statusCode });
+    });
+  });
 }
 
 export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): void {

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
+import { isTracing } from '#core/tracing.ts';
 import { storedCaller } from './caller.ts';
 import { corsHeaders } from './cors.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
@@ -15,7 +16,15 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
 import { type Services } from './services.ts';
-import { reportProblem, timesSent, watchRequests, ROUTER, createAddresses, errorHandlerOf } from './requests.ts';
+import {
+  reportProblem,
+  timesSent,
+  traceRequests,
+  watchRequests,
+  ROUTER,
+  createAddresses,
+  errorHandlerOf,
+} from './requests.ts';
 import { type Route } from './route.ts';
 import { rootOf } from './root.ts';
 
@@ -204,6 +213,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     clientErrorHandler: connections.refuse,
   });
   connections.watch(app.server);
+  if (isTracing) traceRequests(app);
   watchRequests(app, services.metrics);
   limitUnsent(app, settings);
   const addresses = createAddresses();

@@ -15,6 +15,7 @@ import type { Clock } from '#core/clock.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import { flushSpans } from '#core/tracing.ts';
 import { createMailer } from '#mail/mailer.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
 import { createBearer } from '#identity/oauth/oauth-tokens.ts';
@@ -186,6 +187,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   };
   const sealer = createSealer(...secretKeys);
   const guard = openGuard(deps);
+  keep({ stop: flushSpans });
   const observing = keep(await openObserving(deps));
   const mailer = keep(mail === undefined ? undefined : createMailer({ ...mail, log }), mailsMs);
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);

@@ -1,10 +1,11 @@
 /** An attempt: composes the request of a delivery, sends it once, and returns its outcome. */
+import type { Span } from '@opentelemetry/api';
 import type { Clock } from '#core/clock.ts';
-import { traceIdOf } from '#core/tracing.ts';
+import { contextOf, endSpan, isTracing, startSpan, traceIdOf } from '#core/tracing.ts';
 import type { Connections } from './http/endpoint-connections.ts';
 import { startExchange, type ExchangeLimits, type Wire } from './http/exchange.ts';
 import { labelOf, type Outcome } from './http/attempt-outcome.ts';
-import { type Body, type Composer, type RequestContext, namesOf } from './attempt-request.ts';
+import { type Body, type Composer, type RequestContext, namesOf, webhookMessageId } from './attempt-request.ts';
 import { ENCRYPTED_TYPE } from './bodies.ts';
 import { formats } from './formats.ts';
 
@@ -89,6 +90,27 @@ export type RunningAttempt = {
 
 export type AttemptDeps = { composer: Composer; connections: Connections; clock: Clock; settings: ExchangeLimits };
 
+/** The origin of the url is named, and not its path and query, which contain secrets. */
+function startAttemptSpan({ target: { url }, webhookId, attempt: n }: Omit<RequestContext, 'now'>, { event }: Body) {
+  const attributes = {
+    'http.request.method': 'POST',
+    'url.scheme': url.protocol.slice(0, -1),
+    'server.address': url.hostname,
+    'server.port': Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
+    'messaging.message.id': webhookMessageId(event, webhookId),
+    'halcyon.attempt': n,
+    'halcyon.event': `${event.type}/${event.action}`,
+    'halcyon.webhook.id': webhookId,
+  };
+  return startSpan({ name: 'POST', kind: 'CLIENT', parent: event.traceContext, attributes });
+}
+
+function endAttemptSpan(span: Span | undefined, outcome: Outcome): void {
+  const code = outcome.reply?.code;
+  const error = outcome.kind === 'delivered' ? undefined : String(code ?? labelOf(outcome));
+  endSpan(span, error, code === undefined ? {} : { 'http.response.status_code': code });
+}
+
 /**
  * Starts the attempt before it returns. `mayBegin` is called when the connection is open, before the first byte. Throws
  * if the request cannot be composed.
@@ -102,18 +124,24 @@ export function attempt(
   const startedAt = clock.now();
   const startedMs = clock.monotonicMs();
   const { url, origin, mask, revision } = context.target;
-  const traceId = traceIdOf(body.event.traceContext);
-  const message = composer.compose({ ...context, now: startedAt }, body);
+  const span = isTracing ? startAttemptSpan(context, body) : undefined;
+  const traceContext = span && contextOf(span);
+  const traceId = traceIdOf(traceContext ?? body.event.traceContext);
+  const message = composer.compose({ ...context, now: startedAt, traceContext }, body);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
   const exchange = startExchange(origin, request, { connections, clock, limits: settings, mask });
   return {
     ended: exchange.outcome.then(
       (outcome) => {
         const durationMs = clock.monotonicMs() - startedMs;
+        endAttemptSpan(span, outcome);
         return { startedAt, durationMs, outcome, revision, wire: exchange.wire, traceId };
       },
       // Only an aborted exchange is rejected.
-      () => null,
+      () => {
+        endSpan(span, 'aborted');
+        return null;
+      },
     ),
     abort: () => exchange.abort(),
   };

@@ -4,6 +4,7 @@
  */
 import type { Runtime } from '#runtime/runtime.ts';
 import { keysAt } from '#core/keys.ts';
+import { isTracing, withSpanId } from '#core/tracing.ts';
 import { findPastSettings, loadTargets, loadEvents, type PastSettings } from '../delivery-sql.ts';
 import { activeTarget, type ActiveTarget, type TargetRow } from './delivery-target.ts';
 import { bodyOf, Composer, type Body, type ComposerSettings } from './attempt-request.ts';
@@ -54,6 +55,9 @@ type Previewed =
 /** Replaces a token for every user, because it gives access to another platform. */
 const MASKED = 'Bearer ••••••••';
 
+/** Replaces the span id that an SDK gave the attempt: only the collector of the operator knows it. */
+const SPAN_OF_SDK = '*'.repeat(16);
+
 const withoutKeys = (target: ActiveTarget): ActiveTarget => ({
   ...target,
   encryptionKey: null,
@@ -83,7 +87,10 @@ function makeRequest(
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
   const isWhole = !hasKey || (seesKey && !isToken && !isEncrypted && !isRekeyed);
-  const context = { webhookId, target: isWhole && !isRekeyed ? target : withoutKeys(target), attempt, now };
+  const { traceContext: ofEvent } = event.event;
+  const traceContext = isTracing && ofEvent !== null ? withSpanId(ofEvent, SPAN_OF_SDK) : undefined;
+  const shownTarget = isWhole && !isRekeyed ? target : withoutKeys(target);
+  const context = { webhookId, target: shownTarget, attempt, now, traceContext };
   const { headers, body } = composer.compose(context, event);
   if (isToken) headers.push('authorization', MASKED);
   const sentHeaders = isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers;

@@ -5,7 +5,7 @@
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { type Problem, temporary } from '#core/problem.ts';
-import type { TraceContext } from '#core/tracing.ts';
+import { endSpan, isTracing, startSpan, type TraceContext } from '#core/tracing.ts';
 import { createBatchWriter, type BatchDeps } from './publish-batch.ts';
 import type { Key } from './key.ts';
 import type { NewEvent } from './publish-request.ts';
@@ -215,6 +215,13 @@ export type PublishRequest = {
 };
 export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;
 
+/** A span has one parent: that of a batch is its first request, and the others are links. */
+function startBatchSpan(requests: readonly PublishRequest[], events: number) {
+  const [parent = null, ...links] = requests.flatMap(({ traceContext }) => traceContext ?? []);
+  const attributes = { 'messaging.batch.message_count': events };
+  return startSpan({ name: 'publish batch', kind: 'INTERNAL', parent, links, attributes });
+}
+
 const BUSY = 'Too many events are being published at the moment: retry in a second';
 const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
 const busy = (): Problem => temporary(503, { code: 'busy', message: BUSY }, 1);
@@ -241,14 +248,16 @@ export function createPublisher(
   const write = createBatchWriter(deps);
   const timed: typeof write = async (requests) => {
     const startedMs = performance.now();
+    const events = requests.reduce((sum, request) => sum + request.events.length, 0);
+    const span = isTracing ? startBatchSpan(requests, events) : undefined;
     let isWritten = false;
     try {
       const results = await write(requests);
       isWritten = true;
       return results;
     } finally {
-      const events = requests.reduce((sum, request) => sum + request.events.length, 0);
       deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });
+      endSpan(span, isWritten ? undefined : 'not_written');
     }
   };
   const committers = new Committers<PublishRequest, PublishedEvent[] | Error>({

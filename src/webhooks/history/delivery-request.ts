@@ -1,4 +1,5 @@
 /** The request of a delivery as the API shows it: as sent in an attempt, or as it would be sent now. */
+import { isTracing } from '#core/tracing.ts';
 import { addressOfEvent } from '#events/event-document.ts';
 import { boolean, code, number, text, url, type Document } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
@@ -140,6 +141,8 @@ function omissionNote({
 const HIDDEN =
   'Values of the additional headers and of the query of the url are hidden: only the app that created the webhook and the owner of the store in person see them.';
 
+const TRACED = 'The span id of traceparent is known to the collector of the operator only.';
+
 /** `webhook.url`: as the reader may see it. */
 type Shown = {
   delivery: Pick<DeliveryRow, 'eventId' | 'type'>;
@@ -178,6 +181,7 @@ export function viewOfRequest({ delivery, webhook, previewed, comparison, attemp
         note,
         omissionNote(previewed),
         previewed.isHidden ? HIDDEN : null,
+        isTracing ? TRACED : null,
         isTruncated ? `Only the first ${SHOWN_BODY_BYTES} bytes of the body are shown.` : null,
       ]
     : [missingNote(previewed.kind, delivery)];
@@ -185,7 +189,7 @@ export function viewOfRequest({ delivery, webhook, previewed, comparison, attemp
   return {
     attempt,
     note: notes.filter((sentence) => sentence !== null).join(' '),
-    isAsSent: isMade && isSame && previewed.isWhole && !previewed.isHidden,
+    isAsSent: isMade && isSame && previewed.isWhole && !previewed.isHidden && !isTracing,
     method: 'POST',
     url: webhook.url,
     headers: isMade ? headerLines(previewed.headers) : null,
