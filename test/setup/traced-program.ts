@@ -21,6 +21,8 @@ export async function startTraced(
   const { places, platformToken } = await populate(sql, { origins: [given.receiver], secretKey });
   const storeId = places[0]?.storeId ?? 0;
   await sql`delete from webhook where store_id = ${storeId} and url not like ${'%/0'}`;
+  // Without a key its requests are shown to the platform as they were sent; only this format may have none.
+  await sql`update webhook set format = 'partner_automation', encryption_key = null where store_id = ${storeId}`;
   const program = await startProgram({
     root: ROOT,
     args: ['serve'],
