@@ -22,12 +22,12 @@ const NEVER_NULL: Readonly<Record<string, string>> = {
   'src/events/publish/publish-sql.ts publishBatch version': 'as eventId',
   'src/events/publish/publish-sql.ts publishBatch timeZone': 'as eventId',
   'src/events/publish/publish-sql.ts filtersOfStores filter': 'webhook_filter_check: there is a filter_id',
-  'src/webhooks/history/attempts-sql.ts readAttempts dateStarted': 'delivery_done has it with the outcome',
-  'src/webhooks/history/attempts-sql.ts readAttempts durationMs': 'delivery_done has it with the outcome',
+  'src/webhooks/history/statuses-sql.ts readAttempts dateStarted': 'delivery_done has it with the outcome',
+  'src/webhooks/history/statuses-sql.ts readAttempts durationMs': 'delivery_done has it with the outcome',
   'src/webhooks/history/history-sql.ts attemptsAt dateStarted': 'delivery_done has it with the outcome',
   'src/webhooks/history/history-sql.ts attemptsAt durationMs': 'delivery_done has it with the outcome',
-  'src/webhooks/pull/listeners-sql.ts beginListening listenedAt': 'webhook_held_check: it is a pull webhook',
-  'src/webhooks/pull/listeners-sql.ts lastListened listenedAt': 'webhook_held_check: it is a pull webhook',
+  'src/webhooks/webhook-sql.ts beginListening listenedAt': 'webhook_held_check: it is a pull webhook',
+  'src/webhooks/webhook-sql.ts lastListened listenedAt': 'webhook_held_check: it is a pull webhook',
 };
 
 /** Of columns of functions, parameters and views of PostgreSQL, it is not known whether they can be null. */

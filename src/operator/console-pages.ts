@@ -17,7 +17,7 @@ import type { StoreRow } from '#stores/stores-sql.ts';
 import type { ConnectedProcess } from '#db/activity.ts';
 import type { List, Search } from './console-search.ts';
 import type { ReadStatuses } from './service-status.ts';
-import type { Failing } from '#webhooks/health/failing.ts';
+import type { Failing } from '#webhooks/health/health-operations.ts';
 import { Problem } from '#core/problem.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 

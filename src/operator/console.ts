@@ -32,7 +32,7 @@ import { liveAttribute, scriptElements } from '#hypermedia/shell.ts';
 import { createCachedRead } from '#metrics/scraped.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
-import type { ReadFailing } from '#webhooks/health/failing.ts';
+import type { ReadFailing } from '#webhooks/health/health-operations.ts';
 import { createAudit } from './audit-page.ts';
 import {
   appFacts,

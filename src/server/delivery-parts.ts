@@ -15,8 +15,8 @@ import type { IdAllocator } from '#events/publish/publish-batch.ts';
 import { createSamples } from '#events/publish/test-event.ts';
 import type { SendingOnDemand } from '#webhooks/webhook-access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
-import { createDisableWebhook } from '#webhooks/disable.ts';
-import type { SendSample } from '#webhooks/test-delivery.ts';
+import { createDisableWebhook } from '#webhooks/webhook-end.ts';
+import type { SendSample } from '#webhooks/send-now.ts';
 import { VERSION } from './version.ts';
 import type { InternalEvents } from './publishing.ts';
 

@@ -22,7 +22,7 @@ import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts';
-import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
+import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
 import { createDeclarationPurges, createWebhookPurges, WEBHOOKS_OF_STORES } from '#webhooks/webhook-purges-sql.ts';
 import { announceChanges } from './publishing.ts';
 

@@ -17,7 +17,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
 import { HOME, type EachDatabase } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
-import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
+import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import { ping } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';

@@ -1,6 +1,6 @@
 /**
- * Key rotation: a new key is valid beside the current one for some hours, so that a receiver can change keys without losing
- * events.
+ * Key rotation: a new key is valid beside the current one for some hours, so that a receiver can change keys without losing events. And
+ * GET /webhooks/<id>/jwks.json: the public keys of a webhook that signs with Ed25519 (RFC 7517, RFC 8037), for anyone.
  */
 import { randomBytes } from 'node:crypto';
 import { Type, type Static } from 'typebox';
@@ -9,6 +9,9 @@ import { doing } from '#http/idempotency.ts';
 import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { newSigningKey, publicKeyOf, jwkOf } from '#core/signing-keys.ts';
+import type { RawHandler } from '#http/route.ts';
+import { parseId, shardOf } from '#core/ids.ts';
 import {
   CHANGE_SCOPES,
   forbiddenAction,
@@ -32,7 +35,6 @@ import {
   type Keys,
   withCurrentKeys,
 } from './webhook.ts';
-import { newSigningKey, publicKeyOf } from '#core/signing-keys.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const KEY_TYPES = ['hmac', 'ed25519'] as const;
@@ -153,4 +155,25 @@ export function createRotateKey(deps: WebhookDeps): Operation {
       };
     },
   });
+}
+
+/** Much shorter than a rotation, so that a receiver has the next key in time. */
+const KEPT_SECONDS = 300;
+
+/** During a rotation there are two keys. A webhook without such a key is a 404, like one that does not exist. */
+export function createPublicKeys(deps: Pick<WebhookDeps, 'sql' | 'sealer'>): RawHandler {
+  return async ({ params, now }) => {
+    const id = parseId(params['webhook_id'] ?? '');
+    const row =
+      id === undefined ? undefined : await findWebhook(deps.sql, { shard: shardOf(id), id, stores: null, app: null });
+    const current = row && withCurrentKeys(row, now);
+    const sealed = current === undefined ? [] : [current.encryptionKey, current.nextEncryptionKey];
+    const keys = sealed.flatMap((encryptionKey) => publicKeyOf(openKey(deps, { id: id ?? 0, encryptionKey })) ?? []);
+    if (keys.length === 0) throw notFound('public key');
+    return {
+      status: 200,
+      headers: { 'Content-Type': 'application/jwk-set+json', 'Cache-Control': `public, max-age=${KEPT_SECONDS}` },
+      body: JSON.stringify({ keys: keys.map(jwkOf) }),
+    };
+  };
 }

@@ -30,11 +30,11 @@ import { addressFault, withCurrentKeys } from './webhook.ts';
 import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
-import type { AnswerDelivery, Authenticate, OpenStream } from './pull/listener-operations.ts';
+import type { AnswerDelivery, Authenticate, OpenStream } from './listener-operations.ts';
 import { lockSuspensions } from './app-access/app-access-sql.ts';
 import { findWebhook, lockSuspensionOf, type Key, type WebhookRow } from './webhook-sql.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
-import type { SendSample } from './test-delivery.ts';
+import type { SendSample } from './send-now.ts';
 
 /** The limited scopes that suffice for reads of webhooks and their history, and for everything else. */
 export const READ_SCOPES: SufficientScopes = ['store_read', 'webhooks'];

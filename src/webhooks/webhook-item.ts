@@ -47,7 +47,7 @@ import {
 } from './webhook-access.ts';
 import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook, statisticsOfWebhook } from './health/health-operations.ts';
-import { retryOf } from './retry.ts';
+import { retryOf } from './send-now.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries, withCurrentKeys } from './webhook.ts';
 

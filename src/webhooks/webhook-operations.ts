@@ -35,9 +35,9 @@ import {
   type Settings,
 } from './webhook-fields.ts';
 import { requireConsent } from './handshake.ts';
-import { createAnswer, createListen } from './pull/listener-operations.ts';
+import { createAnswer, createListen } from './listener-operations.ts';
 import { createHistory } from './history/history-operations.ts';
-import { createRetries } from './retry.ts';
+import { createRetries, createTest } from './send-now.ts';
 import { createHealth, readOverview } from './health/health-operations.ts';
 import { createItem } from './webhook-item.ts';
 import {
@@ -52,7 +52,6 @@ import {
 } from './webhook-sql.ts';
 import { mergeInput, recordWebhook } from './webhook.ts';
 import { createRotateKey } from './rotate-key.ts';
-import { createTest } from './test-delivery.ts';
 
 const createList = (deps: WebhookDeps): Operation =>
   listing({

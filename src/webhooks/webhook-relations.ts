@@ -3,12 +3,10 @@ import { Type } from 'typebox';
 import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './webhook-document.ts';
-import { healthRelations } from './health/health-relations.ts';
+import { healthRelations, deliveryRelations, recoveryRelations } from './delivery-relations.ts';
 import { attemptDocument, deliveryDocument } from './history/history-documents.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
-import { deliveryRelations } from './history/delivery-relations.ts';
 import type { WebhookRow } from './webhook-sql.ts';
-import { recoveryRelations } from './recovery/recovery-relations.ts';
 
 const now = new Date('2026-11-20T16:05:03Z');
 

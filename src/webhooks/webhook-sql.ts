@@ -5,6 +5,7 @@ import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
+import { shardOf } from '#core/ids.ts';
 import { webhookFields, type Settings } from './webhook-fields.ts';
 
 export type WebhookRow = RowOf<typeof webhookFields> & {
@@ -139,7 +140,7 @@ export async function nextNumber(sql: Queryable): Promise<number> {
   return row.n;
 }
 
-export type NewWebhook = Settings & {
+type NewWebhook = Settings & {
   shard: number;
   id: number;
   storeId: number;
@@ -161,7 +162,7 @@ export async function insertWebhook(sql: Queryable, webhook: NewWebhook): Promis
       ${columns.parameters(sql, webhook)})`;
 }
 
-export type ChangedWebhook = Omit<NewWebhook, 'client'> &
+type ChangedWebhook = Omit<NewWebhook, 'client'> &
   Pick<WebhookRow, 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'> & { stopsDeliveries: boolean };
 
 /**
@@ -213,4 +214,90 @@ export type Lack = 'events' | 'url';
 export function lacking(sql: Queryable) {
   return sql`
   case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
+}
+
+type Store = { shard: number; storeId: number };
+
+/** Returns the ids of the webhooks of a store. */
+export async function listWebhookIds(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`select id from webhook where shard = ${shard} and store_id = ${storeId}`;
+  return rows.map(({ id }) => id);
+}
+
+/** A webhook that can send a test delivery, with the name of its store. */
+export type Testable = { id: number; name: string; store: string };
+
+/** Returns the newest webhooks of these stores that have a url and events, without those that apps declare. */
+export async function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
+  return sql<Testable[]>`
+    select w.id, w.name, s.name as store
+    from unnest(${stores.map(shardOf)}::int[], ${stores}::bigint[]) as k (shard, id)
+    join store s on s.shard = k.shard and s.id = k.id
+    join webhook w on w.shard = k.shard and w.store_id = k.id
+    where w.url is not null and w.event_resource is not null and not w.is_for_app
+    order by w.id desc limit ${limit}`;
+}
+
+/** Deletes the webhooks of a store and returns their ids, except those that apps declare. */
+export async function deleteStoreWebhooks(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    delete from webhook where shard = ${shard} and store_id = ${storeId} and not is_for_app returning id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes a webhook whose store was erased, unless it has another epoch. Returns whether it was deleted. */
+export async function deleteOfErasedStore(
+  sql: Queryable,
+  { shard, id, epoch }: { shard: number; id: number; epoch: number },
+): Promise<boolean> {
+  const { count } = await sql`
+    delete from webhook w
+    where w.shard = ${shard} and w.id = ${id} and w.epoch = ${epoch}
+      and not exists (select from store s where s.shard = w.shard and s.id = w.store_id)`;
+  return count > 0;
+}
+
+/** Registers a listener and returns its unique time; undefined if the webhook was deleted. */
+export async function beginListening(
+  sql: Queryable,
+  { shard, id }: Pick<Key, 'shard' | 'id'>,
+  now: Date,
+): Promise<Date | undefined> {
+  const [row] = await sql<{ listenedAt: Date }[]>`
+    update webhook set listened_at = greatest(${now}::timestamptz, listened_at + interval '1 millisecond')
+    where shard = ${shard} and id = ${id} and is_held
+    returning listened_at as "listenedAt"`;
+  return row?.listenedAt;
+}
+
+/** Renews the time of a listener; returns false if a newer one has begun since `before`. */
+export async function renewListening(
+  sql: Queryable,
+  { shard, id }: Pick<Key, 'shard' | 'id'>,
+  { before, now }: { before: Date; now: Date },
+): Promise<boolean> {
+  const { count } = await sql`
+    update webhook set listened_at = ${now} where shard = ${shard} and id = ${id} and listened_at = ${before}`;
+  return count > 0;
+}
+
+/** Returns the time of the newest listener; undefined if the webhook was deleted or the caller may not access it. */
+export async function lastListened(sql: Queryable, { shard, id, stores }: Key): Promise<Date | undefined> {
+  const [row] = await sql<{ listenedAt: Date }[]>`
+    select listened_at as "listenedAt" from webhook
+    where shard = ${shard} and id = ${id} and is_held
+      and (${stores}::bigint[] is null or store_id = any (${stores}::bigint[]))`;
+  return row?.listenedAt;
+}
+
+/** Returns pull webhooks without a listener since `before`, the longest unattended first. The listener of a suspended app cannot come. */
+export async function listUnattended(
+  sql: Queryable,
+  before: Date,
+  limit: number,
+): Promise<{ shard: number; id: number }[]> {
+  return sql<{ shard: number; id: number }[]>`
+  select shard, id from webhook
+  where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended'
+  order by listened_at limit ${limit}`;
 }

@@ -7,7 +7,7 @@ import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/outcomes.ts';
 import { PendingDisables, type DisableWebhook } from '#delivery/queue/ending.ts';
 import { openInternalEvents } from '#server/publishing.ts';
-import { createDisableWebhook } from '#webhooks/disable.ts';
+import { createDisableWebhook } from '#webhooks/webhook-end.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
 import { until } from '../setup/until.ts';
 

@@ -27,7 +27,7 @@ import { SAMPLE_ID } from '#events/publish/test-event.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import { conditionsOf, RANGES, type Condition, type Filter, type Listing, type Order } from '#core/listing.ts';
 import type { Owner } from '#webhooks/history/history-sql.ts';
-import { listAttempts } from '#webhooks/history/attempts-sql.ts';
+import { listAttempts } from '#webhooks/history/statuses-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from '#webhooks/history/deliveries-sql.ts';
 import { amountOf } from '../setup/amount.ts';
 import { testDatabase } from '../setup/database.ts';

@@ -6,7 +6,7 @@ import { Unfetched } from '#delivery/pull/unfetched.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
-import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
+import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
 import { startTestApp } from '../setup/app.ts';
 import { listen, type StreamEvent } from '../setup/pull-listener.ts';
 import { until } from '../setup/until.ts';

@@ -1,7 +1,7 @@
 /** An app or a store that an operator has suspended: nothing of it works in any way until the suspension ends, and what it had comes back then. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
+import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';

@@ -19,7 +19,7 @@ import { openInternalEvents } from '#server/publishing.ts';
 import { createStore } from '#stores/store.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createNotices } from '#webhooks/notices/notices.ts';
-import { createDisableWebhook, type DisableWebhook } from '#webhooks/disable.ts';
+import { createDisableWebhook, type DisableWebhook } from '#webhooks/webhook-end.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups, type Cleanups } from './cleanups.ts';

@@ -2,7 +2,7 @@
 import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
-import { healthRelations } from '#webhooks/health/health-relations.ts';
+import { healthRelations } from '#webhooks/delivery-relations.ts';
 import { createFrontPage } from '#dashboard/front-page.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { html } from '#hypermedia/markup.ts';

@@ -26,8 +26,7 @@ import {
   deliveryDocument,
 } from './history-documents.ts';
 import { type DeliveryRow, type Owner } from './history-sql.ts';
-import { listAttempts } from './attempts-sql.ts';
-import { listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
+import { listAttempts, listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from './deliveries-sql.ts';
 import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
 import { Type } from 'typebox';

@@ -1,11 +1,26 @@
-/** The read-only statements of deliveries to all webhooks: those of an event, and the webhooks of a store. */
-import { narrowed, ordered, paged, type Columns } from '#db/list-conditions.ts';
-import type { Queryable, Sql } from '#db/pool.ts';
-import type { Listing } from '#core/listing.ts';
+/** The read-only statements of the lists of attempts, and of deliveries to all webhooks: those of an event, and the webhooks of a store. */
+import { narrowed, ordered, paged, type Columns, atLeast, readPage, totalOf } from '#db/list-conditions.ts';
+import type { Queryable, Sql, Fragment } from '#db/pool.ts';
+import type { Listing, Filter } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
-import type { STATUS_PROPERTIES } from './history-documents.ts';
-import { notArrivedFlag, withLastAttempt, type DeliveryRow, type Owner } from './history-sql.ts';
+import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
+import { findEventsOfResource, withTypeAndAction } from '#events/events-sql.ts';
 import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
+import type { STATUS_PROPERTIES, LOG_PROPERTIES } from './history-documents.ts';
+import {
+  notArrivedFlag,
+  withLastAttempt,
+  type DeliveryRow,
+  type Owner,
+  attemptSelection,
+  eventColumns,
+  needs,
+  ownedBy,
+  withEvent,
+  withShownEvent,
+  type AttemptRow,
+} from './history-sql.ts';
+import { findDeliveriesOfEvents } from './deliveries-sql.ts';
 
 /** `app`: the app that calls, or null. */
 type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
@@ -17,7 +32,7 @@ const ofEvent = (sql: Queryable, { shard, storeId, eventId, app }: EventKey) => 
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId} ${historySeenBy(sql, app)}`;
 
-const columnsOf = (sql: Queryable, shard: number): Columns<typeof STATUS_PROPERTIES> => ({
+const deliveryColumns = (sql: Queryable, shard: number): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   resource_type: sql`e.resource_type`,
   resource_id: sql`e.resource_id`,
@@ -47,7 +62,7 @@ export async function listDeliveriesOfEvent(
   listing: Listing,
 ): Promise<Page | undefined> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
-  const columns = columnsOf(sql, key.shard);
+  const columns = deliveryColumns(sql, key.shard);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
@@ -105,4 +120,81 @@ export async function readOwners(
     id === null ? [] : [{ shard, storeId, id, epoch, heldUntil }],
   );
   return { timeZone: first.timeZone, owners };
+}
+
+const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event']);
+
+const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
+  id: sql`d.delivery_id || '-' || d.n`,
+  webhook_id: sql`d.webhook_id`,
+  attempt: sql`d.n`,
+  response_code: sql`d.response_code`,
+  duration: sql`d.duration_ms`,
+  outcome: sql`d.outcome`,
+  date_created: sql`d.date_started`,
+  ...eventColumns(sql),
+});
+
+/** All attempts, by the index of the webhook's log. */
+const inLog = (sql: Queryable) => sql`and d.date_started > '-infinity'`;
+
+/** Returns a page of attempts, newest first by default, and their total. */
+export async function listAttempts(
+  sql: Queryable,
+  owner: Owner,
+  listing: Listing,
+): Promise<{ rows: AttemptRow[]; total: number }> {
+  const newestFirst = { property: 'date_created', descending: true };
+  const ofResource = await findEventsOfResource(sql, owner, listing.filters);
+  const asked = { ...listing, filters: withTypeAndAction(ofResource?.others ?? listing.filters) };
+  // The log of the webhook has no index by event: the deliveries of the events have one by id.
+  const deliveries = ofResource && (await findDeliveriesOfEvents(sql, owner, ofResource.ids));
+  const within =
+    deliveries === undefined
+      ? inLog(sql)
+      : sql`and d.outcome is not null and d.delivery_id = any(${deliveries}::bigint[])`;
+  const counts =
+    listing.filters.length === 0
+      ? await readDayCounts(sql, { shard: owner.shard, ownerIds: [owner.id], list: 'attempt' })
+      : undefined;
+  const total = await countAttempts(sql, owner, asked.filters, within, counts);
+  return { total, rows: await readPage(asked, newestFirst, total, (page) => readAttempts(sql, owner, page, within)) };
+}
+
+/** Joins the event only if a filter or an order needs it; otherwise only the events of the shown page are read. */
+const eventFor = (sql: Queryable, owner: Owner, { filters, order }: Pick<Listing, 'filters' | 'order'>) =>
+  needs(BY_EVENT, filters, order) ? withEvent(sql, owner) : sql``;
+
+/** Selects the keys first, because responses have up to 16 KiB each. */
+async function readAttempts(sql: Queryable, owner: Owner, listing: Listing, within: Fragment): Promise<AttemptRow[]> {
+  const columns = attemptColumns(sql);
+  const sorted = sql`order by ${ordered(sql, listing.order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
+  return sql<AttemptRow[]>`
+    with page as (
+      select d.delivery_id, d.n from attempt_log d ${eventFor(sql, owner, listing)}
+      where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, listing.filters, columns)}
+      ${sorted} ${atLeast(sql, listing.offset + listing.limit)}
+    )
+    select ${attemptSelection(sql)}
+    from (select * from page ${paged(sql, listing)}) p
+    join attempt_log d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n and d.outcome is not null
+      ${withShownEvent(sql, owner)} ${sorted}`;
+}
+
+/** `counts`: those of the ended days, if the whole list is counted. */
+async function countAttempts(
+  sql: Queryable,
+  owner: Owner,
+  filters: readonly Filter[],
+  within: Fragment,
+  counts: DayCounts | undefined,
+): Promise<number> {
+  // Deliveries are counted by id, and attempts of the open days are found by the ids of their deliveries.
+  const rows = counts === undefined ? within : sql`and d.outcome is not null and d.delivery_id >= ${counts.openFrom}`;
+  const total = totalOf(
+    await sql`
+    select count(*) as total from attempt_log d ${eventFor(sql, owner, { filters, order: [] })}
+    where ${ownedBy(sql, owner)} ${rows} ${narrowed(sql, filters, attemptColumns(sql))}`,
+  );
+  return counts === undefined ? total : total + countedRows(counts);
 }

@@ -1,4 +1,8 @@
-/** The two operations of a listener of a pull webhook: its stream of deliveries, and the answer to each, which ends the delivery. */
+/**
+ * Pull webhooks: the two operations of a listener (its stream of deliveries, and the answer to each, which ends the delivery), and the
+ * deletion of those without a listener for a day. Their listener ended without deleting them. The shard owner then ends their deliveries, as
+ * after any deletion.
+ */
 import type { Readable } from 'node:stream';
 import { Type, type Static } from 'typebox';
 import { bearerTokenOf } from '#http/caller.ts';
@@ -9,11 +13,22 @@ import { parseId } from '#core/ids.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
-import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from '../webhook-access.ts';
-import { attemptDocument } from '../history/history-documents.ts';
-import type { AttemptRow } from '../history/history-sql.ts';
-import type { WebhookRow } from '../webhook-sql.ts';
-import { beginListening, renewListening, lastListened } from './listeners-sql.ts';
+import type { Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import type { Purge } from '#db/purges.ts';
+import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
+import { attemptDocument } from './history/history-documents.ts';
+import type { AttemptRow } from './history/history-sql.ts';
+import {
+  type WebhookRow,
+  deleteWebhook,
+  lockWebhook,
+  beginListening,
+  renewListening,
+  lastListened,
+  listUnattended,
+} from './webhook-sql.ts';
+import { recordUnattended, withCurrentKeys } from './webhook.ts';
 
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
@@ -208,4 +223,47 @@ export function createAnswer(deps: WebhookDeps): Operation {
       return { status: 200, document: attemptDocument(answered, webhook, deps.config.baseUrl) };
     },
   });
+}
+
+type UnattendedDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  announce: WebhookDeps['announce'];
+  unattendedHours: number;
+};
+
+const HOUR_MS = 3_600_000;
+
+const remove = (
+  { sql, changelog, announce }: UnattendedDeps,
+  { shard, id }: { shard: number; id: number },
+  { before, now }: { before: Date; now: Date },
+): Promise<boolean> =>
+  transaction(sql, async (tx) => {
+    const key = { shard, id, stores: null, app: null };
+    const row = await lockWebhook(tx, key);
+    // The webhook may have been deleted, have a listener again, or belong to a suspended app, before it was locked.
+    const listenedAt = row && (await lastListened(tx, key));
+    if (row === undefined || row.inactiveReason === 'suspended' || listenedAt === undefined || listenedAt >= before)
+      return false;
+    await deleteWebhook(tx, key);
+    await recordUnattended(tx, changelog, withCurrentKeys(row, now), now);
+    await announce(tx, shard, [id]);
+    return true;
+  });
+
+export function createUnattendedPurge(deps: UnattendedDeps): Purge {
+  const keptMs = deps.unattendedHours * HOUR_MS;
+  return {
+    name: 'forsaken_webhooks',
+    keptMs,
+    purge: async (limit, now) => {
+      const before = new Date(now.getTime() - keptMs);
+      let removed = 0;
+      for (const webhook of await listUnattended(deps.sql, before, limit)) {
+        if (await remove(deps, webhook, { before, now })) removed += 1;
+      }
+      return removed;
+    },
+  };
 }
