@@ -5,7 +5,7 @@ import { transaction } from '#db/pool.ts';
 import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
 import type { Role } from '#stores/members/member.ts';
 import { type By, addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
-import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-fields.ts';
+import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-document.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError } from './explain.ts';
 import { withContext, type CommandContext } from './command-context.ts';

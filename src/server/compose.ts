@@ -31,16 +31,14 @@ import { createReceivedInvitations } from '#identity/invitations/invitation-page
 import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
 import { createMetadata, resourceMetadata, serverMetadata } from '#identity/oauth/metadata.ts';
 import { setBrand } from '#hypermedia/shell.ts';
-import { createHome } from '#stores/home.ts';
+import { createHome, storeTabs } from '#stores/home.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
 import { createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
 import { createMemberOperations } from '#stores/members/member-operations.ts';
-import type { Eraser } from '#stores/store-erasure.ts';
+import { type Eraser, membershipsOf } from '#stores/store.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox } from '#stores/sandbox.ts';
-import { membershipsOf } from '#stores/store.ts';
-import { storeTabs } from '#stores/tabs.ts';
 import { eraseDataOf, openAccounts, openOAuth } from './compose-identity.ts';
 import { openReference } from './compose-reference.ts';
 import { shardOfAddress, type Databases } from './databases.ts';

@@ -19,7 +19,7 @@ import { shardOf } from '#core/ids.ts';
 import { HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
-import { copyStore, type CopyDeps } from '#stores/copy.ts';
+import { copyStore, type CopyDeps } from '#stores/store.ts';
 import { copyDeclaration } from '#webhooks/app-access/declaration.ts';
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): CommittedDelivery => ({

@@ -7,7 +7,7 @@ import { addMember, createStore, type NewStore } from './store.ts';
 import { deleteMember, findStore, type StoreRow } from './stores-sql.ts';
 import { actionOf, actorOf, type Actor, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
 import { factsOf } from '#http/field-table.ts';
-import { storeFields, type StoreDetails } from './store-fields.ts';
+import { storeFields, type StoreDetails } from './store-document.ts';
 import type { Role } from './members/member.ts';
 
 /** Creates a store and the first entry of its changelog. */

@@ -10,7 +10,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { findSandbox, lockDeveloper, lockForErasure, type StoreRow } from './stores-sql.ts';
-import { eraseStoreIn, type Eraser } from './store-erasure.ts';
+import { eraseStoreIn, type Eraser } from './store.ts';
 import { lockMember } from './members/members-sql.ts';
 
 const OFF = 'The operator of this service has switched sandbox stores off';

@@ -13,12 +13,11 @@ import { shardOf } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { platformClient, type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
-import { storeOf } from './store.ts';
-import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
-import { eraseStore, type Eraser } from './store-erasure.ts';
-import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
-import { byOf, recordStore, createStoreWithEntry } from './audited-changes.ts';
+import { storeOf, eraseStore, type Eraser } from './store.ts';
 import {
+  addressOfStore,
+  storeDocument,
+  type PublishedCollection,
   STORE_PROPERTIES,
   detailsOf,
   readTimeZone,
@@ -26,7 +25,9 @@ import {
   storeSchemas,
   type StoreDetails,
   type StorePart,
-} from './store-fields.ts';
+} from './store-document.ts';
+import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
+import { byOf, recordStore, createStoreWithEntry } from './audited-changes.ts';
 
 type StoreDeps = {
   changelog: Changelog;

@@ -5,11 +5,8 @@ import { storeDocument, type PublishedCollection } from './store-document.ts';
 import { homeDocument } from './home.ts';
 import { invitationDocument, receivedDocument } from './invitations/invitation.ts';
 import type { InvitationRow } from './invitations/invitations-sql.ts';
-import { awaitedDocument } from './members/awaited-member.ts';
-import type { AwaitedRow } from './members/awaited-members-sql.ts';
-import { portalLinkDocument } from './members/portal-link.ts';
-import { memberDocument } from './members/member.ts';
-import type { MemberRow } from './members/members-sql.ts';
+import { awaitedDocument, portalLinkDocument, memberDocument } from './members/member.ts';
+import type { AwaitedRow, MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';
 
 const store: StoreRow = {

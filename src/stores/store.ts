@@ -1,13 +1,27 @@
-/** Creates stores and memberships, and reads the store of a request. */
+/** Creates a store with its members, copies it to the database of its shard, and erases it. */
 import { idOf, shardOf } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
-import { insertStore, listMemberships, nextNumber, findStore, type StoreRow } from './stores-sql.ts';
-import type { Role } from './members/member.ts';
-import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
-import type { Queryable } from '#db/pool.ts';
+import { type Queryable, transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { platformClient, storeOfAddress, suspensionsOf, type Suspensions } from '#core/principal.ts';
+import { deleteKeysOf } from '#http/external-keys-sql.ts';
+import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
+import {
+  insertStore,
+  listMemberships,
+  nextNumber,
+  findStore,
+  type StoreRow,
+  deleteMembers,
+  deleteStore,
+  insertErased,
+  lockForErasure,
+  lockCopy,
+  readStoreRow,
+  upsertCopy,
+} from './stores-sql.ts';
+import type { Role } from './members/member.ts';
+import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-document.ts';
 
 /** Details of a new store, of which some have defaults. `sandboxOf`: its developer, if it is a sandbox. */
 export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor' | 'externalId'> &
@@ -82,4 +96,90 @@ export async function storeOf(sql: Queryable, request: AddressedRequest): Promis
   const store = await findStore(sql, { shard, storeId }, platformClient(request.principal));
   if (store === undefined) throw notFound('store');
   return store;
+}
+
+type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
+
+/**
+ * Erases the data that another module stores for a store, in the given transaction. May return a function to run after the
+ * commit.
+ */
+export type Eraser = (
+  tx: Tx,
+  store: { shard: number; storeId: number },
+  by: ErasureRequest,
+) => Promise<(() => Promise<void>) | undefined>;
+
+type Erased = { shard: number; storeId: number; erasers: readonly Eraser[] };
+
+/**
+ * Erases a store in a transaction, and returns the functions to run after the commit. Members are deleted before grants: an approval
+ * locks its membership, so a grant that is being approved exists when the grants are ended. `check` is called with the revision of
+ * the locked store. Throws a 404 if the store does not exist.
+ */
+export async function eraseStoreIn(
+  tx: Tx,
+  { shard, storeId, erasers }: Erased,
+  request: ErasureRequest,
+  check?: ApiRequest['unmodified'],
+): Promise<Awaited<ReturnType<Eraser>>[]> {
+  const revision = await lockForErasure(tx, shard, storeId);
+  if (revision === undefined) throw notFound('store');
+  check?.(revision);
+  await deleteMembers(tx, shard, storeId);
+  const callbacks = [];
+  for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
+  await deleteKeysOf(tx, { resource: 'store', ids: [storeId] });
+  await insertErased(tx, { shard, storeId, now: request.now });
+  await deleteStore(tx, shard, storeId);
+  return callbacks;
+}
+
+/** Erases a store in one transaction. Throws a 404 if the store does not exist. */
+export async function eraseStore(
+  sql: Sql,
+  store: Erased,
+  request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
+): Promise<void> {
+  const afterCommit = await transaction(sql, (tx) => eraseStoreIn(tx, store, request, request.unmodified));
+  for (const finish of afterCommit) await finish?.();
+}
+
+type Store = { shard: number; storeId: number };
+
+export type CopyDeps = {
+  home: Queryable;
+  /**
+   * Called after the domain has changed, after the time zone has changed, and before the store is deleted. The first and the last return a
+   * function to call after the commit.
+   */
+  onDomainChanged: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
+  onTimeZoneChanged: (tx: Tx, store: Store) => Promise<unknown>;
+  onErased: (tx: Tx, store: Store, by: { now: Date }) => Promise<() => Promise<void>>;
+};
+
+/**
+ * Makes the copy equal to the store as it is now; a later change is copied again. An erased store is erased here too. May return a function
+ * to call after the commit.
+ */
+export async function copyStore(
+  tx: Tx,
+  storeId: number,
+  deps: CopyDeps & { now: Date },
+): Promise<(() => Promise<void>) | undefined> {
+  const store = { shard: shardOf(storeId), storeId };
+  const before = await lockCopy(tx, store);
+  // The store of the home database is read while the copy is locked.
+  const row = await readStoreRow(deps.home, store);
+  if (row === undefined) {
+    if (before === undefined) return undefined;
+    const afterCommit = await deps.onErased(tx, store, deps);
+    await insertErased(tx, { ...store, now: deps.now });
+    await deleteStore(tx, store.shard, storeId);
+    return afterCommit;
+  }
+  const after = await upsertCopy(tx, row);
+  if (before === undefined || after === undefined) return undefined;
+  if (before.timeZone !== after.timeZone) await deps.onTimeZoneChanged(tx, store);
+  return before.domain === after.domain ? undefined : deps.onDomainChanged(tx, store);
 }

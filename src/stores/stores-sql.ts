@@ -6,7 +6,7 @@ import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import type { Role } from './members/member.ts';
-import { storeFields, type StoreDetails } from './store-fields.ts';
+import { storeFields, type StoreDetails } from './store-document.ts';
 import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 
 const fields = columnsOf(storeFields, 'store');

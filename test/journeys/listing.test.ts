@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATORS, operatorsOf } from '#hypermedia/filter.ts';
-import { STORE_PROPERTIES } from '#stores/store-fields.ts';
+import { STORE_PROPERTIES } from '#stores/store-document.ts';
 import { WEBHOOK_PROPERTIES } from '#webhooks/webhook-fields.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 

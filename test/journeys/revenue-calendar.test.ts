@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dayAt, endOfDay, nextDay } from '#events/store-days.ts';
 import { transaction } from '#db/pool.ts';
-import { readTimeZone } from '#stores/store-fields.ts';
+import { readTimeZone } from '#stores/store-document.ts';
 import { euros, snapshotsOf, startRevenue } from '../setup/revenue.ts';
 
 const revenue = await startRevenue();

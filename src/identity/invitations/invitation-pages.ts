@@ -18,7 +18,7 @@ import {
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
-import { acceptInvitation, NotAccepted, type Refusal } from '#stores/invitations/accept.ts';
+import { acceptInvitation, NotAccepted, type Refusal } from '#stores/invitations/invitation-operations.ts';
 import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#stores/invitations/invitation.ts';
 import { recordInvitation, type MemberEffects } from '#stores/audited-changes.ts';
 import { addressOfStore } from '#stores/store-document.ts';

@@ -25,7 +25,7 @@ import { returnPath } from '#identity/accounts/signed-in.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { byOf, recordPortalLink, type MemberEffects } from '#stores/audited-changes.ts';
 import { lockMember } from '#stores/members/members-sql.ts';
-import { newPortalLink, portalLinkDocument } from '#stores/members/portal-link.ts';
+import { newPortalLink, portalLinkDocument } from '#stores/members/member.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { storeOf } from '#stores/store.ts';
 import type { StoreRow } from '#stores/stores-sql.ts';

@@ -9,17 +9,17 @@ import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
-import type { Changelog } from '#changelog/changelog.ts';
+import { type Changelog, inPerson } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
-import { byOf, recordInvitation } from '../audited-changes.ts';
+import { byOf, recordInvitation, recordMember, type MemberEffects } from '../audited-changes.ts';
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers } from '../members/member.ts';
-import { lockStoreRow } from '../members/members-sql.ts';
+import { lockStoreRow, countMembers, insertMember, lockUserRow } from '../members/members-sql.ts';
 import type { Inviting, PreparedInvitation as Prepared } from '../members/member-operations.ts';
 import { nextNumber } from '../stores-sql.ts';
 import {
@@ -39,6 +39,7 @@ import {
   isMemberAddress,
   listInvitations,
   lockOwner,
+  type OfferedInvitation,
 } from './invitations-sql.ts';
 
 /** What the mail of an invitation says. */
@@ -225,4 +226,51 @@ export function createInvitationOperations(
     }),
     revoke: createRevoke(runtime, changelog),
   };
+}
+
+/** Why an invitation is not accepted; the transaction must be rolled back. */
+export type Refusal = 'ended' | 'other address' | 'already member' | 'store full';
+
+export class NotAccepted extends Error {
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(`The invitation was not accepted: ${refusal}`);
+    this.name = 'NotAccepted';
+    this.refusal = refusal;
+  }
+}
+
+/** Returns whether a user with this e-mail address may accept. */
+export function isFor({ email }: Pick<OfferedInvitation, 'email'>, address: string): boolean {
+  return email === null || email === address;
+}
+
+/**
+ * Makes a user a member, in the transaction of the caller. `userOf` returns the user, and may create it. Throws `NotAccepted`.
+ * Concurrent calls for one store wait for its lock, so an invitation is used once, and the limit of members is exact.
+ */
+export async function acceptInvitation(
+  tx: Tx,
+  invitation: OfferedInvitation,
+  { changelog, memberAccess }: MemberEffects,
+  by: { userOf: (tx: Tx) => Promise<{ id: number; email: string }>; membersPerStore: number; now: Date },
+): Promise<{ userId: number }> {
+  const { shard, storeId } = invitation;
+  const { now } = by;
+  if (!(await lockStoreRow(tx, { shard, storeId }))) throw new NotAccepted('ended');
+  const user = await by.userOf(tx);
+  if (!(await lockUserRow(tx, user.id))) throw new NotAccepted('ended');
+  if (!isFor(invitation, user.email)) throw new NotAccepted('other address');
+  const accepted = await deleteInvitation(tx, invitation, now);
+  if (accepted === undefined) throw new NotAccepted('ended');
+  const { role } = accepted;
+  const member = { shard, storeId, userId: user.id };
+  if (!(await insertMember(tx, { ...member, role, now }))) throw new NotAccepted('already member');
+  if ((await countMembers(tx, member)) > by.membersPerStore) throw new NotAccepted('store full');
+  const actor = { changelog, actor: inPerson(user.id), now };
+  await recordInvitation(tx, invitation, { action: 'accepted', role }, actor);
+  await recordMember(tx, member, { before: null, after: role }, actor);
+  await memberAccess.begin(tx, member, now);
+  return { userId: user.id };
 }

@@ -18,7 +18,9 @@ import {
   awaitedDocument,
   readIdentity,
   type Identity,
-} from './awaited-member.ts';
+  addressOfMembers,
+  type Role,
+} from './member.ts';
 import {
   countAwaited,
   deleteAwaited,
@@ -27,9 +29,11 @@ import {
   listStoresAwaiting,
   noteMember,
   upsertAwaited,
-} from './awaited-members-sql.ts';
-import { addressOfMembers, type Role } from './member.ts';
-import { countMembers, findMember, insertMember, lockStoreRow } from './members-sql.ts';
+  countMembers,
+  findMember,
+  insertMember,
+  lockStoreRow,
+} from './members-sql.ts';
 
 /** Returns the user who has linked an account at a provider. */
 export type UserOfIdentity = (sql: Queryable, identity: Identity) => Promise<number | undefined>;

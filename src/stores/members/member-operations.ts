@@ -14,10 +14,9 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
 import { byOf, recordMember, removeMemberWithEntry, type MemberEffects } from '../audited-changes.ts';
-import { addressOfAwaited, type Identity } from './awaited-member.ts';
-import { awaitMember, identityOf, type UserOfIdentity } from './awaited-member-operations.ts';
-import { findNoted, noteMember } from './awaited-members-sql.ts';
 import {
+  addressOfAwaited,
+  type Identity,
   addressOfMembers,
   MEMBER_PROPERTIES,
   memberDocument,
@@ -26,7 +25,10 @@ import {
   type NewMember,
   type Role,
 } from './member.ts';
+import { awaitMember, identityOf, type UserOfIdentity } from './awaited-member-operations.ts';
 import {
+  findNoted,
+  noteMember,
   countMembers,
   findMember,
   hasOtherOwner,

@@ -1,11 +1,14 @@
 /** A member of a store: its properties, the schemas of bodies, and the Document. */
+import { Type } from 'typebox';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type ValueOf, type WholeOf } from '#http/field-table.ts';
 import { viewType, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import { invalid } from '#core/problem.ts';
+import { isLonger } from '#core/text.ts';
 import { addressOfStore } from '../store-document.ts';
-import type { MemberRow } from './members-sql.ts';
+import type { MemberRow, AwaitedRow } from './members-sql.ts';
 
 export const memberFields = {
   user_id: { kind: 'number' },
@@ -102,5 +105,90 @@ export function memberDocument(
     embedded: [],
     properties: describe(member, member.timeZone, { email: visibleEmail }),
     ...memberView.attach({ name, role, since, address, version: role, isReader }),
+  };
+}
+
+/** An account at an OpenID provider. */
+export type Identity = { issuer: string; subject: string };
+
+export const awaitedFields = {
+  issuer: { kind: 'text' },
+  subject: { kind: 'text' },
+  role: { kind: 'enumeration', choices: memberFields.role.choices },
+  date_created: { kind: 'date' },
+} as const satisfies Fields;
+
+export const AWAITED_PROPERTIES = comparisonsOf(awaitedFields);
+
+const describeAwaited = propertiesOf(awaitedFields);
+
+export function addressOfAwaited(storeId: number, baseUrl: string): string {
+  return `${addressOfStore(storeId, baseUrl)}/awaited_members`;
+}
+
+/** It has no address of its own, because it ends with the first sign-in: the request that ends a membership names the identity. */
+export function awaitedDocument(row: AwaitedRow, { baseUrl }: { baseUrl: string }): Document {
+  return {
+    name: 'awaited_member',
+    title: `${row.subject} at ${row.issuer}`,
+    links: [
+      { rel: 'store', href: addressOfStore(row.storeId, baseUrl), title: 'The store', crumb: 'Store' },
+      { rel: 'members', href: addressOfMembers(row.storeId, baseUrl), title: 'The members of the store' },
+    ],
+    embedded: [],
+    properties: describeAwaited(row, row.timeZone, {}),
+  };
+}
+
+/** OpenID Connect Core §2. */
+const SUBJECT_LENGTH_MAX = 255;
+
+const fault = (message: string) => invalid({ code: 'invalid_value', message, field: 'identity' });
+
+/** Returns the identity of a request. Throws a 400 that says what to change. */
+export function readIdentity(sent: Readonly<Record<string, unknown>>, issuers: readonly string[]): Identity {
+  const { issuer, subject, ...others } = sent;
+  const isSubject = typeof subject === 'string' && subject !== '' && !isLonger(subject, SUBJECT_LENGTH_MAX);
+  if (typeof issuer !== 'string' || !isSubject || Object.keys(others).length > 0)
+    throw fault(
+      `identity must have an issuer and a subject of 1 to ${SUBJECT_LENGTH_MAX} characters, and nothing else`,
+    );
+  if (issuers.includes(issuer)) return { issuer, subject };
+  throw fault(
+    issuers.length === 0
+      ? 'identity cannot be used: the operator has configured no OpenID provider (OPENID_PROVIDERS)'
+      : `identity.issuer must be that of an OpenID provider of this server: ${issuers.join(', ')}`,
+  );
+}
+
+export const newPortalLink = Type.Object(
+  {
+    user: Type.Integer({
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'The id of the member whom the link lets in.',
+    }),
+  },
+  { additionalProperties: false },
+);
+
+/** `url` is the link itself, which no later response has. */
+export function portalLinkDocument(
+  { storeId, userId, timeZone }: Pick<MemberRow, 'storeId' | 'userId' | 'timeZone'>,
+  { baseUrl, url, expires }: { baseUrl: string; url: string; expires: Date },
+): Document {
+  return {
+    name: 'portal_link',
+    title: 'A link to the pages of a store',
+    links: [
+      { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store' },
+      { rel: 'member', href: `${addressOfMembers(storeId, baseUrl)}/${userId}`, title: 'The member' },
+    ],
+    embedded: [],
+    properties: [
+      { name: 'url', kind: 'secret', value: url },
+      { name: 'user_id', kind: 'number', value: userId },
+      { name: 'date_expires', kind: 'date', value: formatDate(expires, timeZone) },
+    ],
   };
 }

@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { idOf } from '#core/ids.ts';
 import { createToken } from '#identity/oauth/oauth-tokens.ts';
-import { shardOfNumber } from '#stores/store-fields.ts';
+import { shardOfNumber } from '#stores/store-document.ts';
 import { nextNumber } from '#stores/stores-sql.ts';
 import { KEY } from '../engine.ts';
 import type { Place } from './load.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-fields.ts';
+import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './store-document.ts';
 
 const shop: StoreDetails = {
   name: 'Shop',

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
 import { singleDatabase } from '../../test/setup/database.ts';
-import { copyStore } from './copy.ts';
-import { createStore } from './store.ts';
+import { copyStore, createStore } from './store.ts';
 
 const { sql: home } = await singleDatabase();
 const { sql: other } = await singleDatabase();
