@@ -5,15 +5,16 @@ import { embeddedOf, resourceView } from '#catalog/resource-document.ts';
 import type { DesignedPage, DesignedPages, ShownDocument } from '#http/services.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
-import { renderHtml } from '#hypermedia/html/document-page.ts';
-import { hrefOf, linkTo } from '#hypermedia/html/links.ts';
-import { addressWith } from '#hypermedia/html/links.ts';
+import { renderHtml, renderDesigned } from '#hypermedia/html/document-page.ts';
+import { hrefOf, linkTo, addressWith, ownPath } from '#hypermedia/html/links.ts';
 import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
-import type { Document } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { overviewView } from '#webhooks/health/health-document.ts';
 import { webhookView } from '#webhooks/webhook-document.ts';
-import { accessPage, appPage, appsPage } from './apps-page.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import type { View } from '#hypermedia/view.ts';
+import { accessPage, appPage, appsPage, invitationPage, membersOf, membersPage } from './access-pages.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
 import { itemsOf } from './days.ts';
@@ -21,7 +22,6 @@ import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
 import { findNames } from './names-sql.ts';
 import { deliveryPage } from './delivery-page.ts';
 import { stateCell } from './health-words.ts';
-import { invitationPage, membersOf, membersPage } from './members-page.ts';
 import { overviewPage } from './overview-page.ts';
 import { recoveryPage } from './recovery-page.ts';
 import { webhookPage } from './webhook-page.ts';
@@ -181,4 +181,57 @@ export function createDashboard({
       async (shown) => (shown.view.refused === undefined || WITH_FORMS.has(name) ? page(shown) : undefined),
     ]),
   );
+}
+
+type Reader = { who: string; text: string; links: readonly Markup[] };
+
+const reader = ({ who, text, links }: Reader): Markup =>
+  html`<section class="card">
+    <h2>${who}</h2>
+    <p>${text}</p>
+    <p class="buttons">${links}</p>
+  </section>`;
+
+const button = (href: string, text: string, kind: string): Markup =>
+  html`<a class="button ${kind}" href="${href}">${text}</a>`;
+
+/** Creates the page. `signInPath` is the path of the sign-in page, `versionHeader` the header of the API's version. */
+export function createFrontPage(addresses: { signInPath: string; versionHeader: string }) {
+  const { signInPath, versionHeader } = addresses;
+  return ({ document, naming, view }: { document: Document; naming: Naming; view: View }): string => {
+    const pathOf = (path: string): string => ownPath(path, naming);
+    const apiAddress = new URL(naming.baseUrl).href;
+    const readers: readonly Reader[] = [
+      {
+        who: 'Store owners',
+        text: 'Decide which apps may read your store, and see every webhook delivery: what was sent, what the endpoint answered, and how to repair it.',
+        links: [button(signInPath, 'Sign in', 'sign-in')],
+      },
+      {
+        who: 'App developers',
+        text: 'Let store owners connect your app by OAuth 2.0, read their stores through the API, and receive their events as signed webhooks.',
+        links: [button(pathOf('/docs'), 'API documentation', 'quiet read')],
+      },
+      {
+        who: 'Operators',
+        text: 'Manage stores, people and apps of this server by the command line or the API. Its state is public, for your load balancer.',
+        links: [button(pathOf('/health/ready'), 'Health of this server', 'quiet health')],
+      },
+    ];
+    const title = 'Connect stores with apps';
+    const main = html`<div class="intro">
+        <h1>${title}</h1>
+        <p>
+          A store owner gives an app access. The app then reads the data of the store through the API and receives its
+          events as signed webhooks.
+        </p>
+      </div>
+      <div class="readers">${readers.map(reader)}</div>
+      <section class="card">
+        <h2>The API</h2>
+        <p>Every resource is a page for people and data for programs. Begin here, and follow the links:</p>
+        <pre class="copyable">${'\n'}curl -H '${versionHeader}: 1' ${apiAddress}</pre>
+      </section>`;
+    return renderDesigned({ document: { ...document, title }, naming, view, main });
+  };
 }

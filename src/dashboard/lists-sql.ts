@@ -1,9 +1,13 @@
-/** SQL of pages of lists: counts of deliveries by state, whether something has happened in a store, and names of webhooks. */
+/**
+ * SQL of pages of a store: counts of deliveries by state, whether something has happened, names of webhooks, and the look-ups by key of the
+ * search.
+ */
 import { countedRows, readDayCounts } from '#db/day-counts.ts';
 import type { Queryable } from '#db/pool.ts';
 import { firstIdOfDay } from '#core/ids.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 import { listNotArrived } from '#webhooks/health/health-sql.ts';
+import type { ResourceType } from '#catalog/catalog.ts';
 
 // SQL that reads whether something has happened in a store.
 
@@ -154,4 +158,63 @@ export async function countTabs(
     },
     delivered: isMoreFailed ? undefined : { count: ended - failed, isMore: isMoreEnded },
   };
+}
+
+/** Returns those of these types of which the store has a resource with this id. */
+export async function findTypesOfResource(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  { types, id }: { types: readonly ResourceType[]; id: string },
+): Promise<ResourceType[]> {
+  const rows = await sql<{ type: ResourceType }[]>`
+    select r.type from unnest(${types}::text[]) as t (type) cross join lateral (
+      select type from resource where shard = ${shard} and store_id = ${storeId} and type = t.type and id = ${id} limit 1
+    ) as r`;
+  return rows.map(({ type }) => type);
+}
+
+type EventHit = { id: number; type: ResourceType; resourceId: string; action: string };
+
+export async function findEventHit(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  id: number,
+): Promise<EventHit | undefined> {
+  const [row] = await sql<EventHit[]>`
+    select id, resource_type as type, resource_id as "resourceId", action from event
+    where shard = ${shard} and id = ${id} and store_id = ${storeId}`;
+  return row;
+}
+
+type DeliveryHit = { id: number; webhookId: number };
+
+/** Returns the delivery with this id, of a webhook that exists. */
+export async function findDeliveryHit(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  id: number,
+): Promise<DeliveryHit | undefined> {
+  const [row] = await sql<DeliveryHit[]>`
+    select w.id as "webhookId", d.id from (
+      select id, webhook_id from delivery where shard = ${shard} and id = ${id} and store_id = ${storeId}
+      union all
+      select id, webhook_id from delivery_done where shard = ${shard} and id = ${id} and store_id = ${storeId}
+    ) as d
+    join webhook w on w.shard = ${shard} and w.id = d.webhook_id and w.store_id = ${storeId}
+    limit 1`;
+  return row;
+}
+
+type WebhookHit = { id: number; name: string };
+
+/** Returns the webhooks with this id or url, whose query is stored apart and not compared; a store has at most 100. */
+export function findWebhookHits(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  { id, url }: { id: number | null; url: string | null },
+): Promise<WebhookHit[]> {
+  return sql<WebhookHit[]>`
+    select id, name from webhook
+    where shard = ${shard} and store_id = ${storeId} and (id = ${id} or split_part(url, '?', 1) = ${url})
+    order by id limit 100`;
 }

@@ -17,8 +17,7 @@ import { shell } from '#hypermedia/shell.ts';
 import { addressOfEvent } from '#events/event-document.ts';
 import { addressOfStore, addressOfWebhook } from '#webhooks/webhook-document.ts';
 import { addressOfDelivery } from '#webhooks/history/history-documents.ts';
-import type { Store } from './lists-sql.ts';
-import { findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './store-search-sql.ts';
+import { type Store, findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './lists-sql.ts';
 
 /** Ids of publishers have at most 64 characters, and URLs of webhooks at most 1,000. */
 const ID_LENGTH_MAX = 64;

@@ -13,8 +13,15 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { briefDateOf } from '#hypermedia/shown-date.ts';
 import { countActs, listActs, type ActRow, type Concerned } from './audit-sql.ts';
 import { appLink, cardOf, cellDate, listPage, personLink, storeLink, tableOf } from './console-pages.ts';
-import { filtersOf, idOf, readSearch, type List, type Search } from './console-search.ts';
-import { STORE_CHANGES_MAX, type ReadStoreChanges } from './store-changes.ts';
+import {
+  filtersOf,
+  idOf,
+  readSearch,
+  type List,
+  type ConsoleSearch,
+  STORE_CHANGES_MAX,
+  type ReadStoreChanges,
+} from './console-reads.ts';
 
 const AUDIT: List = {
   path: 'audit',
@@ -25,7 +32,7 @@ const AUDIT: List = {
 };
 
 /** Returns what a search names; undefined if there is no such app or person. A person who was erased is found by the id. */
-async function concernedBy(sql: Sql, { by, text }: Search): Promise<Concerned | undefined> {
+async function concernedBy(sql: Sql, { by, text }: ConsoleSearch): Promise<Concerned | undefined> {
   const all: Concerned = { storeId: null, client: null, userId: null };
   if (text === '') return all;
   if (by === 'store_id') return { ...all, storeId: idOf(text) };
@@ -110,7 +117,7 @@ export function createAudit({
   search: SearchWithin;
   storeChangesOf: ReadStoreChanges;
 }): (request: RawRequest) => Promise<RawResponse> {
-  const read = async (concerned: Concerned | undefined, asked: Search) =>
+  const read = async (concerned: Concerned | undefined, asked: ConsoleSearch) =>
     concerned === undefined
       ? { rows: [], total: 0 }
       : search(0, { ...asked.page, order: [], filters: filtersOf(asked) }, async (tx) => ({

@@ -15,8 +15,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import { briefDateOf, shownDate } from '#hypermedia/shown-date.ts';
 import type { StoreRow } from '#stores/stores-sql.ts';
 import type { ConnectedProcess } from '#db/activity.ts';
-import type { List, Search } from './console-search.ts';
-import type { ReadStatuses } from './service-status.ts';
+import type { List, ConsoleSearch, ReadStatuses } from './console-reads.ts';
 import type { Failing } from '#webhooks/health/health-operations.ts';
 import { Problem } from '#core/problem.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
@@ -79,7 +78,7 @@ export function tableOf(label: string, headings: readonly string[], rows: readon
 export function listPage(
   root: string,
   { path, title, things, by, headings }: List,
-  { search, total, rows }: { search: Search; total: number; rows: readonly Cells[] },
+  { search, total, rows }: { search: ConsoleSearch; total: number; rows: readonly Cells[] },
   more?: Markup,
 ): string {
   const at = `${consolePath(root)}/${path}`;

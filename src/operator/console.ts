@@ -33,6 +33,8 @@ import { createCachedRead } from '#metrics/scraped.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/health-operations.ts';
+import { REASON_LENGTH_MAX } from '#core/suspension.ts';
+import { isLonger, isName } from '#core/text.ts';
 import { createAudit } from './audit-page.ts';
 import {
   appFacts,
@@ -49,11 +51,10 @@ import {
   storeFacts,
   statusCards,
   storeLink,
+  suspensionCard,
+  type EFFECTS,
 } from './console-pages.ts';
-import { filtersOf, readSearch, type List } from './console-search.ts';
-import type { ReadStatuses } from './service-status.ts';
-import type { ReadStoreChanges } from './store-changes.ts';
-import { suspensionPages, type Suspension } from './suspend-form.ts';
+import { filtersOf, readSearch, type List, type ReadStatuses, type ReadStoreChanges } from './console-reads.ts';
 
 /** Webhooks on the first page. */
 const SHOWN_MAX = 20;
@@ -323,4 +324,55 @@ export function createConsole(
     actOnPerson: page(person.submit),
     audit: page((request) => audit(request)),
   };
+}
+
+/** The reason is null for the end of a suspension. */
+type Suspension = { reason: string | null; operatorId: number; now: Date };
+
+/** `reason`: why it is suspended; null if it is not. `content` renders what its page says of it. */
+type Suspendable = { id: string; name: string; reason: string | null; content: () => Markup | Promise<Markup> };
+
+const actOf = (form: URLSearchParams) => (form.get('act') === 'resume' ? 'resume' : 'suspend');
+
+/** Returns the reason; undefined if it is empty, or has more than one line. */
+function readReason(form: URLSearchParams): string | undefined {
+  const reason = form.get('reason')?.trim() ?? '';
+  return isName(reason) && !isLonger(reason, REASON_LENGTH_MAX) ? reason : undefined;
+}
+
+const NO_REASON = `The reason must be one line with letters, of at most ${REASON_LENGTH_MAX} characters`;
+
+/** Creates both handlers, which only an operator may get (`console.ts`). The nonce is bound to the act and to what it changes. */
+function suspensionPages(
+  verified: People['verified'],
+  root: string,
+  deps: {
+    what: keyof typeof EFFECTS;
+    find: (request: RawRequest) => Promise<Suspendable | undefined>;
+    set: (id: string, suspension: Suspension) => Promise<void>;
+  },
+): Record<'show' | 'submit', (request: RawRequest, session: Session) => Promise<RawResponse>> {
+  const { what, find, set } = deps;
+  const found = async (request: RawRequest): Promise<Suspendable> => {
+    const one = await find(request);
+    if (one === undefined) throw notFound(what);
+    return one;
+  };
+  const show = async (request: RawRequest, session: Session, fault?: string): Promise<RawResponse> => {
+    const { name, reason, content } = await found(request);
+    const bound = [reason === null ? 'suspend' : 'resume', request.path];
+    const card = suspensionCard({ at: request.path, what, name, reason, nonce: verified.nonce(session, bound), fault });
+    return htmlAnswer(fault === undefined ? 200 : 422, consolePage(root, name, html`${await content()} ${card}`));
+  };
+  const submit = verified.sensitiveForm(
+    ({ path, form }) => [actOf(form), path],
+    async (request, session) => {
+      const { id } = await found(request);
+      const reason = actOf(request.form) === 'resume' ? null : readReason(request.form);
+      if (reason === undefined) return show(request, session, NO_REASON);
+      await set(id, { reason, operatorId: session.userId, now: request.now });
+      return redirectAnswer(request.path);
+    },
+  );
+  return { show: (request, session) => show(request, session), submit: (request) => submit(request) };
 }

@@ -10,8 +10,7 @@ import { createPeople } from '#identity/accounts/people.ts';
 import { createUserErasure } from '#identity/accounts/user-erasure.ts';
 import { createPages } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
-import { createDashboard } from '#dashboard/dashboard.ts';
-import { createFrontPage } from '#dashboard/front-page.ts';
+import { createDashboard, createFrontPage } from '#dashboard/dashboard.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
 import type { Pages } from '#http/caller.ts';
@@ -63,8 +62,12 @@ import type { Throttle } from '#identity/accounts/throttle.ts';
 import { createPortal } from '#identity/portal/portal.ts';
 import { formatShards, HOME, nameIn, shardsOf } from '#shards/map.ts';
 import { createConsole } from '#operator/console.ts';
-import { createDatabaseStatus, type ReadStatuses } from '#operator/service-status.ts';
-import { createStoreChanges, type ReadStoreChanges } from '#operator/store-changes.ts';
+import {
+  createDatabaseStatus,
+  type ReadStatuses,
+  createStoreChanges,
+  type ReadStoreChanges,
+} from '#operator/console-reads.ts';
 import { embeddedFolder } from './telemetry.ts';
 import { byMissing, createFailing, type ReadFailing, createStoreCharts } from '#webhooks/health/health-operations.ts';
 import { createPublicKeys } from '#webhooks/rotate-key.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { changelogPage, entriesOf } from '#dashboard/changelog-page.ts';
 import { deliveriesOf, deliveriesPage } from '#dashboard/deliveries-page.ts';
 import { deliveryPage } from '#dashboard/delivery-page.ts';
-import { invitationPage, membersOf, membersPage } from '#dashboard/members-page.ts';
+import { invitationPage, membersOf, membersPage } from '#dashboard/access-pages.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
 import { listView } from '#http/list-operation.ts';

@@ -1,6 +1,6 @@
 /** Rendered pages of the dashboard, for browser and validator tests. */
 import { deliveryPage } from '#dashboard/delivery-page.ts';
-import { invitationPage, membersOf, membersPage } from '#dashboard/members-page.ts';
+import { invitationPage, membersOf, membersPage } from '#dashboard/access-pages.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import { invitationView } from '#stores/invitations/invitation.ts';

@@ -3,7 +3,7 @@ import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
 import { healthRelations } from '#webhooks/delivery-relations.ts';
-import { createFrontPage } from '#dashboard/front-page.ts';
+import { createFrontPage } from '#dashboard/dashboard.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
