@@ -1,8 +1,7 @@
 /** Sends the batches of stores, and separates refused events from the others. */
 import { closedError, PublishError, type Fault } from './error.ts';
-import { objectIn } from './exchange.ts';
+import { objectIn, type Request, type Received } from './request.ts';
 import type { QueuedEvent } from './queue.ts';
-import type { Request, Response } from './request.ts';
 
 /** The event as the server has stored it. */
 export type PublishedEvent = {
@@ -70,14 +69,14 @@ function faultsIn(text: string, count: number): Map<number | undefined, Fault[]>
   return faults;
 }
 
-function refusedError({ status, text, mayBePublished }: Response, faults: readonly Fault[]): PublishError {
+function refusedError({ status, text, mayBePublished }: Received, faults: readonly Fault[]): PublishError {
   const reasons = faults.map(({ message }) => message).join('; ');
   const message = `The server refused the event: ${reasons || `${status} ${text.slice(0, EXCERPT_CHARACTERS)}`}`;
   return new PublishError('refused', message, { status, faults, mayBePublished });
 }
 
 /** Returns the error for a response that applies to the whole request. */
-function failureOf({ status, text, mayBePublished }: Response, storeId: string): PublishError {
+function failureOf({ status, text, mayBePublished }: Received, storeId: string): PublishError {
   const faults = faultsIn(text, 0).get(undefined) ?? [];
   const reason = `${status} ${faults[0]?.message ?? text.replaceAll(/\s+/g, ' ').slice(0, EXCERPT_CHARACTERS)}`;
   const message = `Nothing can be published to store ${storeId}: ${reason}`;

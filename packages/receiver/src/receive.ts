@@ -4,9 +4,8 @@
  */
 import { joined, type Bytes } from './bytes.ts';
 import { WebhookError } from './error.ts';
-import { handshakeHeaders } from './handshake.ts';
+import { handshakeHeaders, verifyDelivery, type Arrival, type Delivery } from './receiver.ts';
 import type { Payloads, WebhookEvent } from './payloads.ts';
-import { verifyDelivery, type Arrival, type Delivery } from './receiver.ts';
 
 export type ReceiveOptions = Pick<Arrival, 'keys' | 'headerPrefix' | 'toleranceSeconds' | 'now'> & {
   /** The maximum length of a body; default 4 MiB. A longer body is answered with 413. */
