@@ -4,7 +4,7 @@ import { startEmbedded } from '#db/embedded.ts';
 import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
-import { readPidFile } from '#db/postmaster.ts';
+import { readPidFile } from '#db/cluster.ts';
 import { placeForFixture } from '../../test/setup/fixture.ts';
 import { processorMsOf } from '../../test/setup/processor-time.ts';
 import type { Defer } from './run.ts';

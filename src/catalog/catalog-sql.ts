@@ -1,6 +1,18 @@
 /** SQL that reads commerce resources; `events/publish/` writes them. */
-import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage, symbolOf } from '#db/list-conditions.ts';
-import { isNamed, membersFor, narrowedOpenly, orderedOpenly, spellingsOf } from '#db/open-listing.ts';
+import {
+  ALL_DAYS,
+  daysWithin,
+  idsOfDays,
+  ordered,
+  paged,
+  readPage,
+  symbolOf,
+  isNamed,
+  membersFor,
+  narrowedOpenly,
+  orderedOpenly,
+  spellingsOf,
+} from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import {

@@ -4,7 +4,7 @@
  */
 import type { Fault } from '#core/problem.ts';
 import type { Value } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import relations from './relations.json' with { type: 'json' };
 
 /**

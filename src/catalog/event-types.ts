@@ -4,7 +4,7 @@
  */
 import type { EventType } from '#http/relation.ts';
 import { nameOf, type Naming, type Value } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import {
   declarationOf,
   isInternal,

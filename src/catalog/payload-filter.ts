@@ -1,6 +1,6 @@
 /**
  * Filters of webhooks: `total_order:greaterthan=100&currency_code=EUR`, compiled to a predicate over a published resource. A
- * filter has the result of the same filter of a list in SQL (`db/list-conditions.ts`, `db/open-listing.ts`), in a database whose
+ * filter has the result of the same filter of a list in SQL (`db/list-conditions.ts`), in a database whose
  * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ. Only patterns
  * are limited to the first characters of a text.
  */
@@ -19,7 +19,7 @@ import {
 import type { Fault } from '#core/problem.ts';
 import { codePoints } from '#core/text.ts';
 import { isLocalDate, parseDate } from '#hypermedia/date.ts';
-import { OPERATORS, readFilters } from '#hypermedia/filter.ts';
+import { OPERATORS, readFilters } from '#hypermedia/list-query.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { mapped, type ResourceType } from './catalog.ts';
 import { memberAt, type JsonObject } from './resource-document.ts';

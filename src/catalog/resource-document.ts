@@ -5,7 +5,7 @@
 import type { Step } from '#core/listing.ts';
 import type { TraceContext } from '#core/tracing.ts';
 import { viewType, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import { collectionOf, mapped, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
 import { isNumber, parseExact } from '#core/exact-number.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';

@@ -3,7 +3,7 @@ import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { date as dateProperty, type Document, type Link } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { notFound, invalid } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';

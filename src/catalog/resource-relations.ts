@@ -1,7 +1,7 @@
 /** Documentation of the relations of commerce resources, made from the catalog and the descriptions in explained.json. */
 import { listExample, type Chapter, type Example, type Relation } from '#http/relation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './resource-document.ts';
 import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';

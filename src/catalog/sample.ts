@@ -3,7 +3,7 @@
  * no customer data.
  */
 import type { Value } from '#hypermedia/document.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import {
   declarationOf,
   isMany,

@@ -1,6 +1,6 @@
 /** Parses the modifiers `zoom`, `fields` and `links`, which a GET and the `query` of a webhook share. */
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
-import { readZoom, type Relations } from '#hypermedia/zoom.ts';
+import { readZoom, type Relations } from '#hypermedia/list-query.ts';
 import { invalid, type Fault } from '#core/problem.ts';
 import { bareKindOf, resourceTypes, sentAction, zoomableOf, type ResourceType } from './catalog.ts';
 

@@ -10,7 +10,7 @@ import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
 import type { AppDeps } from '#server/app.ts';
-import { prepareDatabase } from '#shards/prepare.ts';
+import { prepareDatabase } from '#shards/adopt.ts';
 import { openKeyFile } from './key-file.ts';
 import { warnIfLate } from './late.ts';
 import { openOtherDatabases, type OpeningOptions, type OtherDatabase, type OtherDatabases } from './other-databases.ts';

@@ -15,11 +15,14 @@ import {
   requireSameOwners,
   type Assigned,
   type Candidate,
+  identify,
+  isDown,
+  prepareDatabase,
+  type Prepared,
 } from '#shards/adopt.ts';
 import { readIdentity, readMap } from '#shards/map-sql.ts';
 import { removeUnused } from '#shards/move/moves.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
-import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
 import { warnIfLate } from './late.ts';
 import type { Config } from '#config/config.ts';
 

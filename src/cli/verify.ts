@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
-import { isPublicKey, isSignedBy, publicKeyOf } from '#core/signing-keys.ts';
+import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
 import { examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { prefixIn } from './header-prefix.ts';

@@ -1,6 +1,5 @@
 import { parseId, shardOf } from './ids.ts';
-import { notFound, Problem, type Fault } from './problem.ts';
-import { suspended } from './suspension.ts';
+import { notFound, Problem, type Fault, suspended } from './problem.ts';
 
 /** What a token has access to. `store_limited`: to the parts of one store that its permissions name. */
 export type Scope = 'store_full_access' | 'store_limited' | 'user_full_access' | 'platform';

@@ -67,3 +67,17 @@ export function temporary(
 export function notFound(what: string): Problem {
   return new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });
 }
+
+/** Characters of a reason; the CHECKs of the columns have the same limit. */
+export const REASON_LENGTH_MAX = 200;
+
+type Suspended = 'app' | 'account' | 'store';
+
+/** Returns the fault of something suspended; every place that refuses it has this code. */
+export function suspensionOf(what: Suspended, reason: string): Fault {
+  return { code: `${what}_suspended`, message: `The operator of this service has suspended this ${what}: ${reason}` };
+}
+
+export function suspended(what: Suspended, reason: string): Problem {
+  return new Problem(403, suspensionOf(what, reason));
+}

@@ -4,8 +4,7 @@
  */
 import { Gauge, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
-import type { Check } from '#core/health.ts';
-import type { Running } from '#core/lifecycle.ts';
+import type { Check, Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { oneOf, type Queryable, type Sql } from './pool.ts';
 

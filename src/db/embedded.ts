@@ -19,11 +19,19 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '#core/log.ts';
 import { findPackage, usableBinaries, type Account, isReachable } from './binaries.ts';
-import { busyServerOn, endPredecessor, openCluster, OWNER, serverOn } from './cluster.ts';
+import {
+  busyServerOn,
+  endPredecessor,
+  openCluster,
+  OWNER,
+  serverOn,
+  readPidFile,
+  startPostmaster,
+  type Postmaster,
+} from './cluster.ts';
 import { openHome, hasCode, unreadable, unwritable, newSystemHome, type Home } from './data-folder.ts';
 import { openPool, type DatabaseAddress, type Sql, DatabaseError } from './pool.ts';
 import { UnusableError } from './usable.ts';
-import { readPidFile, startPostmaster, type Postmaster } from './postmaster.ts';
 
 // Starts the server process of the embedded cluster again when it ends by itself, so that a crash does not end Halcyon.
 

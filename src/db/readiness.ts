@@ -1,7 +1,7 @@
 /** The readiness check of the database: it responds, accepts writes, has all migrations and free disk space. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
-import type { Check } from '#core/health.ts';
+import type { Check } from '#core/lifecycle.ts';
 import { versionsOf } from './migrate.ts';
 import { transaction, useOf, type Sql } from './pool.ts';
 import { isDiskFull } from './unavailable.ts';

@@ -3,7 +3,7 @@
  * (metrics/metrics-server.ts).
  */
 import { Type } from 'typebox';
-import type { Health } from '#core/health.ts';
+import type { Health } from '#core/lifecycle.ts';
 import { jsonAnswer } from './answers.ts';
 import type { Endpoint } from './relation.ts';
 import type { RawHandler } from './route.ts';

@@ -1,6 +1,6 @@
 /** Lists the stored responses for re-encryption after a change of HALCYON_SECRET_KEY. */
 import type { Sql } from '#db/pool.ts';
-import type { Vault } from '#db/reseal.ts';
+import type { Vault } from '#db/seal.ts';
 import { responseBoundTo } from './idempotency.ts';
 import { countSealedWithOtherKey, listSealedWithOtherKey, replaceResponses } from './idempotency-sql.ts';
 

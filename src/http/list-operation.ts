@@ -1,9 +1,8 @@
 /** Operations that list a collection. */
 import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { viewType, type Document, type Link, type Naming, type Search } from '#hypermedia/document.ts';
-import { readListing } from '#hypermedia/list-query.ts';
+import { readListing, type Relations } from '#hypermedia/list-query.ts';
 import { collection } from '#hypermedia/paging.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import {
   withPrincipal,

@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { conditionsOf, type Condition, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
-import { OPERATORS } from './filter.ts';
-import { readListing, type Listable } from './list-query.ts';
+import { OPERATORS, readListing, type Listable } from './list-query.ts';
 
 const things: Listable = {
   properties: { id: 'number', name: 'text', date_created: 'date', is_active: 'boolean', key: 'none' },

@@ -1,9 +1,27 @@
 /** Sends mails through the operator's mail server (RFC 5321) in the background, with limited concurrency and retries. */
-import type { Mail, Mailer } from './mail.ts';
 import { createTransport } from 'nodemailer';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { isLoopback } from '#core/loopback.ts';
+
+export type Mail = {
+  to: string;
+  subject: string;
+  /** Plain text, lines separated by \n. */
+  text: string;
+  /** A notification that no user requested: it has a queue of its own and is sent after requested mails. */
+  isNotice?: true;
+};
+
+export type Mailer = {
+  /** Queues the mail and returns at once, so that the response time does not reveal whether a mail is sent. */
+  send: (mail: Mail) => void;
+};
+
+/** Returns a mail in the layout of all mails: a greeting and paragraphs, each separated by an empty line. */
+export function letter(to: string, subject: string, paragraphs: readonly string[]): Mail {
+  return { to, subject, text: `${['Hello,', ...paragraphs].join('\n\n')}\n` };
+}
 
 type QueuedMail = { mail: Mail; failures: number };
 

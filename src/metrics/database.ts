@@ -6,7 +6,7 @@ import { readUsedNumbers } from '#db/numbers.ts';
 import { useOf, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { dayOf } from '#core/ids.ts';
-import { createCachedRead, scrapeCounter, scrapeGauge } from './scraped.ts';
+import { createCachedRead, scrapeCounter, scrapeGauge } from './metrics-server.ts';
 
 /** Registers the metrics. `dataDir` is the folder of the embedded database; undefined for an external one. */
 export function observeDatabase(

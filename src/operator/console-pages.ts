@@ -1,6 +1,6 @@
 /** Renders the pages of operators. `root` is the path prefix of the pages, without a trailing slash. */
 import { addressWith } from '#hypermedia/html/links.ts';
-import { REASON_LENGTH_MAX } from '#core/suspension.ts';
+import { REASON_LENGTH_MAX, Problem } from '#core/problem.ts';
 import { countWords, stateWords } from '#dashboard/health-words.ts';
 import { postForm } from '#identity/accounts/page-kit.ts';
 import type { UserRow } from '#identity/accounts/users-sql.ts';
@@ -17,7 +17,6 @@ import type { StoreRow } from '#stores/stores-sql.ts';
 import type { ConnectedProcess } from '#db/activity.ts';
 import type { List, ConsoleSearch, ReadStatuses } from './console-reads.ts';
 import type { Failing } from '#webhooks/health/health-operations.ts';
-import { Problem } from '#core/problem.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 
 function consolePath(root: string): string {

@@ -13,7 +13,7 @@ import { readVolume, type Volume } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
 import type { Sql } from '#db/pool.ts';
 import { readBacklog, type Backlog } from '#delivery/backlog-sql.ts';
-import { createCachedRead } from '#metrics/scraped.ts';
+import { createCachedRead } from '#metrics/metrics-server.ts';
 import { listResources } from '#catalog/catalog-sql.ts';
 import { parseEntry, textOfEntry } from '#dashboard/changelog-page.ts';
 import { findNames } from '#dashboard/names-sql.ts';

@@ -19,7 +19,7 @@ import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
-import { notFound, temporary } from '#core/problem.ts';
+import { notFound, temporary, REASON_LENGTH_MAX } from '#core/problem.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { listProcesses } from '#db/activity.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
@@ -29,11 +29,10 @@ import { idIn, type RawHandler, type RawRequest, type RawResponse } from '#http/
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { liveAttribute, scriptElements } from '#hypermedia/shell.ts';
-import { createCachedRead } from '#metrics/scraped.ts';
+import { createCachedRead } from '#metrics/metrics-server.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/health-operations.ts';
-import { REASON_LENGTH_MAX } from '#core/suspension.ts';
 import { isLonger, isName } from '#core/text.ts';
 import { createAudit } from './audit-page.ts';
 import {

@@ -6,7 +6,7 @@ import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Mailer } from '#mail/mailer.ts';
 
 /** The settings without the secret keys and the mail server, in whose place parts have `derive`, `sealer` and `mailer`. */
 export type RuntimeConfig = Omit<Config, 'secretKeys' | 'mail'>;

@@ -20,7 +20,7 @@ import { createHealthEndpoints } from '#http/health-endpoints.ts';
 import { type Params, type RawHandler } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
-import type { Health } from '#core/health.ts';
+import type { Health } from '#core/lifecycle.ts';
 import { shardOf } from '#core/ids.ts';
 import { listTestable, type Testable } from '#webhooks/webhook-sql.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';

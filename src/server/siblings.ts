@@ -1,7 +1,7 @@
 /** The connection of a process to its supervisor and, through the supervisor, to its sibling processes. */
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { deserialize, serialize } from 'node:v8';
-import type { Health } from '#core/health.ts';
+import type { Health } from '#core/lifecycle.ts';
 import type { ProcessMetrics } from '#metrics/metrics-server.ts';
 import type { LaneKey } from '#delivery/announce.ts';
 import type { CommittedDelivery } from '#delivery/worker.ts';

@@ -5,13 +5,11 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Registry } from '@prometheus-io/client';
-import { scrapeGauge } from '#metrics/scraped.ts';
+import { scrapeGauge, aggregate, countersOf, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
-import type { Health } from '#core/health.ts';
+import type { Health, Running } from '#core/lifecycle.ts';
 import type { Keys } from '#core/keys.ts';
-import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { aggregate, countersOf, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { QUEUE_BYTES, type Answers, type ToSupervisor } from './siblings.ts';
 
 /** What the supervisor has opened once for all processes. */

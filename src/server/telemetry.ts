@@ -14,7 +14,7 @@ import {
 } from '#events/event-metrics.ts';
 import { createRequestMetrics } from '#http/requests.ts';
 import type { Clock } from '#core/clock.ts';
-import { createHealth, type Check } from '#core/health.ts';
+import { createHealth, type Check } from '#core/lifecycle.ts';
 import { observeDatabase } from '#metrics/database.ts';
 import { aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';

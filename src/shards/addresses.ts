@@ -1,7 +1,6 @@
 /** The addresses of databases in the map, which are sealed, and again when HALCYON_SECRET_KEY changes. */
-import type { Vault } from '#db/reseal.ts';
+import type { Vault, Sealer } from '#db/seal.ts';
 import type { Sql } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
 import { countSealedWithOtherKey, listSealedWithOtherKey, replaceAddress } from './map-sql.ts';
 import type { MapDatabase } from './map.ts';
 

@@ -22,7 +22,7 @@ import {
   type OutboxChange,
 } from './outbox-sql.ts';
 import type { Registry } from '@prometheus-io/client';
-import { createCachedRead, scrapeGauge } from '#metrics/scraped.ts';
+import { createCachedRead, scrapeGauge } from '#metrics/metrics-server.ts';
 import type { ShardMap } from './map.ts';
 
 /** A database to which changes are applied. `apply` may return a function to call after the commit. */

@@ -9,7 +9,7 @@ import { doing } from '#http/idempotency.ts';
 import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import { newSigningKey, publicKeyOf, jwkOf } from '#core/signing-keys.ts';
+import { newSigningKey, publicKeyOf, jwkOf } from '#core/keys.ts';
 import type { RawHandler } from '#http/route.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import {

@@ -4,7 +4,7 @@
  * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
-import { publicKeyOf } from '#core/signing-keys.ts';
+import { publicKeyOf } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
@@ -14,8 +14,7 @@ import type { Accounts } from '#shards/accounts.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { notFound, Problem, type Fault } from '#core/problem.ts';
-import { suspensionOf } from '#core/suspension.ts';
+import { notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,

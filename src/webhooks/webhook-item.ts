@@ -1,5 +1,5 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
-import { isSigningKey } from '#core/signing-keys.ts';
+import { isSigningKey } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
 import type { Accounts } from '#shards/accounts.ts';

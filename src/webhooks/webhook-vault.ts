@@ -1,6 +1,6 @@
 /** The secrets of webhooks, and of their past versions, that are sealed again when HALCYON_SECRET_KEY changes. */
 import type { Sql } from '#db/pool.ts';
-import type { Vault } from '#db/reseal.ts';
+import type { Vault } from '#db/seal.ts';
 import { shardOf } from '#core/ids.ts';
 import { sealBinding } from './webhook-access.ts';
 import {

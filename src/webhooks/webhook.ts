@@ -2,8 +2,7 @@
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
 import { isReadable } from '#core/loopback.ts';
-import { keysAt, type Rotating } from '#core/keys.ts';
-import { signingKeyOf } from '#core/signing-keys.ts';
+import { keysAt, type Rotating, signingKeyOf } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';

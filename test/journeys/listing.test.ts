@@ -1,7 +1,7 @@
 /** The queries on any collection, shown on webhooks and stores: filters, order, fields, and links to pages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OPERATORS, operatorsOf } from '#hypermedia/filter.ts';
+import { OPERATORS, operatorsOf } from '#hypermedia/list-query.ts';
 import { STORE_PROPERTIES } from '#stores/store-document.ts';
 import { WEBHOOK_PROPERTIES } from '#webhooks/webhook-fields.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';

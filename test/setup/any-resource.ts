@@ -1,6 +1,6 @@
 /** Arbitrary resources as platforms publish them, with embedded copies of other resources. */
 import * as fc from 'fast-check';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import { valueWith } from './any-document.ts';
 import { anyText } from './any-text.ts';
 

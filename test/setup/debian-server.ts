@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { DatabaseAddress } from '#db/pool.ts';
-import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
+import { startPostmaster, type Postmaster } from '#db/cluster.ts';
 import type { Cleanups } from './cleanups.ts';
 
 const FOLDER = '/usr/lib/postgresql/15';

@@ -5,7 +5,7 @@
 import { visit } from 'jsonc-parser';
 import { Type, type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import {
   builtInEntryOf,
   builtInTypes,

@@ -2,11 +2,10 @@
 import { DatabaseError, openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { openAddress } from '#shards/addresses.ts';
-import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners } from '#shards/adopt.ts';
+import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners, identify } from '#shards/adopt.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { formatShards, HOME, nameIn, shardsOf, UNOWNED, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import { readWaiting } from '#shards/outbox-sql.ts';
-import { identify } from '#shards/prepare.ts';
 import { OTHER_CONNECTIONS } from '../installation.ts';
 import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
 import { inspectServer } from './server-checks.ts';

@@ -18,10 +18,8 @@ import { PublishError, type Publisher } from '#publisher';
 import { EXIT, UserError } from '../explain.ts';
 import { KEY_HOURS, sourceError, type OutboxRow, type Settled, type Source, WAITING_ROWS_MAX } from './relay-source.ts';
 import { Registry } from '@prometheus-io/client';
-import { createHealth } from '#core/health.ts';
-import type { Running } from '#core/lifecycle.ts';
-import { createCachedRead, scrapeCounter, scrapeGauge } from '#metrics/scraped.ts';
-import { serveMetrics } from '#metrics/metrics-server.ts';
+import { createHealth, type Running } from '#core/lifecycle.ts';
+import { createCachedRead, scrapeCounter, scrapeGauge, serveMetrics } from '#metrics/metrics-server.ts';
 
 /** How long the loop waits for new rows, and the longer, the longer it searched for them among rows that have to wait. */
 const POLL_MS = 250;

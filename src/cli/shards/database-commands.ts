@@ -10,7 +10,7 @@ import { readIdentity, readVersion } from '#shards/map-sql.ts';
 import { formatShards, HOME, nameIn, shardsIn, type ShardMap } from '#shards/map.ts';
 import type { Place } from '#shards/move/move.ts';
 import { newIdIn } from '#shards/move/moves.ts';
-import { identify, prepareDatabase } from '#shards/prepare.ts';
+import { identify, prepareDatabase } from '#shards/adopt.ts';
 import { readConfig } from '#config/config.ts';
 import { createCommandLog } from '../command-context.ts';
 import { UsageError, UserError } from '../explain.ts';

@@ -1,6 +1,6 @@
 /** `halcyon shards`: which database has which shards, and moves between them. */
 import { Command, Option } from 'commander';
-import type { Measure } from '#shards/move/sizes-sql.ts';
+import type { Measure } from '#shards/move/move-sql.ts';
 import { examples } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 

@@ -1,10 +1,16 @@
 /** `halcyon shards status` and `plan`. */
 import { SHARDS } from '#core/ids.ts';
 import { formatShards, HOME, nameIn, shardsOf } from '#shards/map.ts';
-import { listMoves, type Move } from '#shards/move/move-sql.ts';
+import {
+  listMoves,
+  type Move,
+  estimateLoads,
+  readDatabaseState,
+  type DatabaseState,
+  type Measure,
+} from '#shards/move/move-sql.ts';
 import { readMoveState, replicationOf } from '#shards/move/move.ts';
-import { evenOwners, sumsOf, usefulMoves } from '#shards/move/plan.ts';
-import { estimateLoads, readDatabaseState, type DatabaseState, type Measure } from '#shards/move/sizes-sql.ts';
+import { evenOwners, sumsOf, usefulMoves } from '#shards/move/moves.ts';
 import { printResult } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 import { moveCommand, withDatabases, type Databases } from './database-commands.ts';

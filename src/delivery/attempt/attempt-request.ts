@@ -7,8 +7,7 @@ import { bareKindOf, isInternal, type ResourceType, isTest, sentAction } from '#
 import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
 import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
-import { keysAt } from '#core/keys.ts';
-import { signingKeyOf, signWith } from '#core/signing-keys.ts';
+import { keysAt, signingKeyOf, signWith } from '#core/keys.ts';
 import { childContext, traceHeaders, type TraceContext } from '#core/tracing.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { encryptBody, ENCRYPTED_TYPE } from './bodies.ts';

@@ -4,7 +4,7 @@ import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { storedShape } from '#catalog/shape.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
 import type { InternalEventDeps } from '../publish/internal-event.ts';
 import { nextNonce, numberAt } from '../publish/rows.ts';
 import { insertErasureEvent, listReaders } from './erased-customer-sql.ts';

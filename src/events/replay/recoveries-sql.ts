@@ -5,7 +5,7 @@ import type { FilteredEvent } from '#catalog/payload-filter.ts';
 import type { Queryable, Fragment } from '#db/pool.ts';
 import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';
 import { narrowed } from '#db/list-conditions.ts';
-import { textFilter } from '#hypermedia/filter.ts';
+import { textFilter } from '#hypermedia/list-query.ts';
 import { NO_EVENT, resourceKey } from '../publish/publish-sql.ts';
 import { ERASED, type ResourceType } from '#catalog/catalog.ts';
 import { REFEED } from './refeed.ts';

@@ -2,8 +2,7 @@
 import type { Charts, Curve, Bars, Lines, Measured } from '../view.ts';
 import type { Property, Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { inSentence, labelOf } from './words.ts';
-import { isCurrency, roundedMoney } from './money.ts';
+import { inSentence, labelOf, isCurrency, roundedMoney } from './words.ts';
 
 // Charts per hour: bars of successes and failures, and lines of durations. Colour is never the only distinction.
 

@@ -5,8 +5,7 @@ import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
 import { sparkline, trendOf, trendWithWords } from './charts.ts';
 import { harmless, isBlank, shortened } from '#core/text.ts';
-import { shownMoney } from './money.ts';
-import { isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
+import { shownMoney, isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
 
 const CELL_CHARACTERS = 60;
 /** The number of characters that certainly fit the width of the style sheet. */

@@ -4,7 +4,7 @@
  */
 import { parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
-import { OPERATORS, splitName } from '../filter.ts';
+import { OPERATORS, splitName } from '../list-query.ts';
 import { html, type Markup } from '../markup.ts';
 import { dateInput, shownDateOf } from '../shown-date.ts';
 import { shortened } from '#core/text.ts';

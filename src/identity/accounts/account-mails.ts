@@ -3,7 +3,7 @@
  * connected app, a client secret. A name that another person has chosen is shown by `shownName`.
  */
 import { shownName } from '#core/text.ts';
-import { letter, type Mail } from '#mail/mail.ts';
+import { letter, type Mail } from '#mail/mailer.ts';
 import { browserOf, knownBrowserOf, originOf, type Origin } from './audit.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';

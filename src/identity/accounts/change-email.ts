@@ -11,7 +11,7 @@ import { type RawRequest, type RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
-import type { Mail, Mailer } from '#mail/mail.ts';
+import type { Mail, Mailer } from '#mail/mailer.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from './audit.ts';

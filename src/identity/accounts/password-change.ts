@@ -32,7 +32,7 @@ import {
 import { passwordPage, type People } from './people.ts';
 import type { Session, Sessions } from './sessions.ts';
 import { addUser } from './users.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Mailer } from '#mail/mailer.ts';
 import { lockForErasure } from './users-sql.ts';
 import { lockVerified, type Devices } from './attempts.ts';
 import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';

@@ -3,7 +3,7 @@
  * external/external-sign-in.ts.
  */
 import { createHash } from 'node:crypto';
-import { suspensionOf } from '#core/suspension.ts';
+import { suspensionOf } from '#core/problem.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';

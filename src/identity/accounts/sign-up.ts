@@ -8,7 +8,7 @@ import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Mailer } from '#mail/mailer.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findUserByEmail } from './accounts-sql.ts';
 import { originOf, recordAuditEntry } from './audit.ts';

@@ -12,7 +12,7 @@ import type { ApiRequest } from '#http/operation.ts';
 import { readEmail } from '#core/email.ts';
 import { platformClient } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
-import type { Mail } from '#mail/mail.ts';
+import type { Mail } from '#mail/mailer.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { emailChangeMail, welcomeMail } from './account-mails.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser } from './accounts-sql.ts';

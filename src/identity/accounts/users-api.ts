@@ -32,7 +32,7 @@ import { welcomeMail } from './account-mails.ts';
 import type { UserErasure } from './user-erasure.ts';
 import { changeUserIn, type ChangedUser } from './user-changes.ts';
 import { countUsers, findUser, listUsers, type UserRow } from './users-sql.ts';
-import type { Mail } from '#mail/mail.ts';
+import type { Mail } from '#mail/mailer.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 
 const externalId = clearableText(externalIdHints('user'));

@@ -5,7 +5,7 @@ import type { RawRequest } from '#http/route.ts';
 import type { Pages, Visitor } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import { inPersonOf, type Suspensions } from '#core/principal.ts';
-import { suspensionOf } from '#core/suspension.ts';
+import { suspensionOf } from '#core/problem.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';

@@ -40,7 +40,7 @@ import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import { isInPerson } from '#core/principal.ts';
 import { Problem, temporary } from '#core/problem.ts';
-import type { Mailer } from '#mail/mail.ts';
+import type { Mailer } from '#mail/mailer.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { acceptIn, acceptPage, newPersonPage, signInPath } from './invitation-pages.ts';
 

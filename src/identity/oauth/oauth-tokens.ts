@@ -14,8 +14,7 @@ import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { suspensionsOf, type Principal } from '#core/principal.ts';
-import { invalid, Problem } from '#core/problem.ts';
-import { suspended } from '#core/suspension.ts';
+import { invalid, Problem, suspended } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 

@@ -3,8 +3,7 @@
  * shown its tokens there, once.
  */
 import { cardPage, accountNav, choice } from '#identity/accounts/page-kit.ts';
-import { invalid } from '#core/problem.ts';
-import { suspended } from '#core/suspension.ts';
+import { invalid, suspended } from '#core/problem.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';

@@ -5,9 +5,8 @@
  */
 import { inPerson } from '#changelog/changelog.ts';
 import { shardOf } from '#core/ids.ts';
-import { Problem, invalid, temporary } from '#core/problem.ts';
+import { Problem, invalid, temporary, suspended } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
-import { suspended } from '#core/suspension.ts';
 import { transaction } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';

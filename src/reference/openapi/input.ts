@@ -1,6 +1,6 @@
 /** Request bodies and parameters of an operation in OpenAPI, with the values that they accept. */
 import type { TSchema } from 'typebox';
-import { operatorsOf } from '#hypermedia/filter.ts';
+import { operatorsOf, ORDERS_MAX, ZOOM_DEPTH, ZOOM_PATHS } from '#hypermedia/list-query.ts';
 import type { Comparison } from '#core/listing.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { mayBeMinimal, type Operation } from '#http/operation.ts';
@@ -16,10 +16,8 @@ import {
   type Value,
 } from '#hypermedia/document.ts';
 import { aboutModifier, comparableOf, type MethodDoc, type RelationDoc } from '../relation-docs.ts';
-import { ORDERS_MAX } from '#hypermedia/list-query.ts';
 import { FIELDS_MAX, LIMITS, OFFSETS } from '#hypermedia/paging.ts';
 import { formats } from '#hypermedia/render.ts';
-import { ZOOM_DEPTH, ZOOM_PATHS } from '#hypermedia/zoom.ts';
 
 export type Json = { readonly [name: string]: Value };
 

@@ -1,7 +1,8 @@
-/** The statements of moves of shards. */
+/** The statements of moves of shards: the tables whose rows a move copies, and an estimate of how much of a database each shard is. */
 import { LOCKS } from '#db/advisory-lock.ts';
-import type { Queryable } from '#db/pool.ts';
+import { type Queryable, oneOf } from '#db/pool.ts';
 import { deleteBatch } from '#db/purges.ts';
+import { listLeaves, listShardedTables } from '#db/replication.ts';
 import { assignShards } from '../map-sql.ts';
 import { HOME } from '../map.ts';
 
@@ -57,7 +58,7 @@ export async function hasRows(sql: Queryable, table: string, shards: readonly nu
 }
 
 /** Deletes at most `limit` rows of a shard from a table or partition, and returns their number. */
-export async function deleteRows(sql: Queryable, table: string, shard: number, limit: number): Promise<number> {
+async function deleteRows(sql: Queryable, table: string, shard: number, limit: number): Promise<number> {
   const deletes = table;
   return deleteBatch(sql, { deletes, key: 'ctid', order: ['shard'] }, sql`shard = ${shard}`, limit);
 }
@@ -125,7 +126,7 @@ export async function deleteMovedShards(source: Queryable, shards: readonly numb
 }
 
 /** A sequence whose numbers are in ids. `last`: the last number that was used; null if none was. */
-export type Numbers = { name: string; last: number | null };
+type Numbers = { name: string; last: number | null };
 
 /** Returns the sequences of ids without a day, and those of the days from the one before `today` to the one after it. */
 export async function readNumbers(sql: Queryable, today: number): Promise<Numbers[]> {
@@ -185,4 +186,122 @@ export async function switchOwner(tx: Queryable, move: Move, applied: readonly n
   await tx`update shard_move set date_switched = now() where id = ${id}`;
   await assignShards(tx, shards, target);
   return true;
+}
+
+/** Tables of accounts, which stay in the home database, and tables about a database itself. */
+const NOT_MOVED: ReadonlySet<string> = new Set([
+  'membership',
+  'invitation',
+  'awaited_member',
+  'portal_session',
+  'shard_lease',
+  'shard_owner',
+  'moved_shard',
+  'outbox',
+]);
+/** Deleted last, because rows of other tables refer to them. */
+const REFERENCED = ['webhook', 'store'];
+
+/** The home database has these of all shards. */
+const STORES: ReadonlySet<string> = new Set(['store', 'erased_store']);
+
+/** Returns the tables, those that others refer to last. `withStores`: false if the home database is to keep the rows of all stores. */
+export async function listMovedTables(sql: Queryable, { withStores }: { withStores: boolean }): Promise<string[]> {
+  const tables = (await listShardedTables(sql)).filter(
+    ({ name }) => !NOT_MOVED.has(name) && (withStores || !STORES.has(name)),
+  );
+  const without = tables.find(({ isKey }) => !isKey);
+  if (without !== undefined)
+    throw new Error(
+      `The primary key of ${without.name} must contain shard, or its replica identity be full, so that its rows can be replicated`,
+    );
+  return tables.map(({ name }) => name).toSorted((a, b) => REFERENCED.indexOf(a) - REFERENCED.indexOf(b));
+}
+
+/**
+ * Tables that processes read or change for all shards of a database: rows that were moved are deleted from them at once, or their
+ * webhooks would be listed twice, and the end of an app's access and secrets that are sealed again could not be written. The others are
+ * large, and are kept for a while.
+ */
+const SWEPT: ReadonlySet<string> = new Set([
+  'delivery',
+  'delivery_order',
+  'delivery_suspect',
+  'erased_chain',
+  'erased_customer',
+  'erased_event',
+  'erased_resource',
+  'idempotency_key',
+  'recovery',
+  'revenue_book',
+  'webhook',
+  'webhook_state',
+]);
+
+/** Rows of a transaction: about a tenth of a second. */
+const BATCH_ROWS = 5_000;
+
+/** Called with the number of rows that were deleted from a table or partition. */
+export type OnDeleted = (table: string, rows: number) => void;
+
+async function deleteFrom(
+  sql: Queryable,
+  tables: readonly string[],
+  { shards, onDeleted }: { shards: readonly number[]; onDeleted: OnDeleted },
+): Promise<void> {
+  for (const leaf of await listLeaves(sql, tables)) {
+    let rows = 0;
+    // Rows that another transaction has locked are left for the next round.
+    while (await hasRows(sql, leaf, shards))
+      for (const shard of shards) rows += await deleteRows(sql, leaf, shard, BATCH_ROWS);
+    if (rows > 0) onDeleted(leaf, rows);
+  }
+}
+
+/** Deletes the rows of shards, some at a time. */
+export async function deleteMoved(
+  { id, sql }: { id: number; sql: Queryable },
+  shards: readonly number[],
+  onDeleted: OnDeleted,
+): Promise<void> {
+  const tables = await listMovedTables(sql, { withStores: id !== HOME });
+  await deleteFrom(sql, tables, { shards, onDeleted });
+}
+
+/** Deletes the rows of shards in the tables that processes read for all shards. */
+export async function deleteSwept(sql: Queryable, shards: readonly number[]): Promise<void> {
+  const tables = (await listMovedTables(sql, { withStores: false })).filter((name) => SWEPT.has(name));
+  await deleteFrom(sql, tables, { shards, onDeleted: () => {} });
+}
+
+export type Measure = 'bytes' | 'rows';
+
+/** Pages (8 KB) that a sample of a table reads. */
+const SAMPLE_PAGES = 2_000;
+
+/** Returns bytes or rows by shard, from a sample of each table. */
+export async function estimateLoads(sql: Queryable, measure: Measure): Promise<Map<number, number>> {
+  const loads = new Map<number, number>();
+  for (const table of await listLeaves(sql, await listMovedTables(sql, { withStores: true }))) {
+    const size = await oneOf(sql<{ pages: number; bytes: number }[]>`
+      select pg_relation_size(${table}::regclass) / current_setting('block_size')::int as pages,
+        pg_total_relation_size(${table}::regclass) as bytes`);
+    if (size.pages === 0) continue;
+    const percent = Math.min(100, (100 * SAMPLE_PAGES) / size.pages);
+    const rows = await sql<{ shard: number; count: number }[]>`
+      select shard, count(*)::int as count from ${sql(table)} tablesample system (${percent}::real) group by shard`;
+    const total = rows.reduce((sum, { count }) => sum + count, 0);
+    const perRow = measure === 'rows' ? 100 / percent : size.bytes / total;
+    for (const { shard, count } of rows) loads.set(shard, (loads.get(shard) ?? 0) + Math.round(count * perRow));
+  }
+  return loads;
+}
+
+/** `schema`: the last migration; null if there is none. */
+export type DatabaseState = { stores: number; bytes: number; schema: number | null };
+
+export function readDatabaseState(sql: Queryable, shards: readonly number[]): Promise<DatabaseState> {
+  return oneOf(sql<DatabaseState[]>`
+    select (select count(*)::int from store where shard = any(${shards}::smallint[])) as stores,
+      pg_database_size(current_database())::float8 as bytes, (select max(version) from schema_migration) as schema`);
 }

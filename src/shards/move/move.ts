@@ -55,8 +55,11 @@ import {
   refuseChanges,
   switchOwner,
   type Move,
+  deleteMoved,
+  deleteSwept,
+  listMovedTables,
+  type OnDeleted,
 } from './move-sql.ts';
-import { deleteMoved, deleteSwept, listMovedTables, type OnDeleted } from './tables.ts';
 
 /**
  * Why a switch was not possible in time: the target did not catch up, another transaction kept the map locked, or the source had not

@@ -1,8 +1,7 @@
 /** The webhook that a developer declares for an app, once for all stores: its url and its key. */
 import { randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from '#db/pool.ts';
-import type { Vault } from '#db/reseal.ts';
-import type { Sealer } from '#db/seal.ts';
+import type { Vault, Sealer } from '#db/seal.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt } from '#core/keys.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
-import type { Mail } from '#mail/mail.ts';
+import type { Mail } from '#mail/mailer.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import { assertGolden } from '../../../test/setup/golden.ts';
 import { reasonOf } from '../history/history-documents.ts';

@@ -8,7 +8,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { type Mailer, letter, type Mail } from '#mail/mail.ts';
+import { type Mailer, letter, type Mail } from '#mail/mailer.ts';
 import { entriesUpTo } from '#core/entries.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shownName } from '#core/text.ts';

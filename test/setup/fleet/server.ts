@@ -3,9 +3,8 @@ import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findPackage, usableBinaries } from '#db/binaries.ts';
-import { openCluster, OWNER } from '#db/cluster.ts';
+import { openCluster, OWNER, startPostmaster, type Postmaster } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
-import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Cleanups } from '../cleanups.ts';
 import { ended, isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 import { urlOf } from '../database.ts';

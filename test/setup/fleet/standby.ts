@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { openPool } from '#db/pool.ts';
-import { startPostmaster } from '#db/postmaster.ts';
+import { startPostmaster } from '#db/cluster.ts';
 import { startDebianServer } from '../debian-server.ts';
 import type { Cleanups } from '../cleanups.ts';
 import { isRoot, UNPRIVILEGED } from '../embedded-process.ts';

@@ -4,7 +4,7 @@
  */
 import { Secret, TOTP } from 'otpauth';
 import type { Queryable, Sql } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
+import type { Sealer, Vault } from '#db/seal.ts';
 import {
   consumeRecoveryCode,
   consumeStep,
@@ -27,7 +27,6 @@ import type { Devices } from '../attempts.ts';
 import type { Throttle } from '../throttle.ts';
 import { factorChangedMail } from '../account-mails.ts';
 import type { Passkeys } from './passkeys.ts';
-import type { Vault } from '#db/reseal.ts';
 
 // An authenticator app (TOTP, RFC 6238): six digits, which change every 30 seconds.
 const PERIOD_SECONDS = 30;

@@ -15,8 +15,7 @@ import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/requests.ts';
-import { Problem, type Fault, temporary } from '#core/problem.ts';
-import { suspended } from '#core/suspension.ts';
+import { Problem, type Fault, temporary, suspended } from '#core/problem.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shownMoney } from './money.ts';
+import { shownMoney } from './words.ts';
 
 const amounts: readonly (readonly [value: string | number, currency: string | undefined, shown: string | undefined])[] =
   [

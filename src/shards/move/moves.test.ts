@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { formatShards } from '../map.ts';
-import { evenOwners, movesBetween, sumsOf, usefulMoves } from './plan.ts';
+import { evenOwners, movesBetween, sumsOf, usefulMoves } from './moves.ts';
 
 const SHARDS = 256;
 const load = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 10 }), fc.integer({ min: 0, max: 10 ** 12 }));
