@@ -2,8 +2,7 @@
 /** argv and environment → one command. The only reader of `process`. */
 import cluster from 'node:cluster';
 import { printError, runProgram } from '#cli/program.ts';
-import { askPerson, hasScreen, openPage } from '#cli/person.ts';
-import { linesTo, type Terminal } from '#cli/terminal.ts';
+import { askPerson, hasScreen, openPage, linesTo, type Terminal } from '#cli/terminal.ts';
 import { exitCodeOf } from '#cli/explain.ts';
 import type { ToProcess } from '#server/supervisor.ts';
 

@@ -23,10 +23,7 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   const config = readConfig(terminal.env, terminal.cwd);
   declareFile(config.events.file);
   declareMappings(config.events.mapping);
-  const [{ openInternalEvents }, { withOutbox }] = await Promise.all([
-    import('#server/publishing.ts'),
-    import('#server/publishing.ts'),
-  ]);
+  const { openInternalEvents, withOutbox } = await import('#server/publishing.ts');
   const installation = await openInstallation(config, createCommandLog(terminal, config.logLevel), {
     usesRunningServer: true,
   });

@@ -17,7 +17,7 @@ import { ConfigError } from '#config/env.ts';
 import type { Demo } from './demo.ts';
 import { checkSettings } from './doctor/settings-check.ts';
 import type { Finding } from './doctor/check.ts';
-import { exitCodeOf, explain, UserError } from './explain.ts';
+import { exitCodeOf, explain, UserError, adviceOnPort } from './explain.ts';
 import {
   closePools,
   createPoolOpener,
@@ -26,7 +26,6 @@ import {
   OTHER_CONNECTIONS,
   type Installation,
 } from './installation.ts';
-import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;

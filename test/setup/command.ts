@@ -3,9 +3,8 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { hasScreen } from '../../src/cli/person.ts';
+import { hasScreen, linesTo, type Terminal } from '#cli/terminal.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { linesTo, type Terminal } from '../../src/cli/terminal.ts';
 import { COMPILED, PROGRAM } from './child-environment.ts';
 import { PATIENCE_MS, until } from './until.ts';
 

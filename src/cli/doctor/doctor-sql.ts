@@ -62,7 +62,7 @@ export async function listMigrations(sql: Queryable) {
 }
 
 /** `isLost`: the server has removed WAL that the slot needs. */
-export type Slot = { name: string; isActive: boolean; isLost: boolean; retainedBytes: number };
+type Slot = { name: string; isActive: boolean; isLost: boolean; retainedBytes: number };
 
 /** Returns the replication slots of this database and of standbys. */
 export function listSlots(sql: Queryable) {
@@ -75,7 +75,7 @@ export function listSlots(sql: Queryable) {
     order by slot_name limit 20`;
 }
 
-export type Session = { pid: number; name: string; seconds: number; blockers: number[] };
+type Session = { pid: number; name: string; seconds: number; blockers: number[] };
 
 /** Returns sessions that have been idle in a transaction, or have waited for a lock, for at least this time; with the blocking sessions. */
 export function listStuckSessions(sql: Queryable, isIdle: boolean, seconds: number) {
@@ -88,7 +88,7 @@ export function listStuckSessions(sql: Queryable, isIdle: boolean, seconds: numb
     order by state_change limit 20`;
 }
 
-export type WebhookCounts = { active: number; inactive: number; failing: number };
+type WebhookCounts = { active: number; inactive: number; failing: number };
 
 export function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
   return oneOf(sql<WebhookCounts[]>`
@@ -115,7 +115,7 @@ export async function findOldestPublishKey(sql: Queryable): Promise<Date | undef
 }
 
 /** `used`: the last number of the sequence; null if none was used. `newest`: the highest number in a row. */
-export type Sequence = { name: string; used: number | null; newest: number | null };
+type Sequence = { name: string; used: number | null; newest: number | null };
 
 /**
  * Returns the sequence of ids, and those of a day's events and deliveries, with the highest number in their tables. Reads one index
@@ -143,4 +143,11 @@ export function listSequences(sql: Queryable, day: number) {
     select n.name, q.last_value + n.block - 1 as used, n.n as newest
     from newest n join pg_sequences q on q.schemaname = current_schema() and q.sequencename = n.name
     order by n.name`;
+}
+
+/** Returns the first dates on which a token and a response for an `Idempotency-Key` expired or were stored; each reads one index entry. */
+export async function listOldestExpired(sql: Queryable): Promise<Date[]> {
+  const rows = await sql<{ at: Date | null }[]>`
+    select min(date_expires) as at from access_token union all select min(date_created) from idempotency_key`;
+  return rows.flatMap(({ at }) => at ?? []);
 }

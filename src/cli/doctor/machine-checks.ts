@@ -8,7 +8,7 @@ import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
 import type { Config } from '#config/config.ts';
-import { adviceOnPort } from '../port.ts';
+import { adviceOnPort } from '../explain.ts';
 import { fail, graded, ok, warn, type Check, type Verdict } from './check.ts';
 
 const ANSWER_MS = 3_000;

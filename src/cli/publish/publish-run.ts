@@ -4,10 +4,16 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Clock } from '#core/clock.ts';
-import { openLoadPosition, type LoadPosition, type Position } from './load-position.ts';
+import {
+  openLoadPosition,
+  type LoadPosition,
+  type Position,
+  createKeys,
+  resourceOf,
+  withKeys,
+} from './publish-keys.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { createKeys, resourceOf, withKeys } from './publish-keys.ts';
 import { openPublisher, type Outcome, type Task } from './publish-requests.ts';
 import type { PublishTarget } from './publish-target.ts';
 

@@ -19,7 +19,7 @@ export function createShardsCommand(terminal: Terminal): Command {
     .command('status')
     .description('show which database has which shards, and moves that are under way')
     .addHelpText('after', examples('halcyon shards status', 'halcyon shards status --json'))
-    .action(async () => (await import('./status.ts')).status(terminal));
+    .action(async () => (await import('./move-command.ts')).status(terminal));
   command
     .command('plan')
     .description('print the moves that make the databases even, and execute none')
@@ -32,7 +32,9 @@ export function createShardsCommand(terminal: Terminal): Command {
       'after',
       examples('halcyon shards plan --even', 'halcyon shards plan --even --with postgres://c/halcyon'),
     )
-    .action(async (options: { by: Measure; with?: string[] }) => (await import('./status.ts')).plan(terminal, options));
+    .action(async (options: { by: Measure; with?: string[] }) =>
+      (await import('./move-command.ts')).plan(terminal, options),
+    );
   command
     .command('move')
     .description('move shards to another database')
@@ -45,7 +47,7 @@ export function createShardsCommand(terminal: Terminal): Command {
       examples('halcyon shards move 64-127 --to postgres://c/halcyon', 'halcyon shards move 64-127 --to home --abort'),
     )
     .action(async (ranges: string, options: { to: string; abort?: true }) =>
-      (await import('./move-command.ts')).move(terminal, ranges, options),
+      (await import('./move-command.ts')).moveShards(terminal, ranges, options),
     );
   command
     .command('drop-moved')
