@@ -6,7 +6,7 @@ import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
 import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, updateOperator } from '#identity/accounts/accounts-sql.ts';
-import { setDisabledIn } from '#identity/accounts/disabling.ts';
+import { setDisabledIn } from '#identity/accounts/user-end.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';

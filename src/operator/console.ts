@@ -6,7 +6,7 @@
 import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { findCredentials } from '#identity/accounts/accounts-sql.ts';
-import { setPersonSuspension } from '#identity/accounts/disabling.ts';
+import { setPersonSuspension } from '#identity/accounts/user-end.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentForRole } from '#identity/accounts/signed-in.ts';

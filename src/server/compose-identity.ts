@@ -16,7 +16,7 @@ import {
 import type { People } from '#identity/accounts/people.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
-import type { EraseUserData, UserErasure } from '#identity/accounts/user-erasure.ts';
+import type { EraseUserData, UserErasure } from '#identity/accounts/user-end.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import { callerOf } from '#identity/oauth/clients/clients.ts';

@@ -1,10 +1,9 @@
 /** Sign-in under attack: guessing is slow from anywhere, and the owner can always sign in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAttempts, createDevices } from '#identity/accounts/attempts.ts';
+import { createAttempts, createDevices, createThrottle } from '#identity/accounts/throttle.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { LOW_COST, passwords } from '../setup/passwords.ts';
-import { createThrottle } from '#identity/accounts/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 

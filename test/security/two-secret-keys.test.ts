@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDevices } from '#identity/accounts/attempts.ts';
+import { createDevices } from '#identity/accounts/throttle.ts';
 import { resealAll } from '../../src/cli/rekey.ts';
 import { homeOf } from '../setup/suite-map.ts';
 import { createBrowser, startAuthorizationServer, type Browser } from './oauth-server.ts';

@@ -2,7 +2,7 @@
  * GET /account: the signed-in user, their browsers, sections of other modules and the latest activity. POST /account/browsers/…
  * ends sessions.
  */
-import { countPortalSessions } from './portal-sql.ts';
+import { countPortalSessions } from './links-sql.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/operation.ts';

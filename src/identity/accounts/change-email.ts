@@ -42,10 +42,9 @@ import {
   type FormFault,
   type FormHandlers,
 } from './page-kit.ts';
-import { lockVerified } from './attempts.ts';
+import { lockVerified, addressPrefix, type Throttle } from './throttle.ts';
 import { passwordPage, type People } from './people.ts';
 import type { Session } from './sessions.ts';
-import { addressPrefix, type Throttle } from './throttle.ts';
 
 const CONFIRM_FORM = ['confirm email'] as const;
 

@@ -9,7 +9,7 @@ import { inPersonOf } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { latestAuditEntries, listBrowsers, listIdentities, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account-page.ts';
-import type { UserErasure } from './user-erasure.ts';
+import type { UserErasure } from './user-end.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
 import { listEmailChanges } from './links-sql.ts';
 import { findFactors } from './factors/factors-sql.ts';
@@ -25,7 +25,7 @@ import {
   usernameField,
   type FormFault,
 } from './page-kit.ts';
-import { lockVerified } from './attempts.ts';
+import { lockVerified } from './throttle.ts';
 import { passwordPage, type People } from './people.ts';
 import type { Session } from './sessions.ts';
 import { findUser, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';

@@ -34,12 +34,11 @@ import type { Session, Sessions } from './sessions.ts';
 import { addUser } from './users.ts';
 import type { Mailer } from '#mail/mailer.ts';
 import { lockForErasure } from './users-sql.ts';
-import { lockVerified, type Devices } from './attempts.ts';
+import { lockVerified, type Devices, addressPrefix, type Bucket } from './throttle.ts';
 import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';
 import { PASSWORD_CHANGED, resetMail } from './account-mails.ts';
 import type { SignInPages } from './sign-in.ts';
-import { addressPrefix, type Bucket } from './throttle.ts';
-import type { UserErasure } from './user-erasure.ts';
+import type { UserErasure } from './user-end.ts';
 
 /** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
 export type EndGrants = (

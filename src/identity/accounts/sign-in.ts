@@ -20,11 +20,10 @@ import {
   type Credentials,
   type ExternalIdentity,
 } from './accounts-sql.ts';
-import { carried, carry } from './signed-tokens.ts';
+import { carried, carry, frameOriginsOf } from './sessions.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
-import { frameOriginsOf } from './sessions.ts';
 import { returnPath } from './signed-in.ts';
 import type { People } from './people.ts';
 import { addressPrefix } from './throttle.ts';

@@ -38,7 +38,7 @@ import {
 import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
 import { addressPrefix } from './throttle.ts';
-import type { UserErasure } from './user-erasure.ts';
+import type { UserErasure } from './user-end.ts';
 import { addUser, prepareUser } from './users.ts';
 
 /** What mails the link. */

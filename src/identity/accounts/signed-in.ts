@@ -4,10 +4,9 @@ import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { Keys } from '#core/keys.ts';
-import { formNonce, isFormNonce } from './signed-tokens.ts';
+import { formNonce, isFormNonce, type Session, type Sessions } from './sessions.ts';
 import type { StepUp } from './factors/step-up.ts';
 import { accountNav, cardPage, unverifiedAnswer } from './page-kit.ts';
-import type { Session, Sessions } from './sessions.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly unknown[];

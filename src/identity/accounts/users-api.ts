@@ -29,7 +29,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { originOf } from './audit.ts';
 import type { Links } from './password-change.ts';
 import { welcomeMail } from './account-mails.ts';
-import type { UserErasure } from './user-erasure.ts';
+import type { UserErasure } from './user-end.ts';
 import { changeUserIn, type ChangedUser } from './user-changes.ts';
 import { countUsers, findUser, listUsers, type UserRow } from './users-sql.ts';
 import type { Mail } from '#mail/mailer.ts';

@@ -24,7 +24,7 @@ import {
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
-import type { UserErasure } from '#identity/accounts/user-erasure.ts';
+import type { UserErasure } from '#identity/accounts/user-end.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { isFor, NotAccepted, type InvitationMails } from '#stores/invitations/invitation-operations.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';

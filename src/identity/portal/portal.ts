@@ -18,7 +18,7 @@ import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { followLink, newLinkToken } from '#identity/accounts/mailed-links.ts';
 import { cardPage, postForm } from '#identity/accounts/page-kit.ts';
 import type { People } from '#identity/accounts/people.ts';
-import { deletePortalLink, findPortalLink, insertPortalLink, type PortalRow } from '#identity/accounts/portal-sql.ts';
+import { deletePortalLink, findPortalLink, insertPortalLink, type PortalRow } from '#identity/accounts/links-sql.ts';
 import { frameOriginsOf } from '#identity/accounts/sessions.ts';
 import { returnPath } from '#identity/accounts/signed-in.ts';
 import type { Runtime } from '#runtime/runtime.ts';

@@ -31,10 +31,9 @@ import {
 } from '../sign-in.ts';
 import { addressPrefix } from '../throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
-import type { UserErasure } from '../user-erasure.ts';
+import type { UserErasure } from '../user-end.ts';
 import { addUser } from '../users.ts';
-import { cookiesOf } from '../sessions.ts';
-import { carried, carry } from '../signed-tokens.ts';
+import { cookiesOf, carried, carry } from '../sessions.ts';
 
 const VALID_SECONDS = 10 * 60;
 /** Browsers reject a cookie of more than 4,096 bytes. */

@@ -14,7 +14,7 @@ import {
 import type { Queryable } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { carried, CARRIED_MS, carry } from '../signed-tokens.ts';
+import { carried, CARRIED_MS, carry } from '../sessions.ts';
 import { consumeChallenge, findPasskey, insertPasskey, touchPasskey, type PasskeyRow } from './factors-sql.ts';
 
 export const PASSKEYS_MAX = 20;

@@ -23,8 +23,7 @@ import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Credentials } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit.ts';
-import type { Devices } from '../attempts.ts';
-import type { Throttle } from '../throttle.ts';
+import type { Devices, Throttle } from '../throttle.ts';
 import { factorChangedMail } from '../account-mails.ts';
 import type { Passkeys } from './passkeys.ts';
 

@@ -14,8 +14,7 @@ import { originOf, recordAuditEntry } from '../audit.ts';
 import { accountNav, cardPage, postForm, tooManyAnswer, usernameField } from '../page-kit.ts';
 import type { People, SecondFactors } from '../people.ts';
 import { returnPath } from '../signed-in.ts';
-import type { Session } from '../sessions.ts';
-import { carried, carry } from '../signed-tokens.ts';
+import { type Session, carried, carry } from '../sessions.ts';
 import { findFactors } from './factors-sql.ts';
 import { hasSecondFactor, type Verified } from './second-factor.ts';
 
