@@ -4,8 +4,7 @@
  */
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
-import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
-import { currencyOf } from './kinds.ts';
+import { embeddedUnder, isObject, type JsonObject, currencyOf } from './resource-document.ts';
 import { readFlag } from './subscription-steps.ts';
 import { millionthsOf, textOfMillionths, plus, readAmount, times, ZERO, type Decimal } from '#core/exact-number.ts';
 

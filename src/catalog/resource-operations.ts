@@ -30,8 +30,14 @@ import {
   collectionOf,
   type ResourceType,
 } from './catalog.ts';
-import { addressOf, embeddedDocument, nameOf, type JsonObject, resourceDocument } from './resource-document.ts';
-import { currencyOf } from './kinds.ts';
+import {
+  addressOf,
+  embeddedDocument,
+  nameOf,
+  type JsonObject,
+  resourceDocument,
+  currencyOf,
+} from './resource-document.ts';
 import {
   listEmbedded,
   type ListedEmbedded,

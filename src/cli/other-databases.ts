@@ -4,7 +4,7 @@ import type { Log } from '#core/log.ts';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
-import { openAddress, sealAddress } from '#shards/addresses.ts';
+import { openAddress, sealAddress, readIdentity, readMap } from '#shards/map-sql.ts';
 import {
   adopt,
   assignedIn,
@@ -20,7 +20,6 @@ import {
   prepareDatabase,
   type Prepared,
 } from '#shards/adopt.ts';
-import { readIdentity, readMap } from '#shards/map-sql.ts';
 import { removeUnused } from '#shards/move/moves.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { warnIfLate } from './late.ts';

@@ -15,7 +15,7 @@ import { createAnswerVault } from '#http/idempotency-vault.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault, createVersionVault } from '#webhooks/webhook-vault.ts';
-import { createAddressVault } from '#shards/addresses.ts';
+import { createAddressVault } from '#shards/map-sql.ts';
 
 // Reseals all secrets of an installation with one key.
 

@@ -7,7 +7,6 @@ import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attemp
 import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
 import { examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { prefixIn } from './header-prefix.ts';
 import type { Terminal } from './terminal.ts';
 
 type Found = {
@@ -189,4 +188,10 @@ export function createVerifyCommand(terminal: Terminal): Command {
       examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),
     )
     .action((options: Options) => verify(options, terminal));
+}
+
+const NAME = /^(.+)-webhook-(?:event|signature)$/i;
+
+export function prefixIn(headers: Readonly<Record<string, string>>): string | undefined {
+  return Object.keys(headers).flatMap((name) => NAME.exec(name)?.[1] ?? [])[0];
 }

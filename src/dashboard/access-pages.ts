@@ -4,7 +4,7 @@
  */
 import type { ShownDocument } from '#http/services.ts';
 import { type Action, type Document, type Naming, date, enumeration, text } from '#hypermedia/document.ts';
-import { collectionOf, pager, type Collection } from '#hypermedia/html/content.ts';
+import { collectionOf, pager, type Collection, itemsOf } from '#hypermedia/html/content.ts';
 import { actionForm, formAround } from '#hypermedia/html/form.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
 import { renderDesigned, renderHtml } from '#hypermedia/html/document-page.ts';
@@ -17,7 +17,6 @@ import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { invitationView, type InvitationView } from '#stores/invitations/invitation.ts';
 import { accessView } from '#identity/oauth/grants.ts';
 import type { StoreGrantView } from '#identity/oauth/connected/store-grants.ts';
-import { itemsOf } from './days.ts';
 
 /** Returns the members of the document; undefined if there are none or only parts of them. */
 export function membersOf(document: Document): readonly MemberView[] | undefined {

@@ -4,7 +4,7 @@
  */
 import { parseExact } from '#core/exact-number.ts';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
-import { collectionOf, pager } from '#hypermedia/html/content.ts';
+import { collectionOf, pager, byDay, datedItems } from '#hypermedia/html/content.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
@@ -14,7 +14,6 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { addressOf, resourceView, type JsonObject } from '#catalog/resource-document.ts';
 import type { ChangelogEntry } from '#catalog/internal-types.ts';
-import { byDay, datedItems } from './days.ts';
 
 export type Entry = ChangelogEntry;
 

@@ -17,7 +17,7 @@ import type { View } from '#hypermedia/view.ts';
 import { accessPage, appPage, appsPage, invitationPage, membersOf, membersPage } from './access-pages.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
 import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
-import { itemsOf } from './days.ts';
+import { itemsOf } from '#hypermedia/html/content.ts';
 import { countTabs, listWebhookNames, readActivity } from './lists-sql.ts';
 import { findNames } from './names-sql.ts';
 import { deliveryPage } from './delivery-page.ts';

@@ -5,7 +5,7 @@
 import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming, Action } from '#hypermedia/document.ts';
 import { parseDate, formatDate } from '#hypermedia/date.ts';
-import { collectionOf, pager } from '#hypermedia/html/content.ts';
+import { collectionOf, pager, byDay, datedItems } from '#hypermedia/html/content.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { addressWith } from '#hypermedia/html/links.ts';
@@ -19,7 +19,6 @@ import { dayOf, startOfDay } from '#core/ids.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
 import { listView } from '#http/list-operation.ts';
 import { addressOfDelivery, deliveryView, type DeliveryView } from '#webhooks/history/history-documents.ts';
-import { byDay, datedItems } from './days.ts';
 import type { Count, DeliveryCounts } from './lists-sql.ts';
 
 type Parameters = readonly (readonly [name: string, value: string])[];

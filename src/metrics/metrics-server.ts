@@ -1,6 +1,7 @@
 /**
  * `/metrics` in Prometheus' text format, and health checks, on a separate port for the operator's network. The metrics of several processes
- * are combined as those of one.
+ * are combined as those of one. Metrics whose values are read when they are scraped, among them those of the database connections of a process
+ * and of open transactions.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,6 +15,11 @@ import {
 } from '@prometheus-io/client';
 import type { Health, Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
+import { readTransactionAges } from '#db/activity.ts';
+import { readFreeSpace } from '#db/data-folder.ts';
+import { readUsedNumbers } from '#db/numbers.ts';
+import { useOf, type Sql } from '#db/pool.ts';
+import { dayOf } from '#core/ids.ts';
 
 type MetricsResponse = { status: number; type: string; body: string };
 
@@ -146,4 +152,76 @@ export function createCachedRead<T>(read: () => Promise<T>, clock: Clock): () =>
     timeout.abort();
     return value;
   };
+}
+
+/** Registers the metrics. `dataDir` is the folder of the embedded database; undefined for an external one. */
+export function observeDatabase(
+  registry: Registry,
+  { sql, clock, dataDir }: { sql: Sql; clock: Clock; dataDir: string | undefined },
+): void {
+  scrapeGauge(
+    registry,
+    { name: 'halcyon_database_connections_limit', help: 'Maximum connections of the pool' },
+    () => useOf(sql).connections,
+  );
+  scrapeGauge(
+    registry,
+    {
+      name: 'halcyon_database_connections_busy',
+      help: 'Connections that run a statement or belong to a transaction',
+    },
+    () => useOf(sql).busy,
+  );
+  scrapeGauge(
+    registry,
+    {
+      name: 'halcyon_database_statements_waiting',
+      help: 'Statements and transactions that wait for a connection or behind another statement',
+      // Each process has a pool of its own.
+      aggregator: 'max',
+    },
+    () => useOf(sql).waiting,
+  );
+  scrapeCounter(
+    registry,
+    {
+      name: 'halcyon_database_disk_full_total',
+      help: 'Statements that PostgreSQL rejected because its disk is full',
+    },
+    () => useOf(sql).refusedForSpace,
+  );
+  scrapeGauge(
+    registry,
+    {
+      name: 'halcyon_disk_free_bytes',
+      help: 'Free bytes on the fullest disk of the embedded database',
+      aggregator: 'min',
+    },
+    async () => (dataDir === undefined ? undefined : (await readFreeSpace(dataDir).catch(() => undefined))?.freeBytes),
+  );
+  const ages = createCachedRead(() => readTransactionAges(sql), clock);
+  scrapeGauge(
+    registry,
+    {
+      name: 'halcyon_database_oldest_transaction_seconds',
+      help: 'Age of the oldest open transaction in the database: of any client, and of any process of Halcyon',
+      label: 'of',
+      // Every process reads the same value.
+      aggregator: 'max',
+    },
+    async () => {
+      const cached = await ages();
+      return cached && Object.entries({ anybody: cached.oldestSeconds, halcyon: cached.halcyonSeconds });
+    },
+  );
+  scrapeGauge(
+    registry,
+    {
+      name: 'halcyon_numbers_used_ratio',
+      help: "Share of the day's numbers for ids of events or deliveries that is used; at 1 publishing is rejected until midnight UTC",
+      label: 'of',
+      aggregator: 'max',
+    },
+    createCachedRead(() => readUsedNumbers(sql, dayOf(clock.now())), clock),
+  );
 }

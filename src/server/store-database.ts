@@ -5,36 +5,147 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from '@prometheus-io/client';
+import { serversOf, transaction, type Sql, openDedicated, resume, suspend, type Tx } from '#db/pool.ts';
+import type { Runtime, RuntimeConfig } from '#runtime/runtime.ts';
+import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
+import { createResolver } from '#delivery/attempt/http/resolver.ts';
+import { PullStreams } from '#delivery/pull/pull-streams.ts';
+import type { EngineMetrics } from '#delivery/delivery-metrics.ts';
+import { createPreview } from '#delivery/attempt/preview.ts';
+import { attemptsMaxOf } from '#delivery/policy/policy.ts';
+import { DocumentRequests } from '#delivery/attempt/document-requests.ts';
+import { Handshakes } from '#delivery/attempt/handshakes.ts';
+import { TestDeliveries } from '#delivery/attempt/test-deliveries.ts';
+import { Worker } from '#delivery/worker.ts';
+import { type IdAllocator, createIdAllocator } from '#events/publish/publish-batch.ts';
+import { createSamples } from '#events/publish/test-event.ts';
+import type { SendingOnDemand, WebhookChanges } from '#webhooks/webhook-access.ts';
+import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
+import { createDisableWebhook, createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
+import type { SendSample } from '#webhooks/send-now.ts';
 import { keepPartitions } from '#db/partitions.ts';
-import { openDedicated, resume, suspend, type Sql, type Tx } from '#db/pool.ts';
 import { LiveStreams } from '#dashboard/live.ts';
 import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
 import { rescheduleSnapshot, startSnapshots } from '#events/snapshots/snapshots.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
-import type { Runtime } from '#runtime/runtime.ts';
 import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
 import { HOME, type EachDatabase } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
-import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
-import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import { ping } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
-import { createOnDemandDelivery, createWorker, openNotices } from './delivery-parts.ts';
+import { VERSION } from './version.ts';
 import {
+  type InternalEvents,
   announceChanges,
   applyChange,
   eventCachesOf,
   openInternalEvents,
   openPublishing,
-  type InternalEvents,
 } from './publishing.ts';
 import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
 import type { Role, StorePools } from './app.ts';
 import type { DatabaseSiblings } from './siblings.ts';
+
+/**
+ * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
+ * beside it. `protect`: protects a further database server.
+ */
+export function openGuard({ config, sql, direct, clock }: Pick<Runtime, 'config' | 'sql' | 'direct' | 'clock'>) {
+  const { host, port, metricsPort } = config;
+  const { outboundProxy } = config.delivery;
+  const proxies = outboundProxy === undefined ? [] : [outboundProxy];
+  const own = [{ host, port }, { host, port: metricsPort }, ...proxies, ...serversOf(sql), ...serversOf(direct)];
+  const resolve = createResolver({ clock, settings: config.delivery });
+  const guard = createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
+  return { ...guard, protect: (server: Sql) => void own.push(...serversOf(server)) };
+}
+
+/** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */
+function openNotices(
+  { config, sql, clock, log, mailer }: Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'mailer'>,
+  accounts: Sql,
+): Notices | undefined {
+  const { baseUrl, authUrl, delivery } = config;
+  const { deactivateAfterSeconds } = delivery;
+  return mailer && createNotices({ sql, accounts, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
+}
+
+/** Returns the settings of delivery, with those of requests. */
+function settingsOf({ delivery, baseUrl, naming, webhooks }: RuntimeConfig) {
+  const { webhookHeaderPrefix: headerPrefix, relationPrefix } = naming;
+  const userAgent = `Halcyon/${VERSION}`;
+  return { ...delivery, baseUrl, headerPrefix, relationPrefix, userAgent, requestOrigin: webhooks.handshakeOrigin };
+}
+
+/** Creates the worker with the settings of the process without starting it. */
+function createWorker(
+  runtime: Omit<Runtime, 'mailer' | 'derive'>,
+  metrics: EngineMetrics,
+  { changelog }: Pick<InternalEvents, 'changelog'>,
+  notices: Notices | undefined,
+): Worker {
+  return new Worker(runtime, {
+    settings: settingsOf(runtime.config),
+    metrics,
+    disableWebhook: createDisableWebhook(changelog),
+    notify: (notice) => notices?.notify(notice),
+  });
+}
+
+/** Sends test deliveries, in processes that serve the API: one of a pull webhook is added to those that its listener fetches. */
+function createSendSample(
+  { config, sql }: Pick<Runtime, 'config' | 'sql'>,
+  allocateIds: IdAllocator,
+  testDeliveries: TestDeliveries,
+  pullStreams: PullStreams,
+): SendSample {
+  const samples = createSamples({ sql, allocateIds, baseUrl: config.baseUrl });
+  return async ({ shard, webhookId: id, isHeld, ...about }) => {
+    if (isHeld) {
+      const event = await samples.make(about);
+      const deliveryId = await transaction(sql, (tx) => samples.insertForPull(tx, event, id));
+      if (deliveryId === undefined) return { kind: 'nowhere' };
+      pullStreams.wake([id]);
+      const { id: eventId, type, resourceId, action } = event;
+      return { kind: 'queued', delivery: { id: deliveryId, eventId, type, resourceId, action } };
+    }
+    const sample = { make: () => samples.make(about), keep: samples.keep };
+    const result = await testDeliveries.send({ shard, id, storeId: about.storeId }, sample);
+    if (result.kind !== 'sent') return result;
+    const { event, deliveryId, attempt } = result;
+    const { type, resourceId, action } = event;
+    const { startedAt: dateStarted, ...rest } = attempt;
+    return { kind: 'sent', attempt: { ...rest, type, resourceId, action, deliveryId, n: 1, dateStarted } };
+  };
+}
+
+/** Creates the parts that send, stream and preview deliveries when an API caller requests it. They need no worker. */
+function createOnDemandDelivery(
+  runtime: Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'sealer' | 'guard'>,
+  allocateIds: IdAllocator,
+) {
+  const settings = settingsOf(runtime.config);
+  const pullStreams = new PullStreams(runtime, { ...settings, ...runtime.config.pull });
+  const testDeliveries = new TestDeliveries(runtime, settings);
+  const { requestOrigin } = settings;
+  const handshake = requestOrigin === undefined ? undefined : new Handshakes(runtime, { ...settings, requestOrigin });
+  const sending: SendingOnDemand = {
+    handshake,
+    preview: createPreview(runtime, settings),
+    attemptsMaxOf,
+    sendSample: createSendSample(runtime, allocateIds, testDeliveries, pullStreams),
+  };
+  return {
+    pullStreams,
+    testDeliveries,
+    handshakes: handshake,
+    documents: new DocumentRequests(runtime, settings),
+    sending,
+  };
+}
 
 const WATCH_MS = 1_000;
 /** A server that is only busy responds within this time. */
@@ -87,7 +198,7 @@ export class DatabaseWatch implements Running {
   }
 }
 
-export type DatabaseDeps = {
+type DatabaseDeps = {
   id: number;
   /** With the connections of the database. */
   runtime: Runtime;

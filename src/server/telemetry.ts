@@ -4,7 +4,7 @@ import { collectDefaultMetrics, Registry } from '@prometheus-io/client';
 import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';
-import { createDatabaseCheck } from '#db/readiness.ts';
+import { createDatabaseCheck } from '#db/activity.ts';
 import { createEngineMetrics, type EngineMetrics } from '#delivery/delivery-metrics.ts';
 import {
   createPublishMetrics,
@@ -15,8 +15,7 @@ import {
 import { createRequestMetrics } from '#http/requests.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check } from '#core/lifecycle.ts';
-import { observeDatabase } from '#metrics/database.ts';
-import { aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
+import { observeDatabase, aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
 

@@ -26,8 +26,8 @@ import {
   readVersion,
   upsertDatabase,
   writeHome,
+  sealAddress,
 } from './map-sql.ts';
-import { sealAddress } from './addresses.ts';
 import { formatShards, HOME, shardsIn, shardsOf, UNOWNED, type MapDatabase, type Range, type ShardMap } from './map.ts';
 
 type Preparation = {

@@ -1,19 +1,20 @@
-/** The statements of the map of shards. */
+/** The statements of the map of shards, and its addresses of databases, which are sealed, and again when HALCYON_SECRET_KEY changes. */
 import { SHARDS } from '#core/ids.ts';
-import { oneOf, type Queryable } from '#db/pool.ts';
+import { oneOf, type Queryable, type Sql } from '#db/pool.ts';
 import { hasTable } from '#db/usable.ts';
+import type { Vault, Sealer } from '#db/seal.ts';
 import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
 
 // The statements that seal the addresses of databases again.
 
 /** Counts the addresses that are sealed with another key than the one with this id. */
-export async function countSealedWithOtherKey(home: Queryable, keyId: Buffer): Promise<number> {
+async function countSealedWithOtherKey(home: Queryable, keyId: Buffer): Promise<number> {
   const { n } = await oneOf(home<{ n: number }[]>`
     select count(*) as n from shard_database where substring(address from 2 for 4) <> ${keyId}`);
   return n;
 }
 
-export function listSealedWithOtherKey(
+function listSealedWithOtherKey(
   home: Queryable,
   { keyId, after, limitRows }: { keyId: Buffer; after: number; limitRows: number },
 ): Promise<{ id: number; address: Buffer }[]> {
@@ -24,7 +25,7 @@ export function listSealedWithOtherKey(
 }
 
 /** Replaces an address that is unchanged since it was read; returns whether it was. */
-export async function replaceAddress(
+async function replaceAddress(
   home: Queryable,
   { id, before, after }: { id: number; before: Buffer | null; after: Buffer | null },
 ): Promise<boolean> {
@@ -166,4 +167,37 @@ export async function setLeases(tx: Queryable, shards: readonly number[]): Promi
     delete from shard_lease where shard in (select shard from others)`;
   await tx`
     insert into shard_lease (shard) select shard from unnest(${shards}::smallint[]) as s (shard) on conflict do nothing`;
+}
+
+/** Returns the name that the sealed address of a database is bound to. */
+const bindingOf = (id: number): string => `shard_database:${id}`;
+
+export function sealAddress(sealer: Sealer, { id, url }: { id: number; url: string }): Buffer {
+  return sealer.seal(url, bindingOf(id));
+}
+
+/** Returns the url of a database; undefined for the home database. Throws if no key opens it. */
+export function openAddress(sealer: Sealer, { id, address }: Pick<MapDatabase, 'id' | 'address'>): string | undefined {
+  return address === null ? undefined : sealer.open(address, bindingOf(id));
+}
+
+export function createAddressVault(home: Sql): Vault {
+  return {
+    name: 'addresses of databases',
+    count: (keyId) => countSealedWithOtherKey(home, keyId),
+    page: async ({ keyId, after = '0', limitRows }) => {
+      const rows = await listSealedWithOtherKey(home, { keyId, after: Number(after), limitRows });
+      return rows.map(({ id, address }) => ({ id: String(id), boundTo: bindingOf(id), envelopes: [address] }));
+    },
+    replace: async (rows) => {
+      const written: string[] = [];
+      for (const {
+        id,
+        envelopes: [before = null],
+        renewed: [after = null],
+      } of rows)
+        if (await replaceAddress(home, { id: Number(id), before, after })) written.push(id);
+      return written;
+    },
+  };
 }

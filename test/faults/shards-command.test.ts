@@ -10,8 +10,8 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { beat } from '#delivery/leases/leases-sql.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import { sealAddress } from '#shards/addresses.ts';
 import {
+  sealAddress,
   findIdentity,
   assignShards,
   listLeasedShards,

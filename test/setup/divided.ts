@@ -1,9 +1,8 @@
 /** Divides the shards of a test database among it and further databases of the test server. */
 import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { sealAddress } from '#shards/addresses.ts';
+import { sealAddress, assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
-import { assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
 import { singleDatabase, urlOf } from './database.ts';
 

@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { findRunning, findServer } from '#db/embedded.ts';
 import { openPool, type DatabaseAddress, DatabaseError, type Queryable, type Sql } from '#db/pool.ts';
 import { checkServer, hasTable } from '#db/usable.ts';
-import { readMap, listLeasedShards, readIdentity } from '#shards/map-sql.ts';
+import { readMap, listLeasedShards, readIdentity, openAddress } from '#shards/map-sql.ts';
 import { type ShardMap, formatShards, HOME, shardsOf, type MapDatabase } from '#shards/map.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { examples, printResult } from '../command.ts';
@@ -16,7 +16,6 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createSealer } from '#db/seal.ts';
-import { openAddress } from '#shards/addresses.ts';
 import { listMoves } from '#shards/move/move-sql.ts';
 import { endSnapshot, exportSnapshot } from './set-sql.ts';
 

@@ -144,10 +144,3 @@ export function listSequences(sql: Queryable, day: number) {
     from newest n join pg_sequences q on q.schemaname = current_schema() and q.sequencename = n.name
     order by n.name`;
 }
-
-/** Returns the first dates on which a token and a response for an `Idempotency-Key` expired or were stored; each reads one index entry. */
-export async function listOldestExpired(sql: Queryable): Promise<Date[]> {
-  const rows = await sql<{ at: Date | null }[]>`
-    select min(date_expires) as at from access_token union all select min(date_created) from idempotency_key`;
-  return rows.flatMap(({ at }) => at ?? []);
-}

@@ -1,9 +1,8 @@
 /** Checks of several databases: each shard has one owner, only its owner delivers it, and changes reach the other databases. */
 import { DatabaseError, openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { openAddress } from '#shards/addresses.ts';
+import { openAddress, listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners, identify } from '#shards/adopt.ts';
-import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { formatShards, HOME, nameIn, shardsOf, UNOWNED, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import { readWaiting } from '#shards/outbox-sql.ts';
 import { OTHER_CONNECTIONS } from '../installation.ts';

@@ -26,8 +26,8 @@ import {
   listSlots,
   listStuckSessions,
   withTimeouts,
-  listOldestExpired,
 } from './doctor-sql.ts';
+import { listOldestExpired } from './oldest-sql.ts';
 
 /** A check by what it reads from PostgreSQL, its verdicts on that, and what is well if there are none. */
 type Described<Facts> = {

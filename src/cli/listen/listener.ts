@@ -12,7 +12,7 @@ import type { PullWebhook } from './listen-command.ts';
 import { request as requestHttp, type IncomingMessage } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { Terminal } from '../terminal.ts';
-import { prefixIn } from '../header-prefix.ts';
+import { prefixIn } from '../verify.ts';
 
 // Prints a line for each delivery, or with --json an object.
 

@@ -1,12 +1,12 @@
 /** Renders the content of a document: its properties, and its embedded documents recursively. */
-import type { Document, Embedded, Kind, Naming, Property } from '../document.ts';
+import type { Document, Embedded, Kind, Naming, Property, ViewType } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { exactDateOf } from '../shown-date.ts';
+import { exactDateOf, clockOf, dayOfDate } from '../shown-date.ts';
+import { leadsHere } from '../paging.ts';
 import { hrefOf, linkRow, linkTo } from './links.ts';
 import { isReference, table, type RowDetails } from './table.ts';
 import { cellValue, fitsCell, isState, isUnset, kindOf, plainText, shownCode, shownValue } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
-import { leadsHere } from '../paging.ts';
 import { parseAddress, searchPart } from './search-form.ts';
 
 // Renders documents in chronological order, each in full.
@@ -290,4 +290,53 @@ export function collectionPage(
   const list = html`${items.documents.length > 0 && documentTable(items, naming, label, 1)}
   ${pager(document, collection, naming)}`;
   return html`${searchPart(document, naming)} ${live(list)}`;
+}
+
+/**
+ * Returns the views of the items of a collection; undefined if an item has none, or if the request has an order of its own, which need
+ * not be that of dates.
+ */
+export function datedItems<Item>(
+  document: Document,
+  naming: Naming,
+  type: ViewType<Item>,
+): readonly Item[] | undefined {
+  const isOrdered = parseAddress(document, naming).parameters.some(([name]) => name === 'order');
+  return isOrdered ? undefined : itemsOf(document, type);
+}
+
+/** Returns the views of the items of a collection; undefined for another document, or if an item has none. */
+export function itemsOf<Item>(document: Document, type: ViewType<Item>): readonly Item[] | undefined {
+  const documents = collectionOf(document)?.items.documents;
+  const items = documents?.flatMap((item) => type.of(item) ?? []);
+  return items?.length === documents?.length ? items : undefined;
+}
+
+/** Renders items in the order of their dates, with their times; `dateOf` returns a date as in the API. */
+export function byDay<Item>(
+  items: readonly Item[],
+  dateOf: (item: Item) => string,
+  render: (item: Item, time: string) => Markup,
+): Markup {
+  const days: { day: string; items: Item[] }[] = [];
+  for (const item of items) {
+    const day = dayOfDate(dateOf(item));
+    const last = days.at(-1);
+    if (last?.day === day) last.items.push(item);
+    else days.push({ day, items: [item] });
+  }
+  return html`${days.map(
+    ({ day, items: ofDay }) =>
+      html`<h2>${day}</h2>
+        <ol class="log">
+          ${ofDay.map((item) => {
+            const date = dateOf(item);
+            const time = clockOf(date);
+            return html`<li>
+              <time datetime="${date}">${time}</time>
+              <div>${render(item, time)}</div>
+            </li>`;
+          })}
+        </ol>`,
+  )}`;
 }

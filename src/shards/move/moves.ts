@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { dropGuards, readReplicating, trySubscription } from '#db/replication.ts';
 import type { Sealer } from '#db/seal.ts';
-import { sealAddress } from '../addresses.ts';
 import {
+  sealAddress,
   assignShards,
   deleteDatabase,
   listLeasedShards,

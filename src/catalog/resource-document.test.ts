@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Value } from '#hypermedia/document.ts';
-import { resourceDocument } from './resource-document.ts';
-import { currencyOf, propertiesOf } from './kinds.ts';
+import { resourceDocument, currencyOf, propertiesOf } from './resource-document.ts';
 import { readShape } from './shape.ts';
 
 const kindOf = (name: string, value: Value): string | undefined =>
