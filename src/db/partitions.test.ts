@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test, type TestContext, mock } from 'node:test';
 import { dailyIdOf, dayOf, startOfDay } from '#core/ids.ts';
+import { systemClock } from '#core/clock.ts';
+import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
+import { until } from '../../test/setup/until.ts';
 import { nextEventBlock } from './numbers.ts';
-import { maintainPartitions } from './partitions.ts';
+import { maintainPartitions, createMissing, keepPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
 
 const TODAY = dayOf(new Date());
@@ -128,4 +131,26 @@ test('days are kept while the newest event is not older than the retention after
   await nextEventBlock(sql, BASE + 3);
   const { dropped } = await maintain(sql, TODAY, 2);
   assert.deepEqual(new Set(dropped.map((name) => Number(name.split('_d').at(-1)))), new Set([BASE - 1, BASE]));
+});
+
+const [SHARD, STORE] = [7, 263];
+const MINUTE_MS = 60_000;
+
+test('a minute after the start the rows of ended days are counted', async () => {
+  const { sql } = await testDatabase();
+  const day = dayOf(new Date()) - 3;
+  await createMissing(sql, day, 6);
+  await sql`
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url, date_created, body)
+    values (${SHARD}, ${dailyIdOf(day, 1, SHARD)}, ${STORE}, 'transaction', '1', 'created', 1, 1, 'UTC', '', now(), '{}')`;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const keeper = await keepPartitions({ direct: sql, clock: systemClock, log: createLog('silent'), retentionDays: 30 });
+  mock.timers.tick(MINUTE_MS);
+  // Only the timer of the keeper had to pass; statements and `until` need the real ones.
+  mock.timers.reset();
+  const counted = () =>
+    sql<{ list: string; rows: number }[]>`select list, rows from day_count where owner_id = ${STORE}`;
+  assert.deepEqual([...(await until(counted, ({ length }) => length > 0))], [{ list: 'event', rows: 1 }]);
+  await keeper.stop();
+  await sql.end();
 });
