@@ -247,6 +247,8 @@ export function readConfig(env: Env, cwd: string) {
     http: httpSettings(set),
     /** Per grant; 0 disables the limit. */
     rate: Object.freeze({ requestsPerSecond, burstRequests: 2 * requestsPerSecond }),
+    /** Whether agents are served at /mcp. */
+    mcp: set.MCP,
     mail: mailServer(set.SMTP_URL, set.MAIL_FROM, set.BRAND_NAME),
     brand: Object.freeze({ name: set.BRAND_NAME, logo: readLogo(set.BRAND_LOGO, cwd), accent: set.BRAND_COLOR }),
     /** 0 disables the metrics listener. */

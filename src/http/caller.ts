@@ -167,6 +167,13 @@ async function authenticateBearer(services: Services, request: FastifyRequest) {
   return token === undefined ? null : services.authenticate(token, services.clock.now());
 }
 
+/** Checks the token of a request to an endpoint that is no resource, and takes the request from the rate limit of its grant. */
+export async function requireBearer(services: Services, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  refuseTokenInQuery(request);
+  requireToken(challengeOf(services, request, 'token'));
+  reply.headers(services.rateLimit(await authenticateBearer(services, request)));
+}
+
 /**
  * Returns the visitor of the session. Redirects people without a session to the sign-in page, and page requests on the
  * API's own host to the host of the pages.

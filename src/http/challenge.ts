@@ -4,6 +4,11 @@ import { wellKnown } from './root.ts';
 export const REALM = 'Bearer realm="halcyon"';
 export const INVALID_TOKEN = 'The access token provided is invalid';
 
+/** Returns the address of the endpoint for agents, which is a resource of its own (RFC 9728, RFC 8707) with the same tokens. */
+export function mcpAddressOf(baseUrl: string): string {
+  return `${baseUrl}/mcp`;
+}
+
 /** Returns the address of the API's metadata (RFC 9728 §3). */
 export function resourceMetadataOf(baseUrl: string): string {
   return wellKnown('oauth-protected-resource', baseUrl);

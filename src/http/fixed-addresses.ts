@@ -25,7 +25,14 @@ export function createFixedAddresses(
     changePassword: async () => redirectAnswer(`${auth}/account/password`),
     // The documentation and the pages of apps are public; everything else needs a token or a person (RFC 9309).
     robots: async () =>
-      plainText(['User-agent: *', `Allow: ${api}/docs`, `Allow: ${api}/rels`, `Allow: ${auth}/apps/`, 'Disallow: /']),
+      plainText([
+        'User-agent: *',
+        'Allow: /llms.txt',
+        `Allow: ${api}/docs`,
+        `Allow: ${api}/rels`,
+        `Allow: ${auth}/apps/`,
+        'Disallow: /',
+      ]),
     securityText: async ({ now }) => {
       if (securityContact === undefined) throw notFound('file');
       const expires = new Date(now.getTime() + SECURITY_TEXT_EXPIRES_MS).toISOString();

@@ -6,11 +6,13 @@ import { Readable } from 'node:stream';
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm, refuseEncoding } from './bodies/body.ts';
+import { requireBearer } from './caller.ts';
 import { optionsDocument, preflightHeaders } from './cors.ts';
+import { dispatchFor } from './dispatch.ts';
 import { sendDocument, viewOf } from './reply.ts';
 import { negotiate } from './negotiate.ts';
 import { redirectToPageHost, requireSameOrigin } from './requests.ts';
-import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
+import type { Dispatch, DispatchingHandler, RawEndpoint, RawResponse, RawRequest, Params } from './route.ts';
 import { type Services } from './services.ts';
 import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Addresses } from './requests.ts';
 
@@ -61,18 +63,22 @@ export function mountRawEndpoint(
     sendRaw(reply.headers(problem.headers), endpoint.answerProblem(problem, logref, settings.home));
   };
 
-  const mount = (method: string, handle: RawHandler) =>
+  const mount = (method: string, handle: DispatchingHandler) =>
     app.route({
       method,
       url: endpoint.path,
       config,
       errorHandler,
       onRequest: async (request, reply) => {
+        if (endpoint.needsToken) await requireBearer(services, request, reply);
         if (!endpoint.sameOriginPosts) return;
         if (method === 'POST') requireSameOrigin(request, settings.authOrigin);
         await redirectToPageHost(request, reply, settings);
       },
-      handler: async (request, reply) => sendRaw(reply, await handle(toRawRequest(request, services.clock.now()))),
+      handler: async (request, reply) => {
+        const dispatch: Dispatch = (sent) => dispatchFor(request, services, addresses, sent);
+        return sendRaw(reply, await handle(toRawRequest(request, services.clock.now()), dispatch));
+      },
     });
   if (get !== undefined) {
     mount('GET', get);

@@ -136,6 +136,7 @@ export function methodNotAllowed({ method }: FastifyRequest, allow: string): Pro
 /** What an address serves; `alsoServed` is not listed in `Allow`. `errorHandler` replaces the common error format. */
 type Served = {
   path: string;
+  isResource?: true;
   allow: string;
   alsoServed?: readonly string[];
   cors: boolean;
@@ -181,6 +182,8 @@ export function createAddresses() {
       all.push({ served, segments });
       router.on('GET', served.path, () => undefined, served);
     },
+    /** Returns whether a path is that of a resource. */
+    isResource: (path: string): boolean => (router.find('GET', path)?.store as Served | undefined)?.isResource === true,
     /** Throws a 405 if the address of a request that reached no route serves other methods. */
     refuseUnserved: (request: FastifyRequest, reply: FastifyReply): void => {
       const found = router.find('GET', pathOf(request));

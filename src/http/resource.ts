@@ -283,7 +283,7 @@ export function mountResource(
       return send(services, { request, reply, caller, target: withoutActions }, { status: 200, document });
     },
   });
-  addresses.add({ path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
+  addresses.add({ path, isResource: true, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
 }
 
 /**

@@ -76,18 +76,38 @@ export type RawResponse = {
 
 export type RawHandler = (request: RawRequest) => Promise<RawResponse>;
 
+/**
+ * Sends a request of the same caller to a resource of this server, as `http/dispatch.ts` describes. Throws a 400 if `href`, an absolute
+ * address or a path, is that of no resource.
+ */
+export type Dispatch = (request: {
+  method: Method;
+  href: string;
+  /** Without it the default format, and no stream. */
+  accept?: string;
+  /** The value of `Idempotency-Key`. */
+  key?: string | undefined;
+  /** JSON. */
+  body?: string;
+}) => Promise<{ status: number; text: string }>;
+
+/** A handler that may send such requests. */
+export type DispatchingHandler = (request: RawRequest, dispatch: Dispatch) => Promise<RawResponse>;
+
 /** Renders an error of a raw endpoint: a page for people with a link to `home`, or the error format of the protocol. */
 export type ProblemAnswer = (problem: Problem, logref: string, home: string) => RawResponse;
 
 /**
- * `cors`: any origin may read the response (never for pages). `sameOriginPosts`: a POST must come from our own pages.
+ * `cors`: any origin may read the response (never for pages). `sameOriginPosts`: a POST must come from our own pages. `needsToken`: the
+ * endpoint is for the callers of the API, with their token and rate limit; others authenticate by themselves.
  */
 export type RawEndpoint = {
   kind: 'raw';
   path: string;
   cors: boolean;
   sameOriginPosts: boolean;
-  operations: Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', RawHandler>>;
+  needsToken?: true;
+  operations: Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', DispatchingHandler>>;
   answerProblem: ProblemAnswer;
 };
 
@@ -113,11 +133,11 @@ export function page(path: string, operations: RawEndpoint['operations']): RawEn
   };
 }
 
-/** Declares a protocol endpoint, such as the token endpoint: called by programs, authenticates by itself. */
+/** Declares a protocol endpoint, such as the token endpoint, which programs call. */
 export function endpoint(
   path: string,
   operations: RawEndpoint['operations'],
-  protocol: { cors: boolean; answerProblem: ProblemAnswer },
+  protocol: { cors: boolean; answerProblem: ProblemAnswer; needsToken?: true },
 ): RawEndpoint {
   return { kind: 'raw', path, sameOriginPosts: false, operations, ...protocol };
 }

@@ -3,7 +3,7 @@
  * request (malformed HTTP, `Expect`). Responses are sent in the order of the requests.
  */
 import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
@@ -72,6 +72,8 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
   // A response that waits for another one of its connection is not closed with it.
   app.server.on('connection', (connection: Socket) => connection.once('close', () => connections.delete(connection)));
   app.addHook('onRequest', async ({ raw: { socket } }, { raw }) => {
+    // A request of this process to itself (dispatch.ts) has no connection.
+    if (!(socket instanceof Socket)) return;
     const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
     connections.set(socket, responses.set(raw, 0));
     raw.once('close', () => {

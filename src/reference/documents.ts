@@ -63,8 +63,8 @@ export type Context = {
   parts: Readonly<Record<string, Markup>>;
 };
 
-/** Returns the Markdown with what this server has. Other marked text, such as the table of settings, keeps the default names. */
-function markdownOf(text: string, { setting, parts }: Context): string {
+/** Returns the Markdown with what this server has. The table of settings keeps the default names. */
+function markdownOf(text: string, { setting, parts }: Pick<Context, 'setting' | 'parts'>): string {
   const named = (other: string): string => withNames(other, setting);
   return mapMarked(text, named, ({ name, own }) => {
     if (parts[name] !== undefined) return `<!-- ${name} -->\n`;
@@ -73,7 +73,7 @@ function markdownOf(text: string, { setting, parts }: Context): string {
       return setting.handshakeOrigin === undefined
         ? ''
         : named(own).replaceAll('halcyon.example', setting.handshakeOrigin);
-    return VALUES[name]?.(setting) ?? own;
+    return VALUES[name]?.(setting) ?? (name === 'settings' ? own : named(own));
   });
 }
 
@@ -92,6 +92,15 @@ function pathOfLink(href: string, { naming }: Setting): string | undefined {
   if (name === '') return anchor === '' ? undefined : anchor;
   if (name !== INDEX && !documentNames.includes(name)) return undefined;
   return pathOf(name === INDEX ? '/docs' : `/docs/${name}`, naming) + anchor;
+}
+
+/** Returns a document as Markdown, whose links lead to other documents as Markdown, and not to files that the server does not have. */
+export function markdownOfDocument(name: string, setting: Setting): string {
+  return markdownOf(read(name), { setting, parts: {} })
+    .replaceAll(/^<!-- .* -->\n+/gm, '')
+    .replaceAll(/\[([^\]]*)\]\(([^)\s]*[./][^)\s]*)\)/g, (link, label: string, to: string) =>
+      /^https?:/.test(to) || pathOfLink(to, setting) !== undefined ? link : label,
+    );
 }
 
 /** Blocks of commands and code; others are output. */

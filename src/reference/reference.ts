@@ -31,6 +31,7 @@ import { openApi } from './openapi/openapi.ts';
 import { frame, type CurrentPage } from './page-frame.ts';
 import { addressList, indexPage, relationPage } from './relation-pages.ts';
 import { programsPart, receivingDocument, TEST_PLACE, testPart, TESTABLE_MAX, type Testable } from './receiving.ts';
+import { createMarkdown } from './markdown.ts';
 import type { Setting } from './setting.ts';
 
 const exampleProblem = new Problem(400, [
@@ -329,6 +330,7 @@ export function createReference({ setting, packageFile, chapters, testableOf, ro
   return {
     ...documentOperations({ setting, testableOf }, documentPages(setting, relationDocs)),
     packageFile,
+    markdown: createMarkdown(setting),
     relations: open({
       summary: 'All link relations',
       handle: async () => ({

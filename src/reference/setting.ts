@@ -20,6 +20,8 @@ export type Setting = {
   installCommands: InstallCommands;
   /** The name that endpoints have to allow before a webhook gets their url; undefined if the operator does not require it. */
   handshakeOrigin: string | undefined;
+  /** The endpoint for agents; undefined unless the operator has switched it on. */
+  mcpAddress: string | undefined;
   rate: { requestsPerSecond: number; burstRequests: number };
   /** The time limit of a search for one page of a collection. */
   searchSeconds: number;

@@ -7,9 +7,11 @@ import { deliveryDoc } from '#delivery/attempt/attempt.ts';
 import type { RuntimeConfig } from '#runtime/runtime.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
 import { eventChapter } from '#events/event-relations.ts';
+import { mcpAddressOf } from '#http/challenge.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/oauth-relations.ts';
+import { mcpChapter } from '#mcp/mcp-endpoint.ts';
 import { type Setting } from '#reference/setting.ts';
 import { openPackages, type InstallCommands } from '#reference/packages.ts';
 import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
@@ -54,6 +56,7 @@ export function settingOf(settings: RuntimeConfig, installCommands: InstallComma
     sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
     installCommands,
     handshakeOrigin,
+    mcpAddress: settings.mcp ? mcpAddressOf(baseUrl) : undefined,
     eventTypes: eventTypes(naming),
   };
 }
@@ -62,5 +65,6 @@ export function settingOf(settings: RuntimeConfig, installCommands: InstallComma
 export function openReference(settings: RuntimeConfig, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
   const { installCommands, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
   const setting = settingOf(settings, installCommands);
-  return createReference({ setting, packageFile: file, chapters: chaptersOf(settings), ...deps });
+  const chapters = [...chaptersOf(settings), ...(settings.mcp ? [mcpChapter(settings.baseUrl)] : [])];
+  return createReference({ setting, packageFile: file, chapters, ...deps });
 }

@@ -28,7 +28,9 @@ import { createInvitationMails, createInvitationPages } from '#identity/invitati
 import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
 import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
 import { createMetadata, resourceMetadata, serverMetadata } from '#identity/oauth/metadata.ts';
+import { mcpAddressOf } from '#http/challenge.ts';
 import { setBrand } from '#hypermedia/shell.ts';
+import { createMcp } from '#mcp/mcp-endpoint.ts';
 import { createHome, storeTabs } from '#stores/home.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
 import { createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
@@ -43,6 +45,7 @@ import { shardOfAddress, type Databases } from './databases.ts';
 import { announceSent } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
+import { VERSION } from './version.ts';
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
 import { createLive } from '#dashboard/live.ts';
 import { createSearchPage } from '#dashboard/store-search.ts';
@@ -82,6 +85,12 @@ type ProcessParts = {
   passwordCost: PasswordCost;
   bearer: Bearer;
 };
+
+/** The endpoint is a resource of its own for OAuth, because clients compare the address of the metadata with theirs. */
+const openMcp = ({ baseUrl, authUrl, naming }: Runtime['config']) => ({
+  metadata: createMetadata({ ...resourceMetadata({ baseUrl, authUrl }), resource: mcpAddressOf(baseUrl) }),
+  serve: createMcp({ baseUrl, authUrl, version: VERSION, ...naming }),
+});
 
 /** Runs before the webhooks are erased: the end of a grant takes its locks in this order. */
 const eraseGrants: Eraser = async (tx, { storeId }, request) => {
@@ -165,6 +174,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
     metadata: createMetadata(serverMetadata(config)),
     resourceMetadata: createMetadata(resourceMetadata(config)),
+    mcp: config.mcp ? openMcp(config) : undefined,
     fixedAddresses: createFixedAddresses(config, config.securityContact),
     assets: createAssets(logo),
     console: createConsole(runtime, people, { ...ofStores.console, effects: publishing }),

@@ -1,12 +1,13 @@
 /** The route table: every address, one line each. */
 import type { HealthEndpoints } from '#http/health-endpoints.ts';
 import { showIcon } from '#http/assets.ts';
-import { resourceMetadataOf } from '#http/challenge.ts';
-import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
+import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
+import { endpoint, page, resource, type DispatchingHandler, type RawHandler, type Route } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
+import { answerMcpProblem } from '#mcp/mcp-endpoint.ts';
 import type { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import type { createConsole } from '#operator/console.ts';
 import type { Reference } from '#reference/reference.ts';
@@ -44,6 +45,8 @@ export type Handlers = ReturnType<typeof openAccounts> &
     introspect: RawHandler;
     metadata: RawHandler;
     resourceMetadata: RawHandler;
+    /** Undefined unless the operator has switched the endpoint for agents on. */
+    mcp: { metadata: RawHandler; serve: DispatchingHandler } | undefined;
     fixedAddresses: Record<'changePassword' | 'robots' | 'securityText', RawHandler>;
     assets: RawHandler;
     console: ReturnType<typeof createConsole>;
@@ -55,6 +58,7 @@ const referenceRoutes = (reference: Reference, api: string): Route[] => [
   resource(`${api}/docs`, { GET: reference.docs }, { isDocumentation: true }),
   resource(`${api}/docs/:page`, { GET: reference.docsPage }, { isDocumentation: true }),
   resource(`${api}/docs/receiving`, { GET: reference.receiving }, { isDocumentation: true }),
+  page(`${api}/docs/:page.md`, { GET: reference.markdown.page }),
   page(`${api}/docs/packages/:file`, { GET: reference.packageFile }),
   resource(`${api}/docs/events`, { GET: reference.eventTypes }, { isDocumentation: true }),
   resource(`${api}/docs/events/:resource_type/:action`, { GET: reference.eventType }, { isDocumentation: true }),
@@ -62,6 +66,25 @@ const referenceRoutes = (reference: Reference, api: string): Route[] => [
   resource(`${api}/rels/:rel`, { GET: reference.relation }, { isDocumentation: true }),
   endpoint(`${api}/openapi.json`, { GET: reference.openApi }, { cors: true, answerProblem: reference.answerProblem }),
 ];
+
+/** Programs request these at the origin, regardless of the path of AUTH_URL. */
+const fixedRoutes = ({ fixedAddresses, reference }: Handlers): Route[] => [
+  page('/favicon.ico', { GET: showIcon }),
+  page('/llms.txt', { GET: reference.markdown.index }),
+  page('/robots.txt', { GET: fixedAddresses.robots }),
+  page('/.well-known/change-password', { GET: fixedAddresses.changePassword }),
+  page('/.well-known/security.txt', { GET: fixedAddresses.securityText }),
+];
+
+function mcpRoutes({ mcp, reference }: Handlers, baseUrl: string): Route[] {
+  if (mcp === undefined) return [];
+  const { pathname } = new URL(resourceMetadataOf(mcpAddressOf(baseUrl)));
+  const answerProblem = answerMcpProblem(reference.answerProblem, baseUrl);
+  return [
+    endpoint(`${rootOf(baseUrl)}/mcp`, { POST: mcp.serve }, { cors: false, answerProblem, needsToken: true }),
+    endpoint(pathname, { GET: mcp.metadata }, { cors: true, answerProblem: protocolProblem }),
+  ];
+}
 
 function healthRoutes({ health, reference }: Handlers, api: string): Route[] {
   const { answerProblem } = reference;
@@ -281,12 +304,9 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
       { GET: handlers.resourceMetadata },
       { cors: true, answerProblem: protocolProblem },
     ),
+    ...mcpRoutes(handlers, addresses.baseUrl),
     ...healthRoutes(handlers, api),
-    // Programs request these at the origin, regardless of the path of AUTH_URL.
-    page('/favicon.ico', { GET: showIcon }),
-    page('/robots.txt', { GET: handlers.fixedAddresses.robots }),
-    page('/.well-known/change-password', { GET: handlers.fixedAddresses.changePassword }),
-    page('/.well-known/security.txt', { GET: handlers.fixedAddresses.securityText }),
+    ...fixedRoutes(handlers),
     page(`${api}/assets/:file`, { GET: handlers.assets }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/device`, { GET: handlers.device.show, POST: handlers.device.decide }),

@@ -41,6 +41,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   'identity/oauth': [...BASE, 'catalog', 'changelog', 'identity/accounts', 'shards', 'stores'],
   'identity/invitations': [...BASE, 'changelog', 'mail', 'identity/accounts', 'stores'],
   'identity/portal': [...BASE, 'changelog', 'identity/accounts', 'stores'],
+  mcp: ['core', 'hypermedia', 'http'],
   webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail', 'shards'],
   delivery: ['core', 'db', 'hypermedia', 'runtime', 'catalog', 'changelog', 'publisher'],
   server: ALL,

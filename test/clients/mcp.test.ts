@@ -6,6 +6,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   auth,
+  Client,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
   type OAuthClientInformationMixed,
   type OAuthClientProvider,
   type OAuthDiscoveryState,
@@ -18,7 +21,7 @@ import { assertWalked, call, openScene } from './oauth-flow.ts';
 const host = await startDocumentHost();
 const scene = await openScene({ OUTBOUND_ALLOW: '127.0.0.0/8' });
 const app = await scene.onComputer();
-const { visit, store, redirectUri } = app;
+const { visit, store, redirectUri, issuer } = app;
 const metadata = {
   client_name: 'An agent',
   redirect_uris: ['http://127.0.0.1/callback'],
@@ -73,6 +76,64 @@ test('the client of the MCP SDK connects by discovery alone, with its metadata d
   assert.notEqual(kept.tokens?.refresh_token, first.refresh_token);
   assert.equal((await call(store, kept.tokens?.access_token ?? '')).status, 200);
 });
+
+/** The version without a handshake, and those before it, which most clients have. */
+const VERSIONS = ['2026-07-28', 'before'] as const;
+
+for (const version of VERSIONS) {
+  test(`an agent that knows the address of the endpoint connects, reads, and creates a webhook: ${version}`, async () => {
+    const { provider, kept } = createProvider(host.publish(`/agent-${version}.json`, metadata));
+    const endpoint = new URL(`${issuer}/mcp`);
+    const transport = new StreamableHTTPClientTransport(endpoint, { authProvider: provider });
+    const mode = version === 'before' ? 'legacy' : { pin: version };
+    const connect = () => {
+      const client = new Client({ name: 'agent', version: '1' }, { versionNegotiation: { mode } });
+      return {
+        client,
+        connected: client.connect(new StreamableHTTPClientTransport(endpoint, { authProvider: provider })),
+      };
+    };
+    await assert.rejects(connect().connected, UnauthorizedError);
+    assert.equal(kept.address?.searchParams.get('resource'), endpoint.href, 'the endpoint is a resource of its own');
+    const { code = '', iss = '' } = Object.fromEntries((await visit(kept.address)).searchParams);
+    await transport.finishAuth(code, iss);
+    const { client, connected } = connect();
+    await connected;
+    assert.match(client.getInstructions() ?? '', /svc/);
+    const { tools } = await client.listTools();
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ['read', 'actions', 'do'],
+    );
+    const use = async (name: string, args: Record<string, unknown>) => {
+      const { content, isError = false } = await client.callTool({ name, arguments: args });
+      const [first] = content as { type: string; text: string }[];
+      return { isError, text: first?.text ?? assert.fail() };
+    };
+    const linkOf = (text: string, rel: string): string =>
+      (JSON.parse(text) as { _links: Record<string, { href: string }> })._links[rel]?.href ?? assert.fail(text);
+    const home = await use('read', { href: '/' });
+    const shop = linkOf(home.text, 'svc:store');
+    assert.equal(shop, store);
+    const webhooks = linkOf((await use('read', { href: shop })).text, 'svc:webhooks');
+    const [create] = JSON.parse((await use('actions', { href: webhooks })).text) as {
+      name: string;
+      input: { required: string[]; properties: Record<string, { type?: string; enum?: string[] }> };
+    }[];
+    assert.deepEqual([create?.name, create?.input.required], ['create', ['name', 'format']]);
+    assert.ok(create?.input.properties['format']?.enum?.includes('json'));
+    const input = { name: `Of ${version}`, format: 'json', encryption_key: 'a key of the agent' };
+    const order = { href: webhooks, action: 'create', input, idempotency_key: `agent ${version}` };
+    const made = await use('do', order);
+    assert.equal(made.isError, false, made.text);
+    assert.equal((await use('do', order)).text, made.text, 'the key makes it once');
+    const refused = await use('do', { href: webhooks, action: 'create', input: { format: 'fax' } });
+    assert.ok(refused.isError);
+    assert.match(refused.text, /^HTTP 400\n/);
+    assert.match(refused.text, /"field":"name".*"field":"format"/s);
+    await client.close();
+  });
+}
 
 test('oauth4webapi completes the flow with a metadata document', async () => {
   const clientId = host.publish('/oauth4webapi.json', metadata);

@@ -15,6 +15,7 @@ const env = {
   API_RATE_PER_SECOND: '7',
   SEARCH_LIMIT_MS: '5000',
   REQUIRE_WEBHOOK_HANDSHAKE: '1',
+  MCP: '1',
 };
 const { baseUrl } = await startTestApp({ roles: ['serve'], env });
 
@@ -112,4 +113,30 @@ test('markup in a document is not markup of the page', async () => {
   const text = await readFile(join(ROOT, 'docs/xml.md'), 'utf8');
   assert.match(text, /^<resource /m);
   assert.doesNotMatch(pages.get('/docs/xml')?.text ?? '', /<resource/);
+});
+
+test('each document is Markdown, too, with the names of the server, and /llms.txt lists all of them', async () => {
+  const markdownAt = async (address: string) => {
+    const response = await fetch(address);
+    const type = response.headers.get('content-type');
+    assert.deepEqual([response.status, type], [200, 'text/markdown; charset=utf-8'], address);
+    return response.text();
+  };
+  const listed = await markdownAt(`${baseUrl}/llms.txt`);
+  assert.match(listed, /^# .+\n\n> .+/);
+  assert.ok(listed.includes(`Agents connect to ${baseUrl}/mcp`));
+  const addresses = Array.from(listed.matchAll(/\((\S+\.md)\)/g), ([, address = '']) => address);
+  assert.ok(addresses.length >= paths.length);
+  for (const address of addresses) {
+    const text = await markdownAt(address);
+    assert.match(text, /^# /);
+    assert.doesNotMatch(text, /<!--|\{base_url\}|\bsvc:/, address);
+    for (const [, to = ''] of text.matchAll(/\]\(([\w-]+\.md|\.\.[^)]*|[\w-]+\/[^)]*)(?:#[^)]*)?\)/g))
+      assert.ok(addresses.includes(`${baseUrl}/docs/${to}`), `${address} leads to ${to}`);
+    const source = await readFile(join(ROOT, 'docs', address.slice(address.lastIndexOf('/') + 1)), 'utf8');
+    const blocks = (markdown: string): number => markdown.split('```').length;
+    assert.ok(blocks(text) >= blocks(source) - 2, address);
+  }
+  for (const name of ['nothing', 'constructor', '../README', '%2e%2e%2fREADME'])
+    assert.equal((await fetch(`${baseUrl}/docs/${name}.md`)).status, 404, name);
 });

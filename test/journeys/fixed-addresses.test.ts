@@ -59,7 +59,7 @@ test('a password manager is sent to the page that changes the password', async (
 test('crawlers are allowed the public pages only', async () => {
   const { status, type, text } = await ask(`${baseUrl}/robots.txt`);
   assert.deepEqual([status, type], [200, 'text/plain; charset=utf-8']);
-  assert.equal(text, 'User-agent: *\nAllow: /docs\nAllow: /rels\nAllow: /apps/\nDisallow: /\n');
+  assert.equal(text, 'User-agent: *\nAllow: /llms.txt\nAllow: /docs\nAllow: /rels\nAllow: /apps/\nDisallow: /\n');
 });
 
 test('they lead to the API and the pages at their own paths', async () => {

@@ -12,7 +12,7 @@ import { chaptersOf, settingOf } from '../../src/server/compose-reference.ts';
 import { startTestApp } from '../setup/app.ts';
 import { operationTable, routeTable } from '../security/route-table.ts';
 
-const { baseUrl } = await startTestApp({ roles: ['serve'] });
+const { baseUrl } = await startTestApp({ roles: ['serve'], env: { MCP: '1' } });
 const routes = routeTable(baseUrl);
 const naming = { baseUrl, relationPrefix: 'svc' };
 const chapters = [

@@ -37,7 +37,7 @@ const pathOf = (route: Route): string => fillIn(route, { ...named, ...commerce }
 const routes = routeTable(origin);
 const pages = routes.filter((route): route is RawEndpoint => route.kind === 'raw' && route.sameOriginPosts);
 const LOGO = '/clients/:client_id/logo';
-const FILES = new Set([LOGO, '/favicon.ico', '/robots.txt', '/assets/:file']);
+const FILES = new Set([LOGO, '/favicon.ico', '/robots.txt', '/llms.txt', '/docs/:page.md', '/assets/:file']);
 
 type Answer = { status: number; headers: IncomingHttpHeaders };
 function ask(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> {

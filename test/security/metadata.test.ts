@@ -29,7 +29,7 @@ const described = (api: string, auth: string) => ({
   revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
   introspection_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'Bearer'],
   authorization_response_iss_parameter_supported: true,
-  protected_resources: [api],
+  protected_resources: [api, `${api}/mcp`],
 });
 
 test('the metadata lists the endpoints and their capabilities', async () => {

@@ -147,6 +147,8 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       AUTH_URL: issuer,
       API_RATE_PER_SECOND: '0',
       RETENTION_DAYS: '3650',
+      // Off by default, and in the table of routes of the tests.
+      MCP: '1',
       ...env,
       ...changes,
     };

@@ -280,6 +280,9 @@ const API = {
     [0, 100_000],
     'requests per second and grant, with a burst of twice as many; `0`: no limit. The [processes](#processes) of a supervisor count together, other processes separately',
   ),
+  MCP: onOff(
+    'serves [agents](agents.md) at `/mcp`, with the Model Context Protocol: they get access by OAuth, as every app does. A process that serves them takes 34 MB more',
+  ),
   SEARCH_LIMIT_MS: whole(
     2_000,
     [50, 60_000],

@@ -380,7 +380,7 @@ const clientEndpoints = (addresses: Addresses): Endpoint[] => [
     access: 'Anyone',
     specification: 'RFC 8414',
     returns: Type.Object({
-      ...schemaOfMetadata(serverMetadata({ ...addresses, oauth: ALL_ACCEPTED })).properties,
+      ...schemaOfMetadata(serverMetadata({ ...addresses, oauth: ALL_ACCEPTED, mcp: false })).properties,
       registration_endpoint: Type.Optional(url),
     }),
     answers: { '200': 'The metadata' },

@@ -1,5 +1,6 @@
 /** Serves the metadata of the authorization server (RFC 8414) and of the API (RFC 9728). */
 import { jsonAnswer } from '#http/answers.ts';
+import { mcpAddressOf } from '#http/challenge.ts';
 import { type RawHandler } from '#http/route.ts';
 import { wellKnown } from '#http/root.ts';
 import type { RuntimeConfig } from '#runtime/runtime.ts';
@@ -16,9 +17,10 @@ const ANY_CLIENT = [...BY_SECRET, 'none'];
 
 type Addresses = { baseUrl: string; authUrl: string };
 type Accepted = Pick<RuntimeConfig['oauth'], 'openRegistration' | 'acceptsMetadataDocuments'>;
+type Served = Addresses & { oauth: Accepted } & Pick<RuntimeConfig, 'mcp'>;
 
 /** Returns the metadata of the authorization server (RFC 8414 §2). */
-export function serverMetadata({ baseUrl, authUrl, oauth }: Addresses & { oauth: Accepted }) {
+export function serverMetadata({ baseUrl, authUrl, oauth, mcp }: Served) {
   return {
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
@@ -41,7 +43,7 @@ export function serverMetadata({ baseUrl, authUrl, oauth }: Addresses & { oauth:
     authorization_response_iss_parameter_supported: true,
     // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their
     // tokens.
-    protected_resources: [baseUrl],
+    protected_resources: [baseUrl, ...(mcp ? [mcpAddressOf(baseUrl)] : [])],
   };
 }
 

@@ -3,6 +3,7 @@
  * them. A confidential client is authenticated by client_id and client_secret, by Basic authentication or in the body (RFC 6749 §2.3.1); a
  * public client, which has no secret, by its client_id.
  */
+import { mcpAddressOf } from '#http/challenge.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { TokenRefusal, tokenErrors } from './oauth-errors.ts';
@@ -103,9 +104,10 @@ export function readParameters(rawQuery: string): Parameters {
   return { values, repeated, resources, unreadable };
 }
 
-/** Returns whether all values of `resource` are the base URL, with or without a trailing slash. An empty value counts as absent. */
+/** Returns whether all values of `resource` are the API or its endpoint for agents. An empty value counts as absent. */
 export function areOwnResources(values: readonly string[], baseUrl: string): boolean {
-  return values.every((value) => value === '' || value === baseUrl || value === `${baseUrl}/`);
+  const isApi = (value: string): boolean => value === '' || value === baseUrl || value === `${baseUrl}/`;
+  return values.every((value) => isApi(value) || value === mcpAddressOf(baseUrl));
 }
 
 // PKCE (RFC 7636), S256 only: `plain` gives no protection against an attacker who reads the request.

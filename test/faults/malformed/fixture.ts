@@ -55,7 +55,7 @@ async function goodRead({ baseUrl, token, platformToken }: FurnishedApp, path: s
 }
 
 export async function openFixture(): Promise<Fixture> {
-  const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0', LOG_LEVEL: 'silent' } });
+  const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0', LOG_LEVEL: 'silent', MCP: '1' } });
   const at = (path: string) => fillIn({ path }, app.named);
   const resources = operationTable(app.baseUrl).map(({ path, method, operation: { input } }): Spot => ({
     method,
