@@ -71,13 +71,13 @@ function objectOf({ properties = {}, required = [] }: Schema): string {
 }
 
 /** The links of all bodies, as the type `Links` has them. */
-const COMMON_LINKS = ['curies', 'self', 'svc:store'];
+const COMMON_LINKS: ReadonlySet<string> = new Set(['curies', 'self', 'svc:store']);
 
 /** Returns the type of a body: the links by name, and the alternatives of `anyOf` with the members of all. */
 function bodyOf({ anyOf, properties = {}, ...schema }: Schema): string {
   const { _links: described } = properties;
   const { required = [], properties: named = {} } = typeof described === 'object' ? described : {};
-  const own = required.filter((name) => !COMMON_LINKS.includes(name));
+  const own = required.filter((name) => !COMMON_LINKS.has(name));
   const links =
     own.length === 0 ? 'Links' : `Links & {\n${own.map((name) => memberOf(name, { type: 'Link' }, true)).join('')}}`;
   const optional = Object.keys(named).filter((name) => !required.includes(name));
