@@ -15,11 +15,11 @@ type Sent = { event: number; hasArrived: boolean; deliveries: number[]; state: '
 const STEPS = ['publish', 'arrive', 'fail', 'resend', 'recover', 'disable', 'enable', 'subscribe', 'sweep'] as const;
 const histories = array(record({ step: constantFrom(...STEPS), at: integer({ min: 0, max: 9 }) }), { maxLength: 14 });
 
+const historyOf = (...steps: (typeof STEPS)[number][]) => steps.map((step) => ({ step, at: 1 }));
 /** An event that arrived, and that a resend, and a resend of the delivery that this made, did not send again. */
-const RESENT_IN_VAIN = (['publish', 'arrive', 'resend', 'fail', 'resend', 'fail'] as const).map((step) => ({
-  step,
-  at: 1,
-}));
+const RESENT_IN_VAIN = historyOf('publish', 'arrive', 'resend', 'fail', 'resend', 'fail');
+/** An event that waited while its webhook was disabled, and arrived by a resend before the worker ended the former delivery. */
+const RESENT_BEFORE_ITS_END = historyOf('publish', 'disable', 'enable', 'resend', 'arrive');
 
 async function deliveryOf(webhook: number, event: number): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
@@ -122,6 +122,6 @@ test('the health counts the events that did not arrive, whatever happened to the
       assert.equal(Number(listed.body['total_items']), events, JSON.stringify(sent));
       assert.equal((await ask('DELETE', `/webhooks/${webhook}`)).status, 204);
     }),
-    { examples: [[RESENT_IN_VAIN]], numRuns: amountOf('not-arrived', { all: 200, part: 20 }) },
+    { examples: [[RESENT_IN_VAIN], [RESENT_BEFORE_ITS_END]], numRuns: amountOf('not-arrived', { all: 200, part: 20 }) },
   );
 });

@@ -38,6 +38,7 @@ const TABLES = [
   'refresh_token',
   'authorization_code',
   'session',
+  'users',
 ];
 
 /** When the statements are planned: how many grants there are, and whether PostgreSQL has counted them. */
@@ -51,7 +52,7 @@ const MOMENTS = [
 const hashOf = (kind: string, n: number): Buffer => createHash('sha256').update(`${kind}${n}`).digest();
 const claim = { clientId: 'app', secretHash: hashOf('secret', 0), now: NOW };
 
-/** Grants `from` to `from + count - 1`, each with a code, an access token and a refresh token, and a session of their user. */
+/** Grants `from` to `from + count - 1`, each with a code, an access token and a refresh token, and as many people with a session. */
 async function connect(from: number, count: number): Promise<void> {
   const numbers = sql`generate_series(${from}::int, ${from + count - 1}::int) as n`;
   await sql`
@@ -64,8 +65,11 @@ async function connect(from: number, count: number): Promise<void> {
     insert into refresh_token (hash, grant_id, date_expires)
     select sha256(('refresh' || n)::bytea), n, ${LATER} from ${numbers}`;
   await sql`
-    insert into session (hash, user_id, date_created, date_expires)
-    select sha256(('session' || n)::bytea), ${USER}, ${NOW}, ${LATER} from ${numbers}`;
+    insert into users (id, email, password_hash, date_created)
+    select ${USER}::int + n, n || '@example.com', 'x', ${NOW} from ${numbers}`;
+  await sql`
+    insert into session (hash, user_id, user_agent, date_created, date_expires)
+    select sha256(('session' || n)::bytea), ${USER}::int + n, repeat('x', 400), ${NOW}, ${LATER} from ${numbers}`;
   await sql`
     insert into authorization_code (hash, grant_id, redirect_uri, date_expires)
     select sha256(('code' || n)::bytea), n, 'https://app.example.com/', ${LATER} from ${numbers}`;
@@ -129,7 +133,7 @@ test('no statistics make a statement read all grants of an app', async (t) => {
   let next = 1;
   for (const { moment, count, isCollected } of MOMENTS) {
     await sql`delete from access_grant`;
-    await sql`delete from session`;
+    await sql`delete from users where id <> ${USER}`;
     await sql`discard plans`;
     await connect(next, count);
     next += count;
