@@ -9,7 +9,7 @@ import { renderHtml, renderDesigned } from '#hypermedia/html/document-page.ts';
 import { hrefOf, linkTo, addressWith, ownPath } from '#hypermedia/html/links.ts';
 import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { storeGrantView } from '#identity/oauth/connected/store-grants.ts';
-import type { Document, Naming } from '#hypermedia/document.ts';
+import type { Document, Embedded, Naming } from '#hypermedia/document.ts';
 import { overviewView } from '#webhooks/health/health-document.ts';
 import { webhookView } from '#webhooks/webhook-document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -54,9 +54,11 @@ function resourcePage({ document, naming, view }: ShownDocument, type: ResourceT
   ];
   const resource = resourceView.of(document);
   const isZoomed = document.embedded.length > 0 || resource === undefined;
-  const embedded = isZoomed
+  const all = isZoomed
     ? document.embedded
     : embeddedOf(type, resource).filter(({ documents: { length } }) => length > 0 && length <= EMBEDDED_SHOWN_MAX);
+  const linked = (part: Embedded): Embedded => ({ ...part, href: linkTo(document, part.rel)?.href });
+  const embedded = all.map(linked);
   const shown = new Set(embedded.map(({ rel }) => rel));
   const others = document.links.filter(({ rel }) => !shown.has(rel));
   return renderHtml({ ...document, embedded, links: [...links, ...others] }, naming, view);

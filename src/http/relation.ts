@@ -65,8 +65,8 @@ export type Endpoint = {
   answers: Readonly<Record<string, string>>;
   /** What a successful response contains, if anything: JSON, or a page for people. */
   returns?: TSchema | 'page';
-  /** What other responses contain. */
-  fails?: TSchema | 'page';
+  /** What other responses contain; `errors`: the errors of the API, in all its formats. */
+  fails?: TSchema | 'page' | 'errors';
   /** A successful response. */
   example?: Value;
 };

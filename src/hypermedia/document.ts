@@ -75,7 +75,7 @@ export type Link = {
 
 /**
  * `single` embeds one object, else an array. `isTimeline`: pages show the documents in chronological order instead of a
- * table. `title` replaces the name of the relation on pages.
+ * table. `title` replaces the name of the relation on pages, where the heading leads to `href` if the documents have a page of their own.
  */
 export type Embedded = {
   rel: string;
@@ -83,6 +83,7 @@ export type Embedded = {
   single?: boolean;
   isTimeline?: true;
   title?: string;
+  href?: string | undefined;
 };
 
 /** A field of an action, derived from the schema that validates it. */

@@ -245,6 +245,7 @@ export function mcpChapter(baseUrl: string): Chapter {
         specification: 'Model Context Protocol, Streamable HTTP',
         takes: { in: 'json', schema: message },
         returns: message,
+        fails: 'errors',
         answers: {
           '200': 'The result, also if the API refuses what a tool does',
           '202': 'A notification is accepted',

@@ -211,6 +211,12 @@ const chapter: Chapter = {
         'One request of a delivery and its response, of which at most 16 KiB are kept. Attempts are listed in logs and embedded in their delivery; reason explains a failure and how to fix it.',
       example: logExample,
     },
+    {
+      rel: 'jwks',
+      title: 'The public keys of a webhook',
+      about:
+        'The Ed25519 keys that verify its deliveries, as a JSON Web Key Set (RFC 7517). A webhook with a secret has none.',
+    },
     ...healthRelations,
     ...recoveryRelations,
   ],
@@ -230,6 +236,7 @@ export function webhookChapter({ baseUrl }: { baseUrl: string }): Chapter {
         access: 'Anyone',
         specification: 'RFC 7517, RFC 8037',
         returns: jwks,
+        fails: 'errors',
         answers: { '200': 'The keys', '404': 'There is no such key' },
       },
     ],

@@ -8,7 +8,7 @@ import { filesOfProject, ROOT } from './page.ts';
 
 export type Installed = {
   path: string;
-  /** The environment of shells in it: nothing of the test's own is passed on. */
+  /** The environment of shells in it: only what the network of the machine needs is passed on. */
   env: Record<string, string>;
   port: number;
   remove: () => Promise<void>;
@@ -40,6 +40,8 @@ export async function installedCopy(): Promise<Installed> {
     port,
     env: {
       PATH: process.env['PATH'] ?? '',
+      // Behind a proxy that signs for the registry, npm of another Node.js finds the authority in no file of its own.
+      NODE_EXTRA_CA_CERTS: process.env['NODE_EXTRA_CA_CERTS'] ?? '',
       HOME: home,
       PORT: String(port),
       LANG: 'C.UTF-8',

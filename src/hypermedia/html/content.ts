@@ -3,7 +3,7 @@ import type { Document, Embedded, Kind, Naming, Property, ViewType } from '../do
 import { html, type Markup } from '../markup.ts';
 import { exactDateOf, clockOf, dayOfDate } from '../shown-date.ts';
 import { leadsHere } from '../paging.ts';
-import { hrefOf, linkRow, linkTo } from './links.ts';
+import { anchor, hrefOf, linkRow, linkTo } from './links.ts';
 import { isReference, table, type RowDetails } from './table.ts';
 import { cellValue, fitsCell, isState, isUnset, kindOf, plainText, shownCode, shownValue } from './property-values.ts';
 import { inSentence, labelOf } from './words.ts';
@@ -101,7 +101,7 @@ function timeline(documents: readonly Document[], parent: Document, naming: Nami
 /** The deepest heading of HTML. */
 const LEVEL_MAX = 6;
 
-function heading(level: number, text: string): Markup {
+function heading(level: number, text: string | Markup): Markup {
   if (level <= 2) return html`<h2>${text}</h2>`;
   if (level === 3) return html`<h3>${text}</h3>`;
   if (level === 4) return html`<h4>${text}</h4>`;
@@ -203,12 +203,13 @@ function section(embedded: Embedded, naming: Naming, level: number, of?: string)
   const { rel, documents, single } = embedded;
   const [only] = documents;
   const title = embedded.title ?? labelOf(rel);
+  const path = embedded.href === undefined ? undefined : hrefOf(embedded.href, naming);
+  const head = heading(level, path === undefined ? title : anchor(path, title));
   if (only === undefined)
-    return html`${heading(level, title)}
+    return html`${head}
       <p class="soft">None</p>`;
-  if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1, title)}`;
-  return html`${heading(level, title)}
-  ${documentTable(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
+  if (single === true) return html`${head} ${inner(only, naming, level + 1, title)}`;
+  return html`${head} ${documentTable(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
 }
 
 // Renders a page of a collection: search, table, pager, and a message if it is empty.

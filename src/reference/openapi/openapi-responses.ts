@@ -27,7 +27,9 @@ export function examplesOf(relations: Iterable<RelationDoc>, naming: Naming): Js
   );
 }
 
-const refer = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
+export function refer(kind: string, name: string): Json {
+  return { $ref: `#/components/${kind}/${name}` };
+}
 
 /** `hasFields`: the request may select members of the documents with `fields`. */
 type Shown = { relations: readonly RelationDoc[]; hasFields?: boolean };

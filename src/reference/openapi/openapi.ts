@@ -9,7 +9,7 @@ import type { Endpoint } from '#http/relation.ts';
 import { selectionOf, type Naming, type Value } from '#hypermedia/document.ts';
 import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting, SentRequests } from '../setting.ts';
-import { responseHeaders, responsesOf, errorResponse, examplesOf } from './openapi-responses.ts';
+import { responseHeaders, responsesOf, errorResponse, examplesOf, refer } from './openapi-responses.ts';
 import {
   bodySchema,
   headerParameters,
@@ -184,6 +184,7 @@ function contentOfEndpoint(status: string, { method, returns, fails, example }: 
   const isSuccess = status.startsWith('2');
   const schema = isSuccess ? returns : fails;
   if (schema === undefined || status.startsWith('3') || (isSuccess && method === 'DELETE')) return {};
+  if (schema === 'errors') return refer('responses', 'errors');
   if (schema === 'page') return { content: { 'text/html': { schema: { type: 'string' } } } };
   const shown = isSuccess && example !== undefined ? { example } : {};
   return { content: { 'application/json': { schema: plainSchema(schema), ...shown } } };
@@ -197,7 +198,7 @@ function endpointItem(endpoint: Endpoint, tag: string, { naming }: Setting): [pa
   const path = isOfApi ? address.slice(naming.baseUrl.length) : pathname;
   const responses = Object.entries(answers).map(([status, description]) => [
     status,
-    { description, ...contentOfEndpoint(status, endpoint) },
+    { ...contentOfEndpoint(status, endpoint), description },
   ]);
   const operation = {
     operationId: operationId(method, path),
