@@ -14,15 +14,15 @@ type Format = keyof typeof LIMITS;
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded', xml: 'application/xml' };
 
 /**
- * As a multiple of a body of one long text, which takes 20 to 45 ms. Different names take 4.6 times as much on an idle machine, and up to 6
- * beside other load, because threads of the garbage collector count; the slow bodies that the test looks for took 12 to 80 times as much.
+ * As a multiple of a body of one long text, which takes 20 to 45 ms of the thread. The dearest body takes 3.5 to 4.2 times as much; the slow
+ * ones that the test looks for took 9 to 80 times. Of the whole process it was 4.6, and more beside other load: the garbage collector's threads.
  */
-const COST_MAX = 8;
+const COST_MAX = 6;
 
 function cpuMs(run: () => void): number {
-  const before = process.cpuUsage();
+  const before = process.threadCpuUsage();
   run();
-  const { user, system } = process.cpuUsage(before);
+  const { user, system } = process.threadCpuUsage(before);
   return (user + system) / 1_000;
 }
 
