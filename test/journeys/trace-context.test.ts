@@ -78,6 +78,14 @@ test('each event of a batch keeps its own context, also if requests share the co
     expected,
   );
   assert.equal(new Set(got.map(({ headers }) => headers['traceparent'])).size, 13);
+  // An owner in another process, and one that restarts, read what is stored.
+  const stored = await sql<{ id: string; trace: string | null }[]>`
+    select resource_id as id, substring(trace_context from 4 for 32) as trace from event where resource_type = 'customer'`;
+  const storedBy = new Map(stored.map(({ id, trace }) => [Number(id), trace ?? undefined]));
+  assert.deepEqual(
+    ids.map((id) => storedBy.get(id)),
+    expected,
+  );
 });
 
 test('a delivery that another process commits has the trace of its publish', async () => {
