@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RawRequest } from '#http/route.ts';
 import { createMcp } from './mcp-endpoint.ts';
 
 const baseUrl = 'http://localhost:8080';
 const serve = createMcp({ baseUrl, authUrl: baseUrl, version: '1', relationPrefix: 'shop' });
 const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 
-const requestOf = (method: string, params: object) =>
-  ({ headers, bytes: Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })) }) as unknown as RawRequest;
+const requestOf = (method: string, params: object) => ({
+  headers,
+  bytes: Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })),
+});
 const unused = () => assert.fail('no request was expected');
 
 test('an internal error of a tool is thrown, so that it is logged, and its text is not sent', async () => {

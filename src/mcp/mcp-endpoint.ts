@@ -10,7 +10,7 @@ import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
 import { createValidator } from '#http/bodies/validate.ts';
 import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
 import type { Chapter } from '#http/relation.ts';
-import type { Dispatch, DispatchingHandler, ProblemAnswer, RawRequest } from '#http/route.ts';
+import type { Dispatch, ProblemAnswer, RawRequest, RawResponse } from '#http/route.ts';
 import { offeredActions, WITH_ACTIONS, type OfferedAction } from '#hypermedia/offered-actions.ts';
 import { invalid, Problem } from '#core/problem.ts';
 
@@ -135,15 +135,18 @@ const INSTRUCTIONS =
 
 type McpSettings = { baseUrl: string; authUrl: string; version: string; relationPrefix: string };
 
+/** A request to the endpoint, whose body is one message. */
+type Message = Pick<RawRequest, 'headers' | 'bytes'>;
+
 /** Returns the message of a request. Throws a 400 for a batch, which newer versions of the protocol do not have. */
-function readMessage({ bytes }: RawRequest): unknown {
+function readMessage({ bytes }: Message): unknown {
   const message = parseJson(bytes, { membersMax: MEMBERS_MAX });
   if (!Array.isArray(message)) return message;
   throw invalid({ code: 'malformed_body', message: 'Send one message per request, not a list of messages' });
 }
 
 /** Throws a 403 for a script of another site, which could reach a server in a private network by DNS rebinding. */
-function refuseOtherOrigins({ headers: { origin } }: RawRequest, { baseUrl, authUrl }: McpSettings): void {
+function refuseOtherOrigins({ headers: { origin } }: Message, { baseUrl, authUrl }: McpSettings): void {
   if (origin === undefined || [baseUrl, authUrl].some((own) => new URL(own).origin === origin)) return;
   throw new Problem(403, { code: 'cross_site_request', message: 'Scripts of other sites cannot use this endpoint' });
 }
@@ -151,13 +154,13 @@ function refuseOtherOrigins({ headers: { origin } }: RawRequest, { baseUrl, auth
 /** The headers that the protocol reads. */
 const PROTOCOL_HEADER = /^(?:accept|content-type|mcp-.+)$/;
 
-function toWebRequest({ headers }: RawRequest, address: string): Request {
+function toWebRequest({ headers }: Message, address: string): Request {
   const read = Object.entries(headers).filter(([name]) => PROTOCOL_HEADER.test(name)) as [string, string][];
   return new Request(address, { method: 'POST', headers: read });
 }
 
 /** Returns the endpoint. The package, which takes 34 MB and half a second, is loaded by the first request. */
-export function createMcp(settings: McpSettings): DispatchingHandler {
+export function createMcp(settings: McpSettings): (message: Message, dispatch: Dispatch) => Promise<RawResponse> {
   let loaded: Promise<typeof Sdk> | undefined;
   const tools = createTools();
   const info = { name: 'halcyon', version: settings.version };

@@ -6,6 +6,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Marked, type RendererObject, type Token, type Tokens } from 'marked';
+import { notFound } from '#core/problem.ts';
+import type { RawHandler, RawResponse } from '#http/route.ts';
 import { nameOf } from '#hypermedia/document.ts';
 import { constant, html, render, type Markup } from '#hypermedia/markup.ts';
 import { pathOf, relationLink, table } from './page-frame.ts';
@@ -95,7 +97,7 @@ function pathOfLink(href: string, { naming }: Setting): string | undefined {
 }
 
 /** Returns a document as Markdown, whose links lead to other documents as Markdown, and not to files that the server does not have. */
-export function markdownOfDocument(name: string, setting: Setting): string {
+function markdownOfDocument(name: string, setting: Setting): string {
   return markdownOf(read(name), { setting, parts: {} })
     .replaceAll(/^<!-- .* -->\n+/gm, '')
     .replaceAll(/\[([^\]]*)\]\(([^)\s]*[./][^)\s]*)\)/g, (link, label: string, to: string) =>
@@ -265,3 +267,37 @@ const VALUES: Readonly<Record<string, (setting: Setting) => string>> = {
       ? `${rate.requestsPerSecond} requests a second and a burst of ${rate.burstRequests}`
       : 'no limit',
 };
+
+const markdown = (body: string): RawResponse => ({
+  status: 200,
+  headers: { 'Content-Type': 'text/markdown; charset=utf-8', 'Cache-Control': 'no-cache' },
+  body,
+});
+
+function indexOf({ naming: { baseUrl }, authUrl, mcpAddress }: Setting): string {
+  const pages = [INDEX, ...documentNames].map((name) => `- [${titleOf(name)}](${baseUrl}/docs/${name}.md)`);
+  return `# Halcyon
+
+> A hypermedia API of stores, an OAuth 2.0 authorization server and webhooks. Links lead from ${baseUrl} to every resource; tokens are of ${authUrl}.
+${mcpAddress === undefined ? '' : `\nAgents connect to ${mcpAddress} (Model Context Protocol).\n`}
+## Documentation
+
+${pages.join('\n')}
+
+## For programs
+
+- [OpenAPI 3.1](${baseUrl}/openapi.json): every address with its parameters and responses
+- [Link relations](${baseUrl}/rels): what each link means, and what can be done there
+`;
+}
+
+/** Returns the handlers of the documentation for programs that read text: /llms.txt (llmstxt.org), and the documents as Markdown. */
+export function createMarkdown(setting: Setting): Record<'index' | 'page', RawHandler> {
+  return {
+    index: async () => markdown(indexOf(setting)),
+    page: async ({ params: { page = '' } }) => {
+      if (page !== INDEX && !documentNames.includes(page)) throw notFound('page');
+      return markdown(markdownOfDocument(page, setting));
+    },
+  };
+}

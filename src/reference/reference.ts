@@ -18,7 +18,7 @@ import { healthEndpoints } from '#http/health-endpoints.ts';
 import { optionsDocument } from '#http/cors.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { docsDocument, docsPageDocument, relationDocument, relationsDocument } from './reference-document.ts';
-import { documentNames, INDEX, renderDocument, type Page } from './documents.ts';
+import { createMarkdown, documentNames, INDEX, renderDocument, type Page } from './documents.ts';
 import {
   eventCatalogue,
   eventTypeDocument,
@@ -31,7 +31,6 @@ import { openApi } from './openapi/openapi.ts';
 import { frame, type CurrentPage } from './page-frame.ts';
 import { addressList, indexPage, relationPage } from './relation-pages.ts';
 import { programsPart, receivingDocument, TEST_PLACE, testPart, TESTABLE_MAX, type Testable } from './receiving.ts';
-import { createMarkdown } from './markdown.ts';
 import type { Setting } from './setting.ts';
 
 const exampleProblem = new Problem(400, [

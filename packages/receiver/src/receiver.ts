@@ -316,8 +316,8 @@ export function handshakeHeaders(asked: {
 const REMEMBERED = 10_000;
 
 /**
- * Answers whether an id is new among the last `limit` that it was asked about. It is the memory of one process: where an
- * event must not count twice after a restart either, keep the ids where you keep what follows from them.
+ * Returns a function that returns whether an id is new among the last `limit` ids that it got. They are in the memory of one process: where
+ * an event must not count twice after a restart either, store the ids with what your receiver stores of the event.
  */
 export function rememberIds(limit: number = REMEMBERED): (id: string) => boolean {
   const seen = new Set<string>();
