@@ -23,7 +23,7 @@ import type { Config } from '#config/config.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { openAddress, readMap } from '#shards/map-sql.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
-import { Outbox, observeOutbox } from '#shards/outbox.ts';
+import { FLUSH_MS, Outbox, observeOutbox } from '#shards/outbox.ts';
 import { openGuard, openStoreDatabase } from './store-database.ts';
 import { Databases } from './databases.ts';
 import { withOutbox } from './publishing.ts';
@@ -148,6 +148,7 @@ async function openDatabases(
     log,
     hasOthers: () => databases.isDivided,
     targetOf: (id) => databases.find(id),
+    flushMs: FLUSH_MS,
   });
   const databases: Databases = new Databases(map, {
     home,

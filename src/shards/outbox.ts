@@ -35,7 +35,7 @@ export type Target = {
 const POLL_MS = 1_000;
 const BATCH = 50;
 /** A response to a change waits this long until the change is applied. */
-const FLUSH_MS = 2_000;
+export const FLUSH_MS = 2_000;
 /** Changes are committed at most this long after they were enqueued; a response is sent later. */
 const RECENT_MS = 10_000;
 
@@ -68,6 +68,8 @@ type Deps = {
   hasOthers: () => boolean;
   /** Returns the database with this id; undefined if this process does not have it. */
   targetOf: (id: number) => Target | undefined;
+  /** How long `flush` waits for a database. */
+  flushMs: number;
 };
 
 /** The changes that are being applied to a database, and a further run that was requested meanwhile. */
@@ -108,11 +110,12 @@ export class Outbox implements Running {
     this.#enqueuedAtMs = this.#deps.clock.monotonicMs();
   }
 
-  /** Applies the changes of this process, so that its next response shows them; gives up after two seconds. */
+  /** Applies the changes of this process, so that its next response shows them; gives up after `flushMs`. */
   async flush(): Promise<void> {
-    if (this.#deps.clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
+    const { clock, flushMs } = this.#deps;
+    if (clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
     const limit = new AbortController();
-    const late = delay(FLUSH_MS, true, { signal: limit.signal }).catch(() => false);
+    const late = delay(flushMs, true, { signal: limit.signal }).catch(() => false);
     let waiting: readonly number[] = [];
     // The home database may not respond either.
     const apply = async (): Promise<boolean> => {
