@@ -84,7 +84,7 @@ body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-
 header,main,body>footer{max-width:var(--width);margin:0 auto;padding:0 1rem}
 header:has(nav){--width:66rem}
 header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
-header>*,dt,.badge,.ways a{overflow-wrap:anywhere}
+header>*,h2,h3,dt,.badge,.ways a{overflow-wrap:anywhere}
 .brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
 .brand img{display:block;height:32px;width:auto;max-width:12rem;object-fit:contain}
 .drop::before{content:"";width:.8rem;height:.8rem;border-radius:50% 50% 50% 0;background:var(--accent)}
@@ -265,12 +265,13 @@ form+p{margin-top:1.25rem}
 .table{overflow-x:auto;margin:0 0 1rem}
 table{width:100%;border-collapse:collapse}
 caption{text-align:left;font-weight:600;padding:0 0 .5rem}
-th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th,td{max-width:18rem;padding:.6rem .75rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
 thead th{vertical-align:bottom}
-td{min-width:7rem}
+td{min-width:6.5rem}
+td[colspan]{max-width:none}
 th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
-.number{min-width:0;padding-right:1.25rem;text-align:right;font-variant-numeric:tabular-nums}
+.number{min-width:0;padding-right:1rem;text-align:right;font-variant-numeric:tabular-nums}
 dl.figures{display:flex;flex-wrap:wrap;gap:.75rem 2.25rem}
 .figures dd{font-size:1.25rem;font-weight:600;font-variant-numeric:tabular-nums;margin:0}
 dd .table{margin:0}
