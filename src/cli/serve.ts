@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
+import { Pace } from '#core/pace.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { sessionNameOf } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -154,7 +155,8 @@ async function startParts(
   const { secretKeys, sql } = opened;
   // A supervisor does not load the application: 60 MiB instead of 160.
   const { startApp } = await import('#server/app.ts');
-  const clock = playedClock ?? (await DatabaseClock.follow({ sql, local: systemClock, log }));
+  const pace = new Pace(systemClock);
+  const clock = playedClock ?? (await DatabaseClock.follow({ sql, local: systemClock, pace, log }));
   const starting = startApp({
     ...opened,
     config,
@@ -162,6 +164,7 @@ async function startParts(
     roles,
     ...how,
     clock,
+    pace,
     openPools: createPoolOpener(config, { secretKeys, log, ...nameOf(config, roles) }),
     random: Math.random,
     passwordCost: PASSWORD_COST,

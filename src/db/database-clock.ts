@@ -6,6 +6,7 @@ import { Gauge, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
 import type { Check, Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { oneOf, type Queryable, type Sql } from './pool.ts';
 
 /** Between two readings the monotonic clock counts; it drifts by a millisecond in this time. */
@@ -21,7 +22,7 @@ export async function readDatabaseTime(sql: Queryable): Promise<Date> {
 }
 
 /** `local`: the clock of this machine. */
-type Deps = { sql: Sql; local: Clock; log: Log };
+type Deps = { sql: Sql; local: Clock; pace: Pace; log: Log };
 
 export class DatabaseClock implements Clock, Running {
   readonly #deps: Deps;
@@ -30,17 +31,17 @@ export class DatabaseClock implements Clock, Running {
   #wallMs = 0;
   #reading: Promise<void> | undefined;
   #isReported = false;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #stopping = new AbortController();
 
   private constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  /** Reads the database's time, then every ten seconds. Rejects if the first reading fails. */
+  /** Reads the database's time, then every ten seconds until `stop`. Rejects if the first reading fails. */
   static async follow(deps: Deps): Promise<DatabaseClock> {
     const clock = new DatabaseClock(deps);
     await clock.#read();
-    clock.#timer = setInterval(() => clock.#refresh(), READ_EVERY_MS).unref();
+    void deps.pace.repeat(READ_EVERY_MS, () => clock.#refresh(), clock.#stopping.signal);
     return clock;
   }
 
@@ -79,7 +80,7 @@ export class DatabaseClock implements Clock, Running {
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#stopping.abort();
     await this.settled();
   }
 

@@ -8,6 +8,7 @@ import { until } from '../../test/setup/until.ts';
 import { nextEventBlock } from './numbers.ts';
 import { maintainPartitions, createMissing, keepPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
+import { AWAKE } from '../../test/setup/clock.ts';
 
 const TODAY = dayOf(new Date());
 const at = (day: number): Date => new Date(startOfDay(day).getTime() + 3_600_000);
@@ -144,7 +145,13 @@ test('a minute after the start the rows of ended days are counted', async () => 
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url, date_created, body)
     values (${SHARD}, ${dailyIdOf(day, 1, SHARD)}, ${STORE}, 'transaction', '1', 'created', 1, 1, 'UTC', '', now(), '{}')`;
   mock.timers.enable({ apis: ['setTimeout'] });
-  const keeper = await keepPartitions({ direct: sql, clock: systemClock, log: createLog('silent'), retentionDays: 30 });
+  const keeper = await keepPartitions({
+    direct: sql,
+    clock: systemClock,
+    pace: AWAKE,
+    log: createLog('silent'),
+    retentionDays: 30,
+  });
   mock.timers.tick(MINUTE_MS);
   // Only the timer of the keeper had to pass; statements and `until` need the real ones.
   mock.timers.reset();

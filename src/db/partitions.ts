@@ -9,6 +9,7 @@ import { isLockTimeout } from './unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
@@ -162,42 +163,28 @@ const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) 
 export async function keepPartitions(deps: {
   direct: Sql;
   clock: Clock;
+  pace: Pace;
   log: Log;
   retentionDays: number;
 }): Promise<Running> {
-  const { direct, clock, log, retentionDays } = deps;
-  let timer: NodeJS.Timeout | undefined;
-  let isStopped = false;
+  const { direct, clock, pace, log, retentionDays } = deps;
+  const stopping = new AbortController();
+  const { signal } = stopping;
   const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
   const count = async (): Promise<void> => {
     const first = await firstDay(direct);
     const endMs = clock.monotonicMs() + COUNT_LIMIT_MS;
-    const mayContinue = () => !isStopped && clock.monotonicMs() < endMs;
+    const mayContinue = () => !signal.aborted && clock.monotonicMs() < endMs;
     if (first !== undefined) await countDays(direct, { shards: ALL_SHARDS, first, now: clock.now(), mayContinue });
   };
-  const check = async (): Promise<void> => {
-    await run();
-    await count();
-    schedule(PARTITION_CHECK_MS);
-  };
-  const failed = (error: unknown): void => {
-    log.error({ err: error }, 'partition maintenance failed; retrying');
-    schedule(PARTITION_CHECK_MS);
-  };
-  const schedule = (afterMs: number): void => {
-    if (!isStopped) timer = setTimeout(() => void check().catch(failed), afterMs);
-  };
+  const failed = (error: unknown): void => log.error({ err: error }, 'partition maintenance failed; retrying');
   try {
     await run();
-    schedule(PARTITION_CHECK_MS);
   } catch (error) {
     // Partitions exist for days ahead, except at the first start, when no other session holds locks.
     if (!isLockTimeout(error)) throw error;
     failed(error);
   }
-  const stop = async (): Promise<void> => {
-    isStopped = true;
-    clearTimeout(timer);
-  };
-  return { stop };
+  void pace.repeat(PARTITION_CHECK_MS, () => run().then(count).catch(failed), signal);
+  return { stop: async () => stopping.abort() };
 }

@@ -6,6 +6,7 @@ import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './serve
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Running } from '#core/lifecycle.ts';
+import type { Pace } from '#core/pace.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
 export { oneOf, type Fragment, type Queryable } from './statement.ts';
@@ -218,6 +219,14 @@ export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> 
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 }
 
+/** All that listen hear it, whatever else they listen to. */
+const WORKING_CHANNEL = 'halcyon_working';
+
+/** Announces that there is work, so that no process that listens is quiet; in a transaction, when it commits. */
+export async function announceWorking(sql: Queryable): Promise<void> {
+  await sql`select pg_notify(${WORKING_CHANNEL}, '')`;
+}
+
 /** Statements per `silenceMs` on an idle connection; one that does not respond to them is lost. */
 const CHECKS = 4;
 const RETRY_MIN_MS = 50;
@@ -228,19 +237,23 @@ const RETRY_MAX_MS = 2_000;
  * `onMissed` is called after each reconnect. Rejects if the first connection cannot be opened.
  *
  * A connection that does not respond for `silenceMs` is replaced: the kernel takes a quarter of an hour to give up a peer that
- * vanished.
+ * vanished. While the process is quiet, the kernel's own probes (keep-alive) check the connection.
  */
 export async function listen(
   sql: Sql,
   channels: Readonly<Record<string, (payload: string) => void>>,
-  { onMissed, silenceMs }: { onMissed: () => void; silenceMs: number },
+  { onMissed, silenceMs, pace }: { onMissed: () => void; silenceMs: number; pace: Pace },
 ): Promise<Running> {
   const stopped = new AbortController();
   const open = async (): Promise<Connection> => {
     const opened = await connectSeparately(sql, silenceMs, stopped.signal);
-    opened.client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
+    opened.client.on('notification', ({ channel, payload = '' }) => {
+      pace.othersWork();
+      channels[channel]?.(payload);
+    });
     try {
-      for (const name of Object.keys(channels)) await opened.query({ text: `listen ${sql(name).text}` });
+      for (const name of [WORKING_CHANNEL, ...Object.keys(channels)])
+        await opened.query({ text: `listen ${sql(name).text}` });
       stopped.signal.throwIfAborted();
     } catch (error) {
       opened.destroy(error as Error);
@@ -255,6 +268,7 @@ export async function listen(
     for (let retryMs = RETRY_MIN_MS; !stopped.signal.aborted; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
       try {
         connection = await open();
+        pace.othersWork();
         onMissed();
         return;
       } catch {
@@ -266,10 +280,9 @@ export async function listen(
     // A statement that is sent while another waits would count as activity.
     if (connection.isIdle) connection.query({ text: 'select 1' }).catch(() => {});
   };
-  const timer = setInterval(check, silenceMs / CHECKS);
+  void pace.repeat(silenceMs / CHECKS, check, stopped.signal);
   return {
     stop: async () => {
-      clearInterval(timer);
       stopped.abort();
       connection.destroy(new ConnectionError('CONNECTION_ENDED', 'listening has ended'));
     },

@@ -5,6 +5,7 @@
 import { listen, type Queryable, type Sql } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { notify, endBackoff, makeDue, type Retried } from './delivery-sql.ts';
 
 const WORK_CHANNEL = 'halcyon_work';
@@ -49,7 +50,7 @@ export function listenForChanges(
     onEvents: (ids: readonly number[]) => void;
     onMissed: () => void;
   },
-  silenceMs: number,
+  { silenceMs, pace }: { silenceMs: number; pace: Pace },
 ): Promise<Running> {
   return listen(
     sql,
@@ -59,7 +60,7 @@ export function listenForChanges(
       [EVENT_CHANNEL]: (payload) => handlers.onEvents(payload.split(',').map(Number)),
       [RETRY_CHANNEL]: (payload) => handlers.onRetry(parseKeys(payload)),
     },
-    { onMissed: handlers.onMissed, silenceMs },
+    { onMissed: handlers.onMissed, silenceMs, pace },
   );
 }
 

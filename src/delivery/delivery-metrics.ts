@@ -133,9 +133,9 @@ function createAttemptMetrics(registry: Registry): AttemptMetrics {
 export type TakeCause = 'free' | 'dead' | 'own';
 /**
  * `fenced`: another worker owns it. `silent`: no heartbeat of this worker was confirmed in time. `returned`: handed
- * back, for an even split.
+ * back, for an even split. `quiet`: without work no heartbeats are sent; the shard is taken again at once.
  */
-export type LossCause = 'fenced' | 'silent' | 'returned';
+export type LossCause = 'fenced' | 'silent' | 'returned' | 'quiet';
 
 export type ShardMetrics = {
   taken: (cause: TakeCause, shards: number) => void;
@@ -157,6 +157,7 @@ export function createShardMetrics(registry: Registry): ShardMetrics {
     'fenced',
     'silent',
     'returned',
+    'quiet',
   ]);
   return {
     taken: (cause, shards) => taken.get(cause)?.inc(shards),

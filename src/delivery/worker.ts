@@ -37,7 +37,7 @@ export function workOf({ shard, delivery }: CommittedDelivery): Work {
   return { shard, webhookId: delivery.webhookId, deliveryId: delivery.id };
 }
 
-type WorkerRuntime = Pick<Runtime, 'sql' | 'direct' | 'clock' | 'random' | 'log' | 'sealer' | 'guard'>;
+type WorkerRuntime = Pick<Runtime, 'sql' | 'direct' | 'clock' | 'pace' | 'random' | 'log' | 'sealer' | 'guard'>;
 
 type WorkerSettings = LeaseSettings &
   LanesLimits &
@@ -62,13 +62,13 @@ function createParts(
   runtime: WorkerRuntime,
   { settings, metrics, disableWebhook, notify, leaseClock: clock = runtime.clock }: WorkerOptions,
 ) {
-  const { direct, log } = runtime;
+  const { direct, log, pace } = runtime;
   const composer = new Composer(settings);
   const connections = new Connections(runtime, settings);
   const bodies = new Bodies(runtime, settings);
   const lanes = new Lanes(settings, bodies);
   const requests = new FetchRequests();
-  const ownership = new Ownership({ direct, clock, log }, settings, metrics.shards);
+  const ownership = new Ownership({ direct, clock, log, pace }, settings, metrics.shards);
   // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
   const quarantine = new Quarantine(runtime, ownership);
   const hourlyStats = new HourlyStats(runtime, settings);
@@ -128,9 +128,9 @@ export class Worker implements Running {
     options.metrics.watch(runtime.clock, options.settings.slots, this.#parts);
   }
 
-  /** Returns whether this worker's lease was confirmed recently enough to act on it. */
-  leaseIsValid(): boolean {
-    return this.#parts.ownership.isLeaseConfirmed();
+  /** Returns whether this worker can deliver. */
+  isUsable(): boolean {
+    return this.#parts.ownership.isUsable();
   }
 
   async start(): Promise<void> {
@@ -149,8 +149,9 @@ export class Worker implements Running {
           discovery.scanAll();
         },
       },
-      this.#settings.leaseMs,
+      { silenceMs: this.#settings.leaseMs, pace: this.#runtime.pace },
     );
+    this.#runtime.pace.watch(() => this.#hasWork());
     ownership.start(shardWork);
     dispatcher.start();
     discovery.start();
@@ -160,6 +161,7 @@ export class Worker implements Running {
   /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
   offer(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
     const { ownership, bodies, lanes, dispatcher } = this.#parts;
+    void this.#runtime.pace.work();
     const notOwned: CommittedDelivery[] = [];
     const touched = new Set<Lane>();
     for (const committed of deliveries) {
@@ -225,6 +227,12 @@ export class Worker implements Running {
     // The scan fetches nothing for a lane that has its earliest delivery in memory.
     for (const { deliveries } of lanes.all()) if (deliveries.hasWork) deliveries.markIncomplete();
     discovery.scanAll();
+  }
+
+  #hasWork(): boolean {
+    const { lanes, dispatcher, recorder } = this.#parts;
+    const hasLaneWork = (): boolean => [...lanes.all()].some(({ deliveries }) => deliveries.hasWork);
+    return dispatcher.slots.inFlight > 0 || recorder.unrecorded() > 0 || hasLaneWork();
   }
 
   /**

@@ -160,6 +160,9 @@ function withoutSlash(url: string, home: string): string {
   return isHome ? home + url.slice(home.length + 1) : url;
 }
 
+/** The addresses of health-endpoints.ts. */
+const PROBE = /\/health\/(?:live|ready)$/;
+
 /** Browsers use https for a year after one https response (RFC 6797). */
 const STRICT_TRANSPORT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
@@ -226,6 +229,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
     if (request.is404) addresses.refuseUnserved(request, reply);
+    else if (!PROBE.test(request.routeOptions.url ?? '')) await services.beforeRequest();
   });
   app.addHook('onSend', async ({ method }, reply) => {
     if (services.isStopping()) reply.header('Connection', 'close');

@@ -4,6 +4,7 @@ import type { Config } from '#config/config.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Mailer } from '#mail/mailer.ts';
@@ -14,6 +15,7 @@ export type RuntimeConfig = Omit<Config, 'secretKeys' | 'mail'>;
 export type Runtime = {
   config: RuntimeConfig;
   clock: Clock;
+  pace: Pace;
   /** Uniform in [0, 1), as `Math.random`. */
   random: () => number;
   log: Log;

@@ -15,6 +15,7 @@ import type { Clock } from '#core/clock.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { flushSpans } from '#core/tracing.ts';
 import { createMailer } from '#mail/mailer.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
@@ -53,6 +54,7 @@ export type AppDeps = {
   /** 32 bytes each: they seal secrets at rest and derive other keys. */
   secretKeys: Keys;
   clock: Clock;
+  pace: Pace;
   random: () => number;
   passwordCost: PasswordCost;
   log: Log;
@@ -82,7 +84,10 @@ function openServer(
   {
     bearer,
     ...parts
-  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeReply' | 'isStopping'> & {
+  }: Pick<
+    Services,
+    'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeRequest' | 'beforeReply' | 'isStopping'
+  > & {
     bearer: Services['authenticate'];
   },
 ): FastifyInstance {
@@ -153,6 +158,7 @@ async function openDatabases(
   const databases: Databases = new Databases(map, {
     home,
     log,
+    pace: runtime.pace,
     open: (database) => {
       const { id, name } = database;
       const { sql, direct: directSql, prepare, close } = poolsOf(database);
@@ -177,7 +183,7 @@ async function openDatabases(
 
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
 async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
-  const { sql, direct, clock, random, log, secretKeys, passwordCost, siblings } = deps;
+  const { sql, direct, clock, pace, random, log, secretKeys, passwordCost, siblings } = deps;
   const { secretKeys: _, mail, ...config } = deps.config;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
@@ -190,22 +196,23 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   const observing = keep(await openObserving(deps));
   const mailer = keep(mail === undefined ? undefined : createMailer({ ...mail, log }), mailsMs);
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
-  const runtime: Runtime = { config, clock, random, log, sql, direct, sealer, mailer, guard, derive };
+  const runtime: Runtime = { config, clock, pace, random, log, sql, direct, sealer, mailer, guard, derive };
   const { databases, outbox } = await openDatabases(deps, runtime, { protect: guard.protect, observing });
   keep(databases, exchangesMs + recordsMs + handBackMs + othersMs);
   await databases.start();
   const { worker } = databases.home;
-  if (worker !== undefined) observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
+  if (worker !== undefined) observing.check(() => (worker.isUsable() ? undefined : 'lease'));
   outbox.start();
   keep(outbox);
   if (deps.roles.includes('serve')) {
     const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
+    const beforeRequest = () => pace.work();
     const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;
-    const server = openServer(deps, handlers, { ...services, bearer, beforeReply, isStopping, metrics });
+    const server = openServer(deps, handlers, { ...services, bearer, beforeRequest, beforeReply, isStopping, metrics });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     running.push({ stop: () => databases.stopStreams() });

@@ -5,6 +5,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { requireOwners } from '#shards/adopt.ts';
 import { HOME, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import { readMap, readVersion } from '#shards/map-sql.ts';
@@ -18,6 +19,7 @@ const START_MS = 5_000;
 type Deps = {
   home: Sql;
   log: Log;
+  pace: Pace;
   open: (database: MapDatabase) => StoreDatabase;
   /** Is called with a name that has left the map. */
   onLeft: (name: string) => void;
@@ -89,7 +91,8 @@ export class Databases implements Running {
   async start(): Promise<void> {
     await this.home.start();
     await this.#startOthers();
-    this.#following = this.#follow();
+    this.#deps.pace.refreshBy(() => this.#readMap());
+    this.#following = this.#deps.pace.repeat(POLL_MS, () => this.#readMap(), this.#stopping.signal);
   }
 
   async stopStreams(): Promise<void> {
@@ -155,23 +158,18 @@ export class Databases implements Running {
     }
   }
 
-  async #follow(): Promise<void> {
+  async #readMap(): Promise<void> {
     const { home, log } = this.#deps;
-    const { signal } = this.#stopping;
-    for (;;) {
-      await delay(POLL_MS, undefined, { signal }).catch(() => {});
-      if (signal.aborted) return;
-      try {
-        if ((await readVersion(home.reads)) === this.#map.version) continue;
-        const map = await readMap(home);
-        requireOwners(map);
-        this.#openAll(map);
-        this.#map = map;
-        log.info({ version: map.version }, 'map of shards changed');
-        await this.#startOthers();
-      } catch (error) {
-        if (!isUnavailable(error)) log.error({ err: error }, 'reading the map of shards failed; retrying');
-      }
+    try {
+      if ((await readVersion(home.reads)) === this.#map.version) return;
+      const map = await readMap(home);
+      requireOwners(map);
+      this.#openAll(map);
+      this.#map = map;
+      log.info({ version: map.version }, 'map of shards changed');
+      await this.#startOthers();
+    } catch (error) {
+      if (!isUnavailable(error)) log.error({ err: error }, 'reading the map of shards failed; retrying');
     }
   }
 }

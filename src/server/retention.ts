@@ -11,6 +11,7 @@ import type { Purge } from '#db/purges.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import type { Config } from '#config/config.ts';
 import { createDeliveryPurges } from '#delivery/delivery-purges.ts';
@@ -71,6 +72,7 @@ const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];
 type Deps = {
   direct: Sql;
   clock: Clock;
+  pace: Pace;
   log: Log;
   registry: Registry;
   purges: readonly Purge[];
@@ -100,7 +102,7 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, unde
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits only for the batch that is running. */
 export function startRetention(deps: Deps): Running {
-  const { direct, clock, log, purges, settings } = deps;
+  const { direct, clock, pace, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -123,16 +125,11 @@ export function startRetention(deps: Deps): Running {
     }
     seconds.observe((clock.monotonicMs() - startedMs) / 1_000);
   };
-  const run = async (): Promise<void> => {
-    for (;;) {
-      await pause(settings.everyMs, signal);
-      if (signal.aborted) return;
-      await tryUnderLock(direct, LOCKS.retention, round).catch((error: unknown) =>
-        log.error({ err: error }, 'retention round failed to start; retrying'),
-      );
-    }
-  };
-  const running = run();
+  const run = () =>
+    tryUnderLock(direct, LOCKS.retention, round).catch((error: unknown) =>
+      log.error({ err: error }, 'retention round failed to start; retrying'),
+    );
+  const running = pace.repeat(settings.everyMs, run, signal);
   return {
     stop: async () => {
       stopping.abort();

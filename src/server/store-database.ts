@@ -277,11 +277,11 @@ async function startParts(
   running: Running[],
 ): Promise<void> {
   const { id, runtime, registry, each } = deps;
-  const { config, sql, direct, clock, log } = runtime;
+  const { config, sql, direct, clock, pace, log } = runtime;
   const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
   await deps.prepare();
-  keep(await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays }));
+  keep(await keepPartitions({ direct, clock, pace, log, retentionDays: config.database.retentionDays }));
   if (worker !== undefined) {
     keep(worker, exchangesMs + recordsMs + handBackMs);
     await worker.start();
@@ -289,17 +289,17 @@ async function startParts(
     const { snapshots, recoveries } = config;
     const shards = () => worker.ownedShards();
     const { writeInternalEvents } = internalEvents;
-    keep(startSnapshots({ sql, clock, log, writeInternalEvents, shards, settings: snapshots }));
+    keep(startSnapshots({ sql, clock, pace, log, writeInternalEvents, shards, settings: snapshots }));
     const metrics = observing.recoveries;
     const changes = () => worker.changes;
-    const jobs = { sql, clock, log, metrics, allocateIds, announce: announceWork, shards, changes };
+    const jobs = { sql, clock, pace, log, metrics, allocateIds, announce: announceWork, shards, changes };
     keep(startRecoveries({ ...jobs, settings: recoveries }));
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;
   const ofStores = purgesOfStores({ ...runtime, caches, changelog: publishing.changelog });
   const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each, ofStores }) : ofStores;
-  keep(startRetention({ direct, clock, log, registry, settings: config.housekeeping, purges }));
+  keep(startRetention({ direct, clock, pace, log, registry, settings: config.housekeeping, purges }));
 }
 
 /** Creates the parts of a database. They connect when they are used or started. */

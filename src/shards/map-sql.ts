@@ -1,6 +1,6 @@
 /** The statements of the map of shards, and its addresses of databases, which are sealed, and again when HALCYON_SECRET_KEY changes. */
 import { SHARDS } from '#core/ids.ts';
-import { oneOf, type Queryable, type Sql } from '#db/pool.ts';
+import { announceWorking, oneOf, type Queryable, type Sql } from '#db/pool.ts';
 import { hasTable } from '#db/usable.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
 import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
@@ -103,7 +103,7 @@ export async function deleteDatabase(tx: Queryable, id: number): Promise<void> {
   await tx`delete from shard_database where id = ${id} and id <> ${HOME}`;
 }
 
-/** Assigns shards to a database, and returns the new version of the map. */
+/** Assigns shards to a database, and returns the new version of the map, which processes read at once even if they are quiet. */
 export async function assignShards(tx: Queryable, shards: readonly number[], database: number): Promise<number> {
   await tx`
     insert into shard_owner (shard, database) select shard, ${database} from unnest(${shards}::smallint[]) as s (shard)
@@ -111,6 +111,7 @@ export async function assignShards(tx: Queryable, shards: readonly number[], dat
   const { version } = await oneOf(tx<{ version: number }[]>`
     insert into shard_map (version) values (1) on conflict (is_only) do update set version = shard_map.version + 1
     returning version`);
+  await announceWorking(tx);
   return version;
 }
 

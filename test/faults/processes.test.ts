@@ -28,6 +28,7 @@ import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { passwords } from '../setup/passwords.ts';
+import { AWAKE } from '../setup/clock.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const UNDER_WAY = 500;
@@ -368,7 +369,8 @@ test('a grant has one rate limit for all processes', async (t) => {
   );
   const ofOne = 2 * RATE + (RATE * (performance.now() - startedMs)) / 1_000;
   for (const agent of agents) agent.destroy();
-  assert.ok(allowed > 0.9 * ofOne && allowed < 1.5 * ofOne, `${allowed} requests, and one bucket has ${ofOne}`);
+  // On a slow machine the bucket overflows between two requests, so that fewer than it has are allowed.
+  assert.ok(allowed >= 2 * RATE && allowed < 1.5 * ofOne, `${allowed} requests, and one bucket has ${ofOne}`);
   assert.equal(await program.end('SIGTERM'), 0, program.said());
 });
 
@@ -380,7 +382,7 @@ test('deliveries that another process has to send reach it without NOTIFY', asyn
   const listening = await listen(
     sql,
     { halcyon_work: () => void (notifications += 1) },
-    { onMissed: () => assert.fail('the connection broke'), silenceMs: 60_000 },
+    { onMissed: () => assert.fail('the connection broke'), silenceMs: 60_000, pace: AWAKE },
   );
   ends.after(() => listening.stop());
   let round = 0;

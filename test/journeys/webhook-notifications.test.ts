@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { listenForChanges } from '#delivery/announce.ts';
 import { startTestApp } from '../setup/app.ts';
 import { until } from '../setup/until.ts';
+import { AWAKE } from '../setup/clock.ts';
 
 const { api, sql, storeId, platformToken } = await startTestApp({ roles: ['serve'] });
 
@@ -26,7 +27,7 @@ test('workers are notified of a changed url before the retry of what is pending,
       onEvents: () => {},
       onMissed: () => assert.fail('the connection was not lost'),
     },
-    60_000,
+    { silenceMs: 60_000, pace: AWAKE },
   );
   t.after(() => listening.stop());
   const id = await create();
@@ -51,7 +52,7 @@ test('each change of a webhook, its deletion, and a new domain or the deletion o
       onEvents: () => {},
       onMissed: () => assert.fail('the connection was not lost'),
     },
-    60_000,
+    { silenceMs: 60_000, pace: AWAKE },
   );
   after(() => changes.stop());
   const [one, other] = [await create(), await create()];

@@ -20,6 +20,7 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
   const runtime: Runtime = {
     config,
     clock: stub,
+    pace: stub,
     random: stub,
     log: stub,
     sql: stub,

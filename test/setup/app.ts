@@ -7,6 +7,8 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
+import { systemClock } from '#core/clock.ts';
+import { Pace } from '#core/pace.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
@@ -36,8 +38,8 @@ export type TestApp = {
   stop: () => Promise<void>;
   /** Stops the application and starts it again with the same settings, or with changed ones. */
   restart: (changes?: Record<string, string>) => Promise<void>;
-  /** Starts another server over the same database in this process, which delivers nothing, and returns its address. */
-  startSecond: () => Promise<string>;
+  /** Starts the application once more over the same database, by default as a server that delivers nothing, and returns its address. */
+  startSecond: (deps?: { roles: Role[]; pace: Pace }) => Promise<string>;
 };
 
 async function populate(sql: Sql, baseUrl: string, now: Date) {
@@ -85,6 +87,7 @@ export async function startTestApp(
     env?: Record<string, string>;
     sql?: Sql;
     clock?: TestClock;
+    pace?: Pace;
     secretKey?: Buffer;
     log?: Log;
     /** The folder of the packages that /docs/receiving offers. */
@@ -115,6 +118,7 @@ export async function startTestApp(
     direct: homeOf(sql),
     secretKeys: [secretKey],
     clock,
+    pace: options.pace ?? new Pace(systemClock),
     openPools,
     random: () => 0.5,
     passwordCost: LOW_COST,
@@ -150,9 +154,9 @@ export async function startTestApp(
         changes ? { ...parts, config: readConfig({ ...env, ...changes }, process.cwd()) } : parts,
       );
     },
-    startSecond: async () => {
+    startSecond: async (deps = { roles: ['serve'], pace: new Pace(systemClock) }) => {
       const own = { ...env, PORT: String(await freePort()), BASE_URL: config.baseUrl };
-      const second = await startApp({ ...parts, config: readConfig(own, process.cwd()), roles: ['serve'] });
+      const second = await startApp({ ...parts, config: readConfig(own, process.cwd()), ...deps });
       ends.after(() => second.stop());
       return `http://127.0.0.1:${own.PORT}`;
     },

@@ -1,4 +1,5 @@
 import { systemClock, type Clock } from '#core/clock.ts';
+import { Pace } from '#core/pace.ts';
 
 export type TestClock = Clock & { advance: (ms: number) => void };
 
@@ -43,3 +44,6 @@ export function standingClock(): PassingClock {
     set: (ms) => void (nowMs += ms),
   };
 }
+
+/** A process that always looks for work as often as one that has work. */
+export const AWAKE = new Pace({ now: () => new Date(0), monotonicMs: () => 0 });

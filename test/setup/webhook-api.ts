@@ -186,6 +186,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
         signInAt: (path) => `/sign-in?return_to=${path}`,
         keep: () => undefined,
       },
+      beforeRequest: async () => {},
       beforeReply: async () => {},
       isStopping: () => false,
       designedPages: new Map(),

@@ -10,7 +10,7 @@ import { readDatabaseTime } from '#db/database-clock.ts';
 import { compare, findTooOld, migrationsIn, MIGRATIONS } from '#db/migrate.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { PARENTS, partitionsOf } from '#db/partitions.ts';
-import type { Queryable, Tx } from '#db/pool.ts';
+import { announceWorking, type Queryable, type Tx } from '#db/pool.ts';
 import { createSealer, keyIdOf, readSealingKey } from '#db/seal.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
 import { readBacklog } from '#delivery/backlog-sql.ts';
@@ -281,6 +281,8 @@ const WORKERS: Check<Database> = {
   name: 'workers',
   waitsMs: watchMs,
   run: async (place) => {
+    // Quiet workers send heartbeats again.
+    await announceWorking(place.direct);
     const [before] = await withTimeouts(place.direct, look);
     await delay(watchMs(place));
     const [after, leases] = await withTimeouts(place.direct, look);

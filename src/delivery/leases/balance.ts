@@ -40,6 +40,11 @@ export class OtherWorkers {
     return Math.min(GRACE_MAX_MS, this.#leaseMs / 10);
   }
 
+  /** Forgets since when the counters stand still. */
+  forget(): void {
+    this.#seen.clear();
+  }
+
   /** Called when this process has lost its own session. */
   ownSessionEnded(nowMs: number): void {
     this.#checksSessionsFromMs = nowMs + this.#leaseMs;

@@ -2,7 +2,7 @@
  * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
  * surplus ones.
  */
-import { openDedicated, type Sql } from '#db/pool.ts';
+import { announceWorking, openDedicated, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import { SHARDS } from '#core/ids.ts';
@@ -23,6 +23,9 @@ const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
     'lease expired: no heartbeat was confirmed in time; running attempts are aborted; none starts until a heartbeat is confirmed',
   fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
+
+/** More often than a process falls asleep without work. */
+const ANNOUNCE_EVERY_MS = 20_000;
 
 type TakenShard = { shard: number; fence: number; crashCount: number };
 
@@ -151,11 +154,13 @@ class Heartbeat {
 /** The fencing tokens under which the owner of a shard writes. A rejected token is reported to `lost`. */
 export type OwnerTokens = Pick<Ownership, 'workerId' | 'fenceOf' | 'lost'>;
 
+type OwnershipRuntime = Pick<Runtime, 'direct' | 'clock' | 'log' | 'pace'>;
+
 export class Ownership implements Running {
   /** The id of this worker in the table of leases. */
   readonly workerId: number;
   /** The connections of heartbeat and leases are opened from `direct`, which has no connection pooler in between. */
-  readonly #runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>;
+  readonly #runtime: OwnershipRuntime;
   readonly #settings: LeaseSettings;
   /** Undefined until `start`: no shard is owned before. */
   #work: ShardEvents | undefined;
@@ -172,12 +177,15 @@ export class Ownership implements Running {
   readonly #handBack: HandBack;
   #isStopping = false;
   #isStopped = false;
+  /** No heartbeats are sent: the process is quiet. */
+  #isAsleep = false;
+  #announcedAtMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
   #refreshing: Promise<void> | undefined;
 
-  constructor(runtime: Pick<Runtime, 'direct' | 'clock' | 'log'>, settings: LeaseSettings, metrics: ShardMetrics) {
+  constructor(runtime: OwnershipRuntime, settings: LeaseSettings, metrics: ShardMetrics) {
     const { workerId, leaseMs } = settings;
     this.workerId = workerId;
     this.#runtime = runtime;
@@ -200,6 +208,7 @@ export class Ownership implements Running {
   /** Takes shards from now on. `work` uses parts that need this ownership, so it does not exist when the ownership is constructed. */
   start(work: ShardEvents): void {
     this.#work = work;
+    this.#runtime.pace.refreshBy(async () => this.#next(0));
     this.#loop();
     // Suspends the worker at lease − margin, even if its heartbeat is stuck on a dead connection.
     this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#settings.leaseMarginMs / 4));
@@ -228,6 +237,11 @@ export class Ownership implements Running {
   /** Returns all shards for which `owns` is true. */
   owned(): number[] {
     return this.#owned.shards.filter((shard) => this.owns(shard));
+  }
+
+  /** Returns whether this worker can deliver: its lease is confirmed, or it will be as soon as there is work. */
+  isUsable(): boolean {
+    return this.#isAsleep || this.isLeaseConfirmed();
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
@@ -282,9 +296,37 @@ export class Ownership implements Running {
     this.#timer = setTimeout(() => this.#loop(), delayMs);
   }
 
+  /**
+   * Returns whether this worker is asleep. Its lease lapses then, and another worker that has work may take its shards; after the
+   * quiet time it takes them again. What the others did meanwhile says nothing: they were asleep, too.
+   */
+  #sleeps(): boolean {
+    const { isQuiet } = this.#runtime.pace;
+    if (this.#isAsleep && !isQuiet) {
+      this.#remove(this.#owned.shards, 'quiet');
+      this.#otherWorkers.forget();
+    }
+    this.#isAsleep = isQuiet;
+    return isQuiet;
+  }
+
+  /** Keeps the other workers awake while this one has work: otherwise it would take their shards. */
+  async #announceWorking(): Promise<void> {
+    const { clock, pace } = this.#runtime;
+    const nowMs = clock.monotonicMs();
+    if (pace.worksAtMs <= this.#announcedAtMs || nowMs - this.#announcedAtMs < ANNOUNCE_EVERY_MS) return;
+    if (this.#otherWorkers.live().length === 1) return;
+    this.#announcedAtMs = nowMs;
+    await announceWorking(this.#connection);
+  }
+
   /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
     this.#timer = undefined;
+    if (this.#sleeps()) {
+      this.#timer = setTimeout(() => this.#loop(), this.#settings.beatMs);
+      return;
+    }
     this.#beating = this.#heartbeat
       .beat(() => this.#suspendWhenExpired())
       .then(() => {
@@ -316,6 +358,7 @@ export class Ownership implements Running {
     const [workers, leases] = await look(this.#connection);
     this.#owners = new Map(leases.flatMap(({ shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
+    await this.#announceWorking();
     if (this.#otherWorkers.hasDisconnected()) this.#next(this.#hurryMs());
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
     if (changes !== this.#owned.changes || this.#isStopped || !this.isLeaseConfirmed()) return;
@@ -358,7 +401,7 @@ export class Ownership implements Running {
   }
 
   #suspendWhenExpired(): void {
-    if (!this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'silent');
+    if (!this.isUsable()) this.#remove(this.#owned.shards, 'silent');
   }
 
   #remove(shards: readonly number[], cause: LossCause): void {

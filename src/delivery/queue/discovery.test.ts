@@ -4,6 +4,7 @@ import { systemClock } from '#core/clock.ts';
 import { dayOf, idOf, SHARDS as SHARD_COUNT } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
+import { AWAKE } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -64,7 +65,7 @@ function discoveryOf(
     removeClosed: () => void (givenUp += 1),
   };
   const discovery = new Discovery(
-    { sql: own, clock: systemClock, log },
+    { sql: own, clock: systemClock, pace: AWAKE, log },
     {
       lanes,
       ownership: { owns: (shard) => SHARDS.includes(shard) },

@@ -15,7 +15,7 @@ import type { Dispatcher } from './dispatcher.ts';
 import { discoverLanes, listChanged, listPendingDisables, type Head } from './queue-sql.ts';
 import type { ActiveTarget } from '../attempt/delivery-target.ts';
 
-type DiscoveryRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
+type DiscoveryRuntime = Pick<Runtime, 'sql' | 'clock' | 'pace' | 'log'>;
 
 type DiscoveryParts = {
   lanes: Lanes;
@@ -87,7 +87,7 @@ export class Discovery {
   #hasUnplaced = false;
   #isShortRound = false;
   #isRunning = false;
-  #isStopped = false;
+  readonly #stopping = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
 
   constructor(runtime: DiscoveryRuntime, parts: DiscoveryParts) {
@@ -97,15 +97,15 @@ export class Discovery {
 
   start(): void {
     const { lanes } = this.#parts;
+    void this.#runtime.pace.repeat(ROUND_MS, () => this.runRound(), this.#stopping.signal);
     this.#timers.push(
-      setInterval(() => this.runRound(), ROUND_MS),
       setInterval(() => this.#shortRound(() => this.#evictIdle()), SHORT_ROUND_MS),
       setInterval(() => this.#shortRound(() => lanes.sweep()), SWEEP_MS),
     );
   }
 
   stop(): void {
-    this.#isStopped = true;
+    this.#stopping.abort();
     for (const timer of this.#timers) clearInterval(timer);
     this.#requested.clear();
   }
@@ -170,7 +170,7 @@ export class Discovery {
     for (let open = this.#openScans(scans); open.length > 0; open = this.#openScans(scans)) {
       await this.#read(open);
       await yieldToOthers();
-      if (this.#isStopped) return;
+      if (this.#stopping.signal.aborted) return;
       // The remaining webhooks are found when places are free, and in each regular round.
       if (this.#isShortRound && this.#hasUnplaced) return this.#endShortRound(open);
     }
@@ -250,7 +250,7 @@ export class Discovery {
   /** Requests the shards again after an error; while the database is unavailable, the other shards would fail too. */
   async #retry(shards: readonly number[], error: unknown): Promise<void> {
     this.#runtime.log.warn({ shards, reason: String(error) }, 'discovery failed; retrying');
-    const again = setTimeout(() => !this.#isStopped && this.#request(shards), RETRY_MS);
+    const again = setTimeout(() => !this.#stopping.signal.aborted && this.#request(shards), RETRY_MS);
     again.unref();
     if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
   }

@@ -9,6 +9,7 @@ import type { Running } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
@@ -388,7 +389,7 @@ export class Recoveries {
 const STOP_MS = 2_000;
 
 /** Runs rounds until it is stopped. `stop` waits at most `STOP_MS` for the running statement. */
-export function startRecoveries(deps: RecoveriesDeps): Running {
+export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const { everyMs, pauseMs } = deps.settings;
@@ -400,7 +401,8 @@ export function startRecoveries(deps: RecoveriesDeps): Running {
         deps.log.warn({ reason: String(error) }, 'recovery round interrupted; the next round continues');
         return 0;
       });
-      await delay(open > 0 ? pauseMs : everyMs, undefined, { signal }).catch(() => {});
+      if (open > 0) await delay(pauseMs, undefined, { signal }).catch(() => {});
+      else await deps.pace.pause(everyMs, signal);
     }
   };
   const running = run();

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import type { Pace } from '#core/pace.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
@@ -202,20 +203,15 @@ export async function runRound(deps: SnapshotDeps, signal?: AbortSignal): Promis
 const STOP_MS = 2_000;
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits at most `STOP_MS` for the running statement. */
-export function startSnapshots(deps: SnapshotDeps): Running {
+export function startSnapshots(deps: SnapshotDeps & { pace: Pace }): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const run = async (): Promise<void> => {
-    for (;;) {
-      await delay(deps.settings.everyMs, undefined, { signal }).catch(() => {});
-      if (signal.aborted) return;
-      await runRound(deps, signal).catch((error: unknown) => {
-        const reason = { reason: String(error) };
-        deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
-      });
-    }
-  };
-  const running = run();
+  const run = () =>
+    runRound(deps, signal).catch((error: unknown) => {
+      const reason = { reason: String(error) };
+      deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
+    });
+  const running = deps.pace.repeat(deps.settings.everyMs, run, signal);
   return {
     stop: async () => {
       stopping.abort();

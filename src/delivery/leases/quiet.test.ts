@@ -1,0 +1,166 @@
+/** Workers without work send no heartbeats. They start again together, and none takes a sleeping one for dead. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from '@prometheus-io/client';
+import { createLog } from '#core/log.ts';
+import { Pace } from '#core/pace.ts';
+import type { Sql } from '#db/pool.ts';
+import { standingClock, type PassingClock } from '../../../test/setup/clock.ts';
+import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { readExposition } from '../../../test/setup/exposition.ts';
+import { until } from '../../../test/setup/until.ts';
+import { listenForChanges } from '../announce.ts';
+import { createShardMetrics } from '../delivery-metrics.ts';
+import type { ShardEvents } from './hand-back.ts';
+import { Ownership } from './ownership.ts';
+
+const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
+const QUIET_MS = 60_000;
+const HALF = 128;
+
+/** `paceClock`: undefined if the clock of the leases is that of the quiet times, too. */
+async function startOwner(
+  sql: Sql,
+  { id, clock, paceClock = clock }: { id: number; clock: PassingClock; paceClock?: PassingClock },
+  ends: Cleanups,
+) {
+  const pace = new Pace(paceClock);
+  const registry = new Registry();
+  const runtime = { direct: sql, clock, pace, log: createLog('silent') };
+  const ownership = new Ownership(runtime, { ...settings, workerId: id }, createShardMetrics(registry));
+  const ignore = () => {};
+  const handlers = { onWork: ignore, onWebhook: ignore, onRetry: ignore, onEvents: ignore, onMissed: ignore };
+  const listening = await listenForChanges(sql, handlers, { silenceMs: QUIET_MS, pace });
+  const work: ShardEvents = {
+    gained: ignore,
+    lost: ignore,
+    drain: async (shards) => [...shards],
+    kept: ignore,
+    isRecording: () => false,
+  };
+  ownership.start(work);
+  ends.after(async () => {
+    await ownership.stop();
+    await listening.stop();
+  });
+  const counted = async () => {
+    const { value } = readExposition(await registry.metrics());
+    const lost = (cause: string) => value('halcyon_shards_lost_total', { cause });
+    return {
+      takenFromDead: value('halcyon_shards_taken_total', { cause: 'dead' }),
+      quiet: lost('quiet'),
+      silent: lost('silent'),
+    };
+  };
+  const tokens = () => ownership.owned().map((shard) => ownership.fenceOf(shard) ?? 0);
+  return { ownership, pace, counted, tokens };
+}
+type Owner = Awaited<ReturnType<typeof startOwner>>;
+
+const owns = ({ ownership }: Owner, shards: number) =>
+  until(
+    async () => (ownership.isLeaseConfirmed() ? ownership.owned().length : 0),
+    (count) => count === shards,
+  );
+/** Waits until the worker sends no heartbeats and counts as usable nevertheless. */
+const sleeps = ({ ownership }: Owner) =>
+  until(
+    async () => [ownership.isLeaseConfirmed(), ownership.isUsable()],
+    ([isConfirmed, isUsable]) => isConfirmed === false && isUsable === true,
+  );
+
+async function startTwo() {
+  const ends = cleanups();
+  const { sql } = await testDatabase(ends);
+  const clock = standingClock();
+  const one = await startOwner(sql, { id: 1, clock }, ends);
+  await owns(one, 2 * HALF);
+  const other = await startOwner(sql, { id: 2, clock }, ends);
+  for (const owner of [one, other]) await owns(owner, HALF);
+  const beats = async () => {
+    const rows = await sql<{ beat: number }[]>`select beat from worker order by id`;
+    return rows.map(({ beat }) => beat);
+  };
+  return { clock, one, other, beats };
+}
+
+test('without work two workers send no heartbeats, and work of one wakes both with the shards they had', async () => {
+  const { clock, one, other, beats } = await startTwo();
+  clock.advance(QUIET_MS);
+  for (const owner of [one, other]) await sleeps(owner);
+  const before = await beats();
+  for (let round = 0; round < 3; round += 1) {
+    clock.advance(QUIET_MS);
+    for (const owner of [one, other]) await sleeps(owner);
+  }
+  assert.deepEqual(await beats(), before);
+  await one.pace.work();
+  for (const owner of [one, other]) await owns(owner, HALF);
+  const [first = 0, second = 0] = before;
+  await until(beats, ([a = 0, b = 0]) => a > first + 3 && b > second + 3);
+  for (const owner of [one, other]) assert.equal((await owner.counted()).takenFromDead, 0);
+});
+
+test('a worker with work keeps the others awake, and all fall asleep together', async () => {
+  const { clock, one, other } = await startTwo();
+  const isAwake = ({ ownership, pace }: Owner) => ownership.isLeaseConfirmed() && !pace.isQuiet;
+  // The leases count by the same clock: each step waits for heartbeats.
+  const pass = async (ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      clock.advance(1_000);
+      for (const owner of [one, other]) if (!owner.pace.isQuiet) await owns(owner, HALF);
+    }
+  };
+  for (let round = 0; round < 4; round += 1) {
+    await one.pace.work();
+    await pass(25_000);
+    assert.deepEqual([one, other].map(isAwake), [true, true], `round ${round}`);
+  }
+  await pass(2 * QUIET_MS);
+  for (const owner of [one, other]) await sleeps(owner);
+  for (const owner of [one, other]) assert.equal((await owner.counted()).takenFromDead, 0);
+});
+
+test('a worker that does not wake is dead after the time of a lease', async () => {
+  const ends = cleanups();
+  const { sql } = await testDatabase(ends);
+  // Frozen, with half of the shards.
+  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
+  await sql`update shard_lease set owner = 9, fence = 7 where shard < ${HALF}`;
+  const [clock, paceClock] = [standingClock(), standingClock()];
+  const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
+  await owns(one, HALF);
+  paceClock.advance(QUIET_MS);
+  clock.advance(QUIET_MS);
+  await sleeps(one);
+  await one.pace.work();
+  await owns(one, HALF);
+  const beats = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
+  const before = await beats();
+  await until(beats, (now) => now > before + 10);
+  assert.equal(one.ownership.owned().length, HALF);
+  await until(
+    async () => {
+      clock.advance(500);
+      return one.ownership.owned().length;
+    },
+    (count) => count === 2 * HALF,
+  );
+  assert.equal((await one.counted()).takenFromDead, HALF);
+});
+
+test('a worker that wakes has its shards under new tokens: another one may have had them meanwhile', async () => {
+  const { clock, one, other } = await startTwo();
+  const before = one.tokens();
+  clock.advance(QUIET_MS);
+  for (const owner of [one, other]) await sleeps(owner);
+  await one.pace.work();
+  await owns(one, HALF);
+  assert.deepEqual(
+    one.tokens(),
+    before.map((token) => token + 1),
+  );
+  const { quiet, silent } = await one.counted();
+  assert.deepEqual([quiet, silent], [HALF, 0]);
+});
