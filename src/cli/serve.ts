@@ -1,9 +1,8 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
 import { createServer } from 'node:net';
 import { systemClock, type Clock } from '#core/clock.ts';
-import { stopAll, type Running } from '#core/lifecycle.ts';
+import { stopAll, type Running, Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
-import { Pace } from '#core/pace.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { sessionNameOf } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';

@@ -4,9 +4,8 @@
  */
 import { Gauge, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
-import type { Check, Running } from '#core/lifecycle.ts';
+import type { Check, Running, Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import { oneOf, type Queryable, type Sql } from './pool.ts';
 
 /** Between two readings the monotonic clock counts; it drifts by a millisecond in this time. */

@@ -7,9 +7,8 @@ import { createNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
 import { isLockTimeout } from './unavailable.ts';
 import type { Clock } from '#core/clock.ts';
-import type { Running } from '#core/lifecycle.ts';
+import type { Running, Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;

@@ -5,8 +5,7 @@ import { Connections, type PoolUse } from './connections.ts';
 import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Running } from '#core/lifecycle.ts';
-import type { Pace } from '#core/pace.ts';
+import type { Running, Pace } from '#core/lifecycle.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
 export { oneOf, type Fragment, type Queryable } from './statement.ts';

@@ -3,9 +3,8 @@
  * finds whatever a notification misses.
  */
 import { listen, type Queryable, type Sql } from '#db/pool.ts';
-import type { Running } from '#core/lifecycle.ts';
+import type { Running, Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import { notify, endBackoff, makeDue, type Retried } from './delivery-sql.ts';
 
 const WORK_CHANNEL = 'halcyon_work';

@@ -2,9 +2,9 @@
 import type { LookupAddress } from 'node:dns';
 import type { Config } from '#config/config.ts';
 import type { Clock } from '#core/clock.ts';
+import type { Pace } from '#core/lifecycle.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Mailer } from '#mail/mailer.ts';

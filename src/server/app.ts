@@ -13,9 +13,8 @@ import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
-import { stopAll, within, type Running } from '#core/lifecycle.ts';
+import { stopAll, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import { flushSpans } from '#core/tracing.ts';
 import { createMailer } from '#mail/mailer.ts';
 import type { PasswordCost } from '#identity/accounts/passwords.ts';
@@ -208,11 +207,17 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
-    const beforeRequest = () => pace.work();
     const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;
-    const server = openServer(deps, handlers, { ...services, bearer, beforeRequest, beforeReply, isStopping, metrics });
+    const server = openServer(deps, handlers, {
+      ...services,
+      bearer,
+      beforeRequest: pace.work,
+      beforeReply,
+      isStopping,
+      metrics,
+    });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     running.push({ stop: () => databases.stopStreams() });

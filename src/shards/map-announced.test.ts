@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Pace } from '#core/pace.ts';
+import { Pace } from '#core/lifecycle.ts';
 import { listen, transaction } from '#db/pool.ts';
 import { standingClock } from '../../test/setup/clock.ts';
 import { testDatabase } from '../../test/setup/database.ts';

@@ -1,7 +1,7 @@
 /** An installation without work leaves its database alone, and works at once when there is something to do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Pace } from '#core/pace.ts';
+import { Pace } from '#core/lifecycle.ts';
 import { startTestApp, type TestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
 import { KEY } from '../setup/engine.ts';

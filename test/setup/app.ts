@@ -7,9 +7,8 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { systemClock } from '#core/clock.ts';
-import { Pace } from '#core/pace.ts';
-import { testClock, type TestClock } from './clock.ts';
+import type { Pace } from '#core/lifecycle.ts';
+import { AWAKE, testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
@@ -118,7 +117,7 @@ export async function startTestApp(
     direct: homeOf(sql),
     secretKeys: [secretKey],
     clock,
-    pace: options.pace ?? new Pace(systemClock),
+    pace: options.pace ?? AWAKE,
     openPools,
     random: () => 0.5,
     passwordCost: LOW_COST,
@@ -154,7 +153,7 @@ export async function startTestApp(
         changes ? { ...parts, config: readConfig({ ...env, ...changes }, process.cwd()) } : parts,
       );
     },
-    startSecond: async (deps = { roles: ['serve'], pace: new Pace(systemClock) }) => {
+    startSecond: async (deps = { roles: ['serve'], pace: AWAKE }) => {
       const own = { ...env, PORT: String(await freePort()), BASE_URL: config.baseUrl };
       const second = await startApp({ ...parts, config: readConfig(own, process.cwd()), ...deps });
       ends.after(() => second.stop());

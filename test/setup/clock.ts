@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from '#core/clock.ts';
-import { Pace } from '#core/pace.ts';
+import { Pace } from '#core/lifecycle.ts';
 
 export type TestClock = Clock & { advance: (ms: number) => void };
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import { createLog } from '#core/log.ts';
-import { Pace } from '#core/pace.ts';
+import { Pace } from '#core/lifecycle.ts';
 import type { Sql } from '#db/pool.ts';
 import { standingClock, type PassingClock } from '../../../test/setup/clock.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';

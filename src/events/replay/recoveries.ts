@@ -5,11 +5,10 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Running } from '#core/lifecycle.ts';
+import type { Running, Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';

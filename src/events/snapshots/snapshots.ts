@@ -5,9 +5,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Running } from '#core/lifecycle.ts';
+import type { Running, Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Pace } from '#core/pace.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { standingClock } from '../../test/setup/clock.ts';
-import { Pace } from './pace.ts';
+import { Pace } from './lifecycle.ts';
 
 const [MINUTE_MS, HOUR_MS] = [60_000, 3_600_000];
 
