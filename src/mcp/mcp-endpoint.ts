@@ -6,7 +6,7 @@
 import type * as Sdk from '@modelcontextprotocol/server';
 import type { Server, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { Type, type TProperties } from 'typebox';
-import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
+import { parseJson } from '#http/bodies/json-body.ts';
 import { createValidator } from '#http/bodies/validate.ts';
 import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
 import type { Chapter } from '#http/relation.ts';
@@ -138,9 +138,15 @@ type McpSettings = { baseUrl: string; authUrl: string; version: string; relation
 /** A request to the endpoint, whose body is one message. */
 type Message = Pick<RawRequest, 'headers' | 'bytes'>;
 
-/** Returns the message of a request. Throws a 400 for a batch, which newer versions of the protocol do not have. */
+/** The package describes each faulty member in its error: 9,000 took 150 ms, and made a response of 2.3 MB. */
+const MESSAGE_MEMBERS_MAX = 2_000;
+
+/**
+ * Returns the message of a request, with the numbers of an input as they are written. Throws a 400 for a batch, which newer versions of the
+ * protocol do not have.
+ */
 function readMessage({ bytes }: Message): unknown {
-  const message = parseJson(bytes, { membersMax: MEMBERS_MAX });
+  const message = parseJson(bytes, { membersMax: MESSAGE_MEMBERS_MAX, keepsNumbers: true });
   if (!Array.isArray(message)) return message;
   throw invalid({ code: 'malformed_body', message: 'Send one message per request, not a list of messages' });
 }

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ExactNumber } from '#core/exact-number.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
@@ -119,6 +120,32 @@ test('only POST, from no script of another site, with one message of JSON', asyn
   const { status, text } = await post(callOf('constructor', { href: '/' }));
   assert.equal(status, 200);
   assert.match(text, /"error":/, 'there is no such tool');
+});
+
+test('a message has few members, because each of them may be described as a fault', async () => {
+  const initialize = (members: number) => {
+    const experimental = Object.fromEntries(Array.from({ length: members }, (_, n) => [`member${n}`, n]));
+    const params = {
+      protocolVersion: '2025-06-18',
+      clientInfo: { name: 'a', version: '1' },
+      capabilities: { experimental },
+    };
+    return post({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  };
+  assert.equal((await initialize(1_900)).status, 200);
+  const { status, text } = await initialize(2_000);
+  assert.equal(status, 400);
+  assert.match(text, /"malformed_body".*more than 2000 members/s);
+});
+
+test('the numbers of an input keep their digits', async () => {
+  const numbers = { total: '12.50', weight: '1e3', reference: '12345678901234567890', rate: '0.10' };
+  const exact = Object.entries(numbers).map(([name, text]) => [name, new ExactNumber(text)]);
+  const input = { event: 'transaction/created', resource: { id: 12_345, ...Object.fromEntries(exact) } };
+  const published = { href: `/stores/${storeId}/events`, action: 'create', input };
+  assert.equal((await use('do', published, app.platformToken)).isError, false);
+  const { text } = await use('read', { href: `/stores/${storeId}/transactions/12345` });
+  for (const [name, number] of Object.entries(numbers)) assert.match(text, new RegExp(`"${name}":${number}[,}]`));
 });
 
 test('no stream is opened, by the protocol or by a resource', async () => {
