@@ -21,7 +21,7 @@ const RESULT_CHARACTERS_MAX = 60_000;
 
 type ToolResult = { content: { type: 'text'; text: string }[]; isError?: true };
 
-const href = Type.String({ description: 'The address of a resource: a link of a response, or a path such as /' });
+const href = Type.String({ description: 'The address of a resource: a link of a response' });
 
 function textResult(text: string): ToolResult {
   if (text.length <= RESULT_CHARACTERS_MAX) return { content: [{ type: 'text', text }] };
@@ -130,10 +130,10 @@ const createTools = (): readonly Tool[] => [
 
 // The protocol.
 
-const INSTRUCTIONS =
-  'A hypermedia API of stores and their webhooks. Begin with read of /, which links to what your token may use, and follow links: addresses are not made up. svc:… is the relation of a link, and its description is at /rels/….';
-
 type McpSettings = { baseUrl: string; authUrl: string; version: string; relationPrefix: string };
+
+const instructionsFor = ({ baseUrl, relationPrefix }: McpSettings): string =>
+  `A hypermedia API of stores and their webhooks. Begin with read of ${baseUrl}, which links to what your token may use, and follow links: addresses are not made up. ${relationPrefix}:… is the relation of a link, and its description is at ${baseUrl}/rels/….`;
 
 /** A request to the endpoint, whose body is one message. */
 type Message = Pick<RawRequest, 'headers' | 'bytes'>;
@@ -170,7 +170,7 @@ export function createMcp(settings: McpSettings): (message: Message, dispatch: D
   let loaded: Promise<typeof Sdk> | undefined;
   const tools = createTools();
   const info = { name: 'halcyon', version: settings.version };
-  const instructions = INSTRUCTIONS.replaceAll('svc', settings.relationPrefix);
+  const instructions = instructionsFor(settings);
   return async (request, dispatch) => {
     refuseOtherOrigins(request, settings);
     const parsedBody = readMessage(request);

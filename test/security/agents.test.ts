@@ -8,6 +8,7 @@ import { ExactNumber } from '#core/exact-number.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
+import { freePort } from '../setup/free-port.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { openSecondStore } from '../setup/second-store.ts';
 import { send } from '../setup/send.ts';
@@ -64,6 +65,24 @@ test('off by default', async () => {
   }
   assert.doesNotMatch((await send(`${other.baseUrl}/openapi.json`)).text, /\/mcp/);
   await other.stop();
+});
+
+test('the address that the instructions begin with can be read, also below a path', async () => {
+  const port = await freePort();
+  const env = { ...ENV, PORT: String(port), BASE_URL: `http://localhost:${port}/shop/api` };
+  const { baseUrl: home, token, stop } = await startTestApp({ roles: ['serve'], env });
+  const ask = (method: string, params: object) =>
+    send(`${home}/mcp`, {
+      method: 'POST',
+      headers: { ...JSON_RPC, authorization: `Bearer ${token}` },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    });
+  const clientInfo = { name: 'agent', version: '1' };
+  const { text } = await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  const [begin = ''] = /http[^ ,]+/.exec(text) ?? [];
+  assert.equal(begin, home);
+  assert.doesNotMatch((await ask('tools/call', { name: 'read', arguments: { href: begin } })).text, /isError/);
+  await stop();
 });
 
 test('a message without a valid token is a 401, whose challenge leads to the metadata of the endpoint', async () => {
