@@ -12,7 +12,7 @@ import { freePort } from '../setup/free-port.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { openSecondStore } from '../setup/second-store.ts';
 import { send } from '../setup/send.ts';
-import { changeHome } from '../setup/suite-map.ts';
+import { changeHome, storesOf } from '../setup/suite-map.ts';
 import { routeTable } from './route-table.ts';
 
 const ENV = { MCP: '1', API_RATE_PER_SECOND: '1000', TRUSTED_PROXIES: '127.0.0.1' };
@@ -157,14 +157,17 @@ test('a message has few members, because each of them may be described as a faul
   assert.match(text, /"malformed_body".*more than 2000 members/s);
 });
 
-test('the numbers of an input keep their digits', async () => {
+test('what an agent publishes keeps the digits of its numbers, and the trace of the message', async () => {
   const numbers = { total: '12.50', weight: '1e3', reference: '12345678901234567890', rate: '0.10' };
   const exact = Object.entries(numbers).map(([name, text]) => [name, new ExactNumber(text)]);
   const input = { event: 'transaction/created', resource: { id: 12_345, ...Object.fromEntries(exact) } };
   const published = { href: `/stores/${storeId}/events`, action: 'create', input };
-  assert.equal((await use('do', published, app.platformToken)).isError, false);
+  const trace = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'vendor=1' };
+  assert.equal((await use('do', published, app.platformToken, trace)).isError, false);
   const { text } = await use('read', { href: `/stores/${storeId}/transactions/12345` });
   for (const [name, number] of Object.entries(numbers)) assert.match(text, new RegExp(`"${name}":${number}[,}]`));
+  const [event] = await storesOf(sql)`select trace_context from event where resource_id = '12345'`;
+  assert.equal(event?.['trace_context'], `${trace.traceparent} ${trace.tracestate}`);
 });
 
 test('no stream is opened, by the protocol or by a resource', async () => {
