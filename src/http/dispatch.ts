@@ -1,6 +1,6 @@
 /**
  * Requests that an endpoint sends for its caller to resources of the same server. Each passes through what every request of the caller does
- * (token, scopes, rate limit, validation, idempotency keys, audit, metrics), with the token and the address of the caller.
+ * (token, scopes, rate limit, validation, idempotency keys, audit, metrics), with the token, the address and the trace of the caller.
  */
 import type { FastifyRequest } from 'fastify';
 import { invalid } from '#core/problem.ts';
@@ -29,7 +29,7 @@ export async function dispatchFor(
   addresses: Addresses,
   { method, href, accept = defaultRepresentation.mediaType, key, body }: Parameters<Dispatch>[0],
 ): ReturnType<Dispatch> {
-  const { authorization, 'user-agent': userAgent } = request.headers;
+  const { authorization, 'user-agent': userAgent, traceparent, tracestate } = request.headers;
   const response = await request.server.inject({
     method,
     url: targetOf(href, baseUrl, addresses),
@@ -38,6 +38,8 @@ export async function dispatchFor(
       host: new URL(baseUrl).host,
       'user-agent': userAgent,
       ...(authorization !== undefined && { authorization }),
+      ...(traceparent !== undefined && { traceparent }),
+      ...(tracestate !== undefined && { tracestate }),
       [versionHeader]: API_VERSION,
       accept,
       ...(body !== undefined && { 'content-type': 'application/json' }),

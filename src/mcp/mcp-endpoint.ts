@@ -6,7 +6,7 @@
 import type * as Sdk from '@modelcontextprotocol/server';
 import type { Server, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { Type, type TProperties } from 'typebox';
-import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
+import { parseJson } from '#http/bodies/json-body.ts';
 import { createValidator } from '#http/bodies/validate.ts';
 import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
 import type { Chapter } from '#http/relation.ts';
@@ -21,7 +21,7 @@ const RESULT_CHARACTERS_MAX = 60_000;
 
 type ToolResult = { content: { type: 'text'; text: string }[]; isError?: true };
 
-const href = Type.String({ description: 'The address of a resource: a link of a response, or a path such as /' });
+const href = Type.String({ description: 'The address of a resource: a link of a response' });
 
 function textResult(text: string): ToolResult {
   if (text.length <= RESULT_CHARACTERS_MAX) return { content: [{ type: 'text', text }] };
@@ -130,17 +130,23 @@ const createTools = (): readonly Tool[] => [
 
 // The protocol.
 
-const INSTRUCTIONS =
-  'A hypermedia API of stores and their webhooks. Begin with read of /, which links to what your token may use, and follow links: addresses are not made up. svc:… is the relation of a link, and its description is at /rels/….';
-
 type McpSettings = { baseUrl: string; authUrl: string; version: string; relationPrefix: string };
+
+const instructionsFor = ({ baseUrl, relationPrefix }: McpSettings): string =>
+  `A hypermedia API of stores and their webhooks. Begin with read of ${baseUrl}, which links to what your token may use, and follow links: addresses are not made up. ${relationPrefix}:… is the relation of a link, and its description is at ${baseUrl}/rels/….`;
 
 /** A request to the endpoint, whose body is one message. */
 type Message = Pick<RawRequest, 'headers' | 'bytes'>;
 
-/** Returns the message of a request. Throws a 400 for a batch, which newer versions of the protocol do not have. */
+/** The package describes each faulty member in its error: 9,000 took 150 ms, and made a response of 2.3 MB. */
+const MESSAGE_MEMBERS_MAX = 2_000;
+
+/**
+ * Returns the message of a request, with the numbers of an input as they are written. Throws a 400 for a batch, which newer versions of the
+ * protocol do not have.
+ */
 function readMessage({ bytes }: Message): unknown {
-  const message = parseJson(bytes, { membersMax: MEMBERS_MAX });
+  const message = parseJson(bytes, { membersMax: MESSAGE_MEMBERS_MAX, keepsNumbers: true });
   if (!Array.isArray(message)) return message;
   throw invalid({ code: 'malformed_body', message: 'Send one message per request, not a list of messages' });
 }
@@ -164,7 +170,7 @@ export function createMcp(settings: McpSettings): (message: Message, dispatch: D
   let loaded: Promise<typeof Sdk> | undefined;
   const tools = createTools();
   const info = { name: 'halcyon', version: settings.version };
-  const instructions = INSTRUCTIONS.replaceAll('svc', settings.relationPrefix);
+  const instructions = instructionsFor(settings);
   return async (request, dispatch) => {
     refuseOtherOrigins(request, settings);
     const parsedBody = readMessage(request);

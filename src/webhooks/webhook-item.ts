@@ -307,7 +307,8 @@ export function createItem(
       isSensitive: true,
       handle: async (request) => {
         const key = keyOf(request);
-        const { storeId } = await transaction(deps.sql, async (tx) => {
+        const { storeId } = await webhookOf(deps.sql, request);
+        await transaction(deps.sql, async (tx) => {
           const row = await lockWebhook(tx, key);
           if (row === undefined) throw notFound('webhook');
           requireChangeable(row);
@@ -316,7 +317,6 @@ export function createItem(
           await deleteWebhook(tx, key);
           await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
           await deps.announce(tx, key.shard, [key.id]);
-          return stored;
         });
         deps.onChanged({ shard: key.shard, id: key.id });
         return { status: 204, next: addressOfWebhooks(storeId, deps.config.baseUrl) };

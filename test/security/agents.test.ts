@@ -4,13 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ExactNumber } from '#core/exact-number.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
+import { freePort } from '../setup/free-port.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { openSecondStore } from '../setup/second-store.ts';
 import { send } from '../setup/send.ts';
-import { changeHome } from '../setup/suite-map.ts';
+import { changeHome, storesOf } from '../setup/suite-map.ts';
 import { routeTable } from './route-table.ts';
 
 const ENV = { MCP: '1', API_RATE_PER_SECOND: '1000', TRUSTED_PROXIES: '127.0.0.1' };
@@ -63,6 +65,24 @@ test('off by default', async () => {
   }
   assert.doesNotMatch((await send(`${other.baseUrl}/openapi.json`)).text, /\/mcp/);
   await other.stop();
+});
+
+test('the address that the instructions begin with can be read, also below a path', async () => {
+  const port = await freePort();
+  const env = { ...ENV, PORT: String(port), BASE_URL: `http://localhost:${port}/shop/api` };
+  const { baseUrl: home, token, stop } = await startTestApp({ roles: ['serve'], env });
+  const ask = (method: string, params: object) =>
+    send(`${home}/mcp`, {
+      method: 'POST',
+      headers: { ...JSON_RPC, authorization: `Bearer ${token}` },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    });
+  const clientInfo = { name: 'agent', version: '1' };
+  const { text } = await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  const [begin = ''] = /http[^ ,]+/.exec(text) ?? [];
+  assert.equal(begin, home);
+  assert.doesNotMatch((await ask('tools/call', { name: 'read', arguments: { href: begin } })).text, /isError/);
+  await stop();
 });
 
 test('a message without a valid token is a 401, whose challenge leads to the metadata of the endpoint', async () => {
@@ -119,6 +139,35 @@ test('only POST, from no script of another site, with one message of JSON', asyn
   const { status, text } = await post(callOf('constructor', { href: '/' }));
   assert.equal(status, 200);
   assert.match(text, /"error":/, 'there is no such tool');
+});
+
+test('a message has few members, because each of them may be described as a fault', async () => {
+  const initialize = (members: number) => {
+    const experimental = Object.fromEntries(Array.from({ length: members }, (_, n) => [`member${n}`, n]));
+    const params = {
+      protocolVersion: '2025-06-18',
+      clientInfo: { name: 'a', version: '1' },
+      capabilities: { experimental },
+    };
+    return post({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  };
+  assert.equal((await initialize(1_900)).status, 200);
+  const { status, text } = await initialize(2_000);
+  assert.equal(status, 400);
+  assert.match(text, /"malformed_body".*more than 2000 members/s);
+});
+
+test('what an agent publishes keeps the digits of its numbers, and the trace of the message', async () => {
+  const numbers = { total: '12.50', weight: '1e3', reference: '12345678901234567890', rate: '0.10' };
+  const exact = Object.entries(numbers).map(([name, text]) => [name, new ExactNumber(text)]);
+  const input = { event: 'transaction/created', resource: { id: 12_345, ...Object.fromEntries(exact) } };
+  const published = { href: `/stores/${storeId}/events`, action: 'create', input };
+  const trace = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'vendor=1' };
+  assert.equal((await use('do', published, app.platformToken, trace)).isError, false);
+  const { text } = await use('read', { href: `/stores/${storeId}/transactions/12345` });
+  for (const [name, number] of Object.entries(numbers)) assert.match(text, new RegExp(`"${name}":${number}[,}]`));
+  const [event] = await storesOf(sql)`select trace_context from event where resource_id = '12345'`;
+  assert.equal(event?.['trace_context'], `${trace.traceparent} ${trace.tracestate}`);
 });
 
 test('no stream is opened, by the protocol or by a resource', async () => {

@@ -201,6 +201,7 @@ test('malformed metadata are invalid_client_metadata', async () => {
     '{"redirect_uris":["\\u0000"]}',
     '{'.repeat(10_000),
     '{"client_name":"\\ud800"}',
+    JSON.stringify({ redirect_uris: Array.from({ length: 10_001 }, () => 1) }),
   ];
   for (const body of hostile) {
     const answer = await register(body, invited);

@@ -35,11 +35,16 @@ const newToken = async (grant: { userId: number; storeId: number }): Promise<str
   (await letAppIn(app, { ...grant, clientId, now })).access_token;
 const own = await newToken({ userId: bob, storeId });
 
-/** Gives Ada's app, and it alone, access to her account instead of one store. */
-const accountToken = await newToken({ userId: app.userId, storeId: app.storeId });
-await sql`
-  update access_grant set scope = 'user_full_access', store_id = null
-  where user_id = ${app.userId} and id = (select max(id) from access_grant)`;
+/** Gives an app, and it alone, access to an account instead of one store. */
+async function newAccountToken(grant: { userId: number; storeId: number }): Promise<string> {
+  const token = await newToken(grant);
+  await sql`
+    update access_grant set scope = 'user_full_access', store_id = null, date_used = ${now}
+    where id = (select max(id) from access_grant where user_id = ${grant.userId})`;
+  return token;
+}
+const accountToken = await newAccountToken({ userId: app.userId, storeId: app.storeId });
+const ownAccount = await newAccountToken({ userId: bob, storeId });
 const expired = await newToken({ userId: bob, storeId });
 await sql`
   update access_token set date_expires = ${now}
@@ -263,6 +268,20 @@ for (const { path } of pages.filter((route) => route.path.startsWith('/account')
       const response = await sent('GET', path.replaceAll(/:\w+/g, clientId), token);
       assert.deepEqual([response.status, response.headers.get('location')?.split('?', 1)[0]], [303, '/sign-in']);
     }
+  });
+}
+
+const withinStore = operationsAt.filter(({ path }) => /:(?:store|webhook)_id/.test(path));
+
+for (const { method, path } of withinStore) {
+  test(`${method} ${path} is a 403 for a token of an account if the store is suspended`, async () => {
+    const at = fillIn({ path }, namedIn(path));
+    await sql`update store set suspended_reason = 'spam' where id = ${storeId}`;
+    const response = await sent(method, at, ownAccount, bodyOf(method, at));
+    await sql`update store set suspended_reason = null where id = ${storeId}`;
+    const text = await response.text();
+    assert.deepEqual([response.status, /"code":"(\w+)"/.exec(text)?.[1]], [403, 'store_suspended']);
+    assert.deepEqual(await rows(), present);
   });
 }
 

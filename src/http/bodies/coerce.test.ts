@@ -25,6 +25,8 @@ const cases: readonly (readonly [what: string, given: Record<string, unknown>, m
   ['a line with an empty name', { headers: ': b' }, { headers: ': b' }],
   ['broken JSON', { headers: '{"a":' }, { headers: '{"a":' }],
   ['JSON with a name twice', { headers: '{"a":"1","a":"2"}' }, { headers: '{"a":"1","a":"2"}' }],
+  ['as many lines as are read', { headers: `a: ${'1'.repeat(32_765)}` }, { headers: { a: '1'.repeat(32_765) } }],
+  ['too many lines', { headers: `a: ${'1'.repeat(32_766)}` }, { headers: `a: ${'1'.repeat(32_766)}` }],
   ['an unknown member', { other: '5' }, { other: '5' }],
 ];
 for (const [what, given, meant] of cases) {

@@ -95,6 +95,18 @@ test('a creation sends only the fields that were filled in', () => {
   assert.deepEqual(bodyOf(posted(sent, 'POST'), { fields }), { name: 'Shop', key: 'made up' });
 });
 
+test('of more lines than any list may have, only so many are read', () => {
+  const fields = [field('uris', 'url', [], true)];
+  for (const [count, lines] of [
+    [1, 90_000],
+    [900, 100],
+  ] as const) {
+    const sent = Array.from({ length: count }, (): [string, string] => ['uris', 'a\n'.repeat(lines).trim()]);
+    const { uris } = bodyOf(posted(sent), { fields });
+    assert.equal((uris as string[]).length, 1_000);
+  }
+});
+
 test('a form of another session, address or action is stale', () => {
   const form = (nonce: string) => Buffer.from(new URLSearchParams({ _method: 'DELETE', nonce }).toString());
   for (const nonce of ['', 'PATCH /x', 'DELETE /y']) {

@@ -11,7 +11,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import { shardOf, dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Search } from '#db/search.ts';
-import { READ_SCOPES, appOf, keyOf, type WebhookDeps } from '../webhook-access.ts';
+import { READ_SCOPES, appOf, keyOf, webhookOf, type WebhookDeps } from '../webhook-access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
 import { addressOfWebhook, lackReason, stateOf } from '../webhook-document.ts';
 import { reasonOf } from '../history/history-documents.ts';
@@ -123,6 +123,7 @@ export function createHealth({
       scopes: READ_SCOPES,
       modifiers: ['period'],
       handle: async (request) => {
+        await webhookOf(sql, request);
         const key = keyOf(request);
         const { now } = request;
         const period = readPeriod(request.query);

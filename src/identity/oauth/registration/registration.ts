@@ -17,7 +17,7 @@ import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary, suspended } from '#core/problem.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import { parseJson } from '#http/bodies/json-body.ts';
+import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
 import {
   type AppKeys,
   type AppWebhooks,
@@ -172,7 +172,7 @@ function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata {
   const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
   if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
   try {
-    const value = parseJson(bytes);
+    const value = parseJson(bytes, { membersMax: MEMBERS_MAX });
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isObject
       ? readMetadata(value as Record<string, unknown>, now)
