@@ -17,6 +17,7 @@ import type { StoreRow } from '#stores/stores-sql.ts';
 import type { ConnectedProcess } from '#db/activity.ts';
 import type { List, ConsoleSearch, ReadStatuses } from './console-reads.ts';
 import type { Failing } from '#webhooks/health/health-operations.ts';
+import type { Reader } from '#webhooks/readers.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 
 function consolePath(root: string): string {
@@ -28,6 +29,7 @@ const PAGES = [
   ['/stores', 'Stores'],
   ['/apps', 'Apps'],
   ['/people', 'People'],
+  ['/events', 'Events'],
   ['/audit', 'Audit'],
 ] as const;
 
@@ -115,6 +117,48 @@ export function listPage(
         <p>${pageLink(first, 'First')} ${pageLink(prev, 'Previous')} ${pageLink(next, 'Next')}</p>
       </div>
       ${more}`,
+  );
+}
+
+/** Renders the page that says which webhooks read a type of events. `found`: undefined without a search; a text says what is wrong with it. */
+export function readersPage(
+  root: string,
+  text: string,
+  found: { readers: readonly Reader[]; isComplete: boolean } | string | undefined,
+): string {
+  const rows = (readers: readonly Reader[]): readonly Cells[] =>
+    readers.map(({ id, storeId, name, isActive, places }) => [
+      html`${name}`,
+      html`${id}`,
+      storeLink(root, { id: storeId, name: String(storeId) }),
+      html`${places.join(', ')}`,
+      html`${isActive ? 'Yes' : 'No'}`,
+    ]);
+  return consolePage(
+    root,
+    'Events',
+    html`<div class="card">
+      <p>Which webhooks would a change of a type of events concern?</p>
+      <form method="get" action="${consolePath(root)}/events" role="search" class="filter">
+        <div class="field">
+          <label for="q">Type, or type/name of an event, a member or a relation</label>
+          <input type="text" id="q" name="q" value="${text}" spellcheck="false" maxlength="255" />
+        </div>
+        <button type="submit">Search</button>
+      </form>
+      ${
+        typeof found === 'string'
+          ? html`<p role="alert">${found}</p>`
+          : found !== undefined &&
+            (found.readers.length === 0
+              ? html`<p>No webhook reads ${text}.</p>`
+              : html`<p class="soft">
+                    ${found.readers.length}
+                    ${found.readers.length === 1 ? 'webhook' : 'webhooks'}${found.isComplete ? '' : ': the first ones. halcyon events uses lists all'}
+                  </p>
+                  ${tableOf('Webhooks', ['Name', 'ID', 'Store', 'Reads it in', 'Active'], rows(found.readers))}`)
+      }
+    </div>`,
   );
 }
 

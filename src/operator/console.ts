@@ -34,6 +34,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { countStores, findStore, listStores, updateSuspension } from '#stores/stores-sql.ts';
 import type { ReadFailing } from '#webhooks/health/health-operations.ts';
 import { isLonger, isName } from '#core/text.ts';
+import { readersOf, readTarget, type Reader } from '#webhooks/readers.ts';
 import { createAudit } from './audit-page.ts';
 import {
   appFacts,
@@ -47,6 +48,7 @@ import {
   listPage,
   personFacts,
   personLink,
+  readersPage,
   storeFacts,
   statusCards,
   storeLink,
@@ -57,6 +59,8 @@ import { filtersOf, readSearch, type List, type ReadStatuses, type ReadStoreChan
 
 /** Webhooks on the first page. */
 const SHOWN_MAX = 20;
+/** Webhooks on the page of the readers of a type. */
+const READERS_MAX = 200;
 
 type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
 
@@ -246,7 +250,12 @@ function createFailingCard({ sql, root }: { sql: Sql; root: string }): FailingCa
 }
 
 /** `failingOf`: in all databases, without those that are not available; of one store in its own. */
-type Reads = { failingOf: ReadFailing; storeChangesOf: ReadStoreChanges; readStatuses: ReadStatuses };
+type Reads = {
+  each: () => Iterable<Queryable>;
+  failingOf: ReadFailing;
+  storeChangesOf: ReadStoreChanges;
+  readStatuses: ReadStatuses;
+};
 
 /** Seconds after which the first page is read again. */
 const LIVE_SECONDS = 10;
@@ -262,10 +271,22 @@ function createFailingNow(failingOf: ReadFailing, clock: Clock): () => ReturnTyp
   };
 }
 
+/** Returns the first webhooks that read what the text names, or what is wrong with it. */
+async function findReaders(databases: Iterable<Queryable>, text: string) {
+  const target = readTarget(text);
+  if (typeof target === 'string') return target;
+  const readers: Reader[] = [];
+  for await (const reader of readersOf(databases, target)) {
+    if (readers.length === READERS_MAX) return { readers, isComplete: false };
+    readers.push(reader);
+  }
+  return { readers, isComplete: true };
+}
+
 export function createConsole(
   { sql, config, clock }: Pick<Runtime, 'sql' | 'config' | 'clock'>,
   { verified }: Pick<People, 'verified'>,
-  { effects, failingOf, storeChangesOf, readStatuses }: Reads & { effects: Effects },
+  { effects, each, failingOf, storeChangesOf, readStatuses }: Reads & { effects: Effects },
 ): Record<
   | 'overview'
   | 'stores'
@@ -277,6 +298,7 @@ export function createConsole(
   | 'people'
   | 'person'
   | 'actOnPerson'
+  | 'readers'
   | 'audit',
   RawHandler
 > {
@@ -321,6 +343,10 @@ export function createConsole(
     people: list(peopleOf(root)),
     person: page(person.show),
     actOnPerson: page(person.submit),
+    readers: page(async ({ query }) => {
+      const text = query.get('q')?.trim() ?? '';
+      return htmlAnswer(200, readersPage(root, text, text === '' ? undefined : await findReaders(each(), text)));
+    }),
     audit: page((request) => audit(request)),
   };
 }

@@ -287,7 +287,7 @@ function createConsoleReads(
         status: await handlersOf(database).status(),
       })),
     );
-  return { failingOf, storeChangesOf, readStatuses };
+  return { each: databases.each, failingOf, storeChangesOf, readStatuses };
 }
 
 /** Returns the handlers of the database in which the address of each request is; with one database these are called directly. */

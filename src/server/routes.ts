@@ -213,6 +213,7 @@ const accountRoutes = (of: Handlers, auth: string): Route[] => [
 const consoleRoutes = ({ console }: Handlers, auth: string): Route[] => [
   page(`${auth}/operator`, { GET: console.overview }),
   page(`${auth}/operator/audit`, { GET: console.audit }),
+  page(`${auth}/operator/events`, { GET: console.readers }),
   page(`${auth}/operator/stores`, { GET: console.stores }),
   page(`${auth}/operator/stores/:store_id`, { GET: console.store, POST: console.actOnStore }),
   page(`${auth}/operator/apps`, { GET: console.apps }),

@@ -272,6 +272,8 @@ export const views: readonly View[] = [
   ['console',                  'operator', () => '/operator'],
   ['console, stores',          'operator', () => '/operator/stores'],
   ['console, no stores',       'operator', () => '/operator/stores?q=no-such-store'],
+  ['console, events',          'operator', () => '/operator/events?q=transaction'],
+  ['console, no such events',  'operator', () => '/operator/events?q=nothing'],
   ['console, store',           'operator', ({ alpha }) => `/operator/stores/${alpha}`],
   ['console, app',             'operator', ({ clients }) => `/operator/apps/${clients.full}`],
   ['console, no reason',       'operator', ({ alpha }) => `/operator/stores/${alpha}`, send('Suspend Alpha')],

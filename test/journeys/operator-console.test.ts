@@ -187,3 +187,21 @@ test('the audit has what programs of the platform did, and nothing that people o
     [],
   );
 });
+
+test('the page of events names the webhooks that read a type or a member, and what is wrong with a search', async () => {
+  const find = async (q: string) =>
+    (await openConsole(operator, factor, `/operator/events?${new URLSearchParams({ q }).toString()}`)).text;
+  const readers = cellsOf(await find('transaction/created'), 'Webhooks');
+  assert.ok(readers.length > 0);
+  for (const [name = '', id, store, places] of readers) {
+    const [row] = await sql<
+      { name: string; store: number }[]
+    >`select name, store_id as store from webhook where id = ${Number(id)}`;
+    assert.deepEqual([name, store, places], [row?.name, String(row?.store), 'events']);
+  }
+  const [{ count } = { count: 0 }] = await sql<{ count: number }[]>`
+    select count(*)::int from webhook where 'transaction/created' = any(events)`;
+  assert.equal(readers.length, count);
+  assert.match(await find('transaction/no_such_member'), /No webhook reads transaction\/no_such_member/);
+  assert.match(await find('<b>'), /There is no type &lt;b&gt;/);
+});

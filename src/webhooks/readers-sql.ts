@@ -1,4 +1,4 @@
-/** The statement of `halcyon events`. */
+/** The statement that lists the readers of a type. */
 import type { Queryable } from '#db/pool.ts';
 
 /** A webhook with what it reads of resources. */
