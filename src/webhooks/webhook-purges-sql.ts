@@ -37,7 +37,7 @@ export function createDeclarationPurges({ sql, each }: { sql: Sql; each: EachDat
 }
 
 const DAY_MS = 86_400_000;
-/** Of events for the operator that wait, because the platform store does not exist. */
+/** Events for the operator wait this long, if the platform store does not exist. */
 const UNPUBLISHED_KEPT_DAYS = 30;
 /** Longer than the retries of the last event. */
 const UNINSTALLED_KEPT_DAYS = 30;

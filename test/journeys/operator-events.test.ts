@@ -3,11 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { OPERATOR_EVENT, eventsOf } from '#catalog/catalog.ts';
-import { createUser } from '#identity/accounts/users.ts';
-import { addMember } from '#stores/store.ts';
+import { resourceDocument } from '#catalog/resource-document.ts';
+import { FULL_SHAPE } from '#catalog/shape.ts';
+import { readConfig } from '#config/config.ts';
+import { defaultRepresentation } from '#http/negotiate.ts';
 import { offeredActions, WITH_ACTIONS } from '#hypermedia/offered-actions.ts';
+import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
+import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { passwords } from '../setup/passwords.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { homeOf } from '../setup/suite-map.ts';
 import { until } from '../setup/until.ts';
@@ -18,6 +21,8 @@ type Event = Json & { _links: Record<string, { href: string }> };
 const app = await startTestApp();
 const { baseUrl, storeId: platformStore, sql, userId } = app;
 await app.restart({ PLATFORM_STORE: String(platformStore) });
+// The clock is moved by hours.
+await homeOf(sql)`update access_token set date_expires = '2100-01-01'`;
 const receiver = await startReceiver();
 receiver.answer(({ path }, response) => void response.writeHead(path.startsWith('/gone') ? 410 : 204).end());
 const KEY = `whsec_${Buffer.alloc(24, 1).toString('base64')}`;
@@ -87,25 +92,29 @@ test('a new store is an event, signed as all events are, with links to what it c
   assert.deepEqual([read.status, read.body['store_id']], [200, storeId]);
 });
 
+test('the body is as docs/platform.md shows it', async () => {
+  const { blocks } = readPages().find(({ path }) => path === 'docs/platform.md') ?? assert.fail('no page');
+  const text = blocks.find((block) => block.text.includes('operator_events'))?.text ?? assert.fail('no example');
+  const { _links, ...properties } = JSON.parse(text) as Event;
+  const naming = { baseUrl: 'http://localhost:8080', relationPrefix: 'svc' };
+  const frozen = { storeId: 986, type: OPERATOR_EVENT, id: String(properties['id']), baseUrl: naming.baseUrl } as const;
+  const document = resourceDocument({ ...frozen, body: JSON.stringify(properties) }, FULL_SHAPE);
+  assert.deepEqual(JSON.parse(defaultRepresentation.format.render(document, naming)), { _links, ...properties });
+  const [[, sent] = assert.fail()] = await arrived(await newStore(), 1);
+  assert.deepEqual(Object.keys(sent), ['_links', ...Object.keys(properties)]);
+});
+
 test('an app that gets its first access to a store, and loses its last one, is an event', async () => {
   const storeId = await newStore();
-  const members = [userId];
-  const person = { email: `second${storeId}@example.com`, password: 'a long password', now: app.clock.now() };
-  members.push((await createUser(homeOf(sql), passwords, person)).id);
-  const grants: number[] = [];
-  for (const member of members) {
-    await call('POST', `/stores/${storeId}/members`, { user: member, role: 'owner' });
-  }
-  const external = `export-${storeId}`;
-  const body = { name: 'Export', external_id: external, owner: members[0], store: storeId, scopes: ['store_read'] };
+  assert.equal((await call('POST', `/stores/${storeId}/members`, { user: userId, role: 'owner' })).status, 201);
+  const body = { name: 'Export', owner: userId, store: storeId, scopes: ['store_read'] };
   const { client_id: clientId } = await made('/clients', body);
   const [, [name, event] = assert.fail()] = await arrived(storeId, 2);
   assert.deepEqual([name, event['client_id']], ['operator_event/app_installed', clientId]);
   assert.equal(event._links['svc:client']?.href, `${baseUrl}/clients/${String(clientId)}`);
-  const { body: listed } = await call('GET', `/users/${members[0]}/grants?client_id=${String(clientId)}`);
-  const [embedded = []] = Object.values(listed['_embedded'] as Record<string, { id: number }[]>);
-  grants.push(...embedded.map(({ id }) => id));
-  assert.equal((await call('DELETE', `/grants/${grants[0]}`)).status, 204);
+  const { body: listed } = await call('GET', `/users/${userId}/grants?client_id=${String(clientId)}`);
+  const [[grant] = []] = Object.values(listed['_embedded'] as Record<string, { id: number }[]>);
+  assert.equal((await call('DELETE', `/grants/${grant?.id}`)).status, 204);
   const [, , [last, ended] = assert.fail()] = await arrived(storeId, 3);
   assert.deepEqual([last, ended['client_id']], ['operator_event/app_uninstalled', clientId]);
 });
@@ -128,4 +137,148 @@ test('a disabled webhook is an event, and events that did not arrive are one per
   assert.equal(last, 'operator_event/delivery_exhausted');
   assert.deepEqual([exhausted['webhook_id'], exhausted['events_total']], [id, 3]);
   assert.match(String(exhausted['date_from']), /:00:00\+0[12]00$/);
+  // The next hours have nothing to count.
+  app.clock.advance(3 * 3_600_000);
+  await arrived(await newStore(), 1);
+  assert.equal((await arrived(storeId, 3)).length, 3);
+});
+
+test('a webhook that does not receive events for the operator makes one event, when it is disabled', async () => {
+  const url = `gone/${platformStore}`;
+  const { id } = await made(`/stores/${platformStore}/webhooks`, hook(url, OF_OPERATOR));
+  await newStore();
+  const [[name, event] = assert.fail()] = await arrived(platformStore, 1);
+  assert.deepEqual([name, event['webhook_id']], ['operator_event/webhook_disabled', id]);
+  await until(
+    async () => (await call('GET', `/webhooks/${Number(id)}/statuses?status=failed`)).body['total_items'],
+    (total) => Number(total) >= 1,
+  );
+  for (const hours of [2, 2]) {
+    app.clock.advance(hours * 3_600_000);
+    await arrived(await newStore(), 1);
+  }
+  assert.equal((await arrived(platformStore, 1)).length, 1);
+});
+
+/** Returns the codes and fields of the faults of a refused request. */
+const faultsOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => {
+  assert.equal(status, 400, JSON.stringify(body));
+  const [errors = []] = Object.values(body['_embedded'] as Record<string, { code: string; field: string }[]>);
+  return errors.map(({ code, field }) => `${code} ${field}`);
+};
+
+/** Returns the choices of the events that forms of the webhooks of a store offer. */
+async function offeredIn(storeId: number): Promise<string> {
+  const response = await app.api('GET', `/stores/${storeId}/webhooks`, {
+    token: app.platformToken,
+    headers: { Accept: WITH_ACTIONS },
+  });
+  return JSON.stringify(offeredActions(await response.text()));
+}
+
+test('another store cannot subscribe, is offered no such event, and has no list of them', async () => {
+  const storeId = await newStore();
+  const { id } = await made(`/stores/${storeId}/webhooks`, hook('other', { event_resource: 'customer' }));
+  const refused = ['invalid_value event_resource'];
+  for (const subscription of [OF_OPERATOR, { events: [eventsOf(OPERATOR_EVENT)[0]] }]) {
+    assert.deepEqual(faultsOf(await call('POST', `/stores/${storeId}/webhooks`, hook('x', subscription))), refused);
+    const change = { event_resource: null, events: [], ...subscription };
+    assert.deepEqual(faultsOf(await call('PATCH', `/webhooks/${Number(id)}`, change)), refused);
+    assert.deepEqual(faultsOf(await call('PUT', `/webhooks/${Number(id)}`, hook('x', subscription))), refused);
+  }
+  for (const [store, isOffered] of [
+    [storeId, false],
+    [platformStore, true],
+  ] as const) {
+    assert.equal((await offeredIn(store)).includes('operator_event/store_created'), isOffered);
+    const { body } = await call('GET', `/stores/${store}`);
+    assert.equal(Object.hasOwn(body['_links'] as object, 'svc:operator_events'), isOffered);
+  }
+  const { body: own } = await call('GET', `/stores/${storeId}/events?resource_type=${OPERATOR_EVENT}`);
+  assert.equal(Number(own['total_items']), 0);
+  // Its webhook was sent nothing, and its events are published by nothing else.
+  assert.deepEqual(await arrived(storeId, 0, '/other'), []);
+  const published = await call('POST', `/stores/${platformStore}/events`, {
+    event: 'operator_event/store_created',
+    resource: { id: 1 },
+  });
+  assert.equal(published.status, 409);
+});
+
+test('an app with full access to the platform store neither reads nor receives them', async () => {
+  await arrived(await newStore(), 1);
+  const store = `/stores/${platformStore}`;
+  const read = async (path: string) => call('GET', path, undefined, app.token);
+  const asPlatform = await call('GET', `${store}/events?resource_type=${OPERATOR_EVENT}&limit=1`);
+  const [[event] = []] = Object.values(asPlatform.body['_embedded'] as Record<string, { id: number }[]>);
+  const id = event?.id;
+  for (const path of [`${store}/operator_events`, `${store}/operator_events/${id}`, `${store}/events/${id}`])
+    assert.deepEqual([(await call('GET', path)).status, (await read(path)).status], [200, 404], path);
+  assert.equal((await read(`${store}/events/${id}/payload`)).status, 404);
+  assert.equal(Number((await read(`${store}/events?resource_type=${OPERATOR_EVENT}`)).body['total_items']), 0);
+  const all = await read(`${store}/events?limit=100`);
+  assert.equal(JSON.stringify(all.body).includes(OPERATOR_EVENT), false);
+  assert.equal((await call('POST', `${store}/operator_events/${id}/send_webhooks`, {}, app.token)).status, 404);
+  // The webhook is listed, and nothing of what it is sent.
+  const { body } = await call('GET', `${store}/webhooks?event_resource=${OPERATOR_EVENT}&is_active=1`);
+  const [[webhook] = []] = Object.values(body['_embedded'] as Record<string, { id: number }[]>);
+  const address = `/webhooks/${webhook?.id}`;
+  for (const list of ['statuses', 'logs']) {
+    assert.notEqual(Number((await call('GET', `${address}/${list}`)).body['total_items']), 0);
+    assert.equal(Number((await read(`${address}/${list}`)).body['total_items']), 0);
+  }
+  assert.equal(JSON.stringify((await read(`${store}/statuses`)).body).includes(OPERATOR_EVENT), false);
+  for (const action of ['test', 'recover', 'retry_pending'])
+    assert.equal((await call('POST', `${address}/${action}`, {}, app.token)).status, 403, action);
+  const refused = ['invalid_value event_resource'];
+  const moved = { url: `${receiver.url}/app` };
+  assert.deepEqual(faultsOf(await call('PATCH', address, moved, app.token)), refused);
+  assert.deepEqual(faultsOf(await call('POST', `${store}/webhooks`, hook('app', OF_OPERATOR), app.token)), refused);
+  const away = faultsOf(await call('PATCH', address, { event_resource: 'customer', events: [] }));
+  assert.deepEqual(away, refused);
+  const { body: metadata } = await call('GET', '/.well-known/oauth-authorization-server');
+  assert.equal(JSON.stringify(metadata['scopes_supported']).includes(OPERATOR_EVENT), false);
+});
+
+test('a publish that fails, and the end of the process, lose no event and publish none twice', async () => {
+  const refusing = homeOf(sql);
+  await refusing`create function refuse_operator() returns trigger language plpgsql as $$ begin
+    if new.resource_type = 'operator_event' then raise exception 'refused'; end if; return new; end $$`;
+  await refusing`create trigger refuse_operator before insert on event for each row execute function refuse_operator()`;
+  const [before] = [await newStore(), await newStore()];
+  const waiting = async () => refusing<{ action: string }[]>`select action from operator_outbox`;
+  assert.equal((await waiting()).length, 2);
+  await app.stop();
+  assert.equal((await waiting()).length, 2);
+  await refusing`drop trigger refuse_operator on event`;
+  await app.restart({ PLATFORM_STORE: String(platformStore) });
+  const after = await newStore();
+  await arrived(after, 1);
+  assert.deepEqual([(await arrived(before, 1)).length, (await arrived(after, 1)).length], [1, 1]);
+  assert.equal((await waiting()).length, 0);
+});
+
+test('without the setting nothing is noted', async () => {
+  await app.restart({ PLATFORM_STORE: '' });
+  const storeId = await newStore();
+  assert.deepEqual(faultsOf(await call('POST', `/stores/${platformStore}/webhooks`, hook('x', OF_OPERATOR))), [
+    'invalid_value event_resource',
+  ]);
+  await app.restart({ PLATFORM_STORE: String(platformStore) });
+  await arrived(await newStore(), 1);
+  assert.deepEqual(await arrived(storeId, 0), []);
+});
+
+test('the setting is the id of a store, and doctor says whether the store exists', async () => {
+  for (const wrong of ['x', '0', '-1', '1.5'])
+    assert.throws(() => readConfig({ PLATFORM_STORE: wrong }, '/'), /PLATFORM_STORE must be/);
+  const check = TABLE_CHECKS.find(({ name }) => name === 'platform_store') ?? assert.fail();
+  const stateOf = async (env: Record<string, string>) => {
+    const home = homeOf(sql);
+    const [found] = await check.run({ config: readConfig(env, '/'), clock: app.clock, sql: home, direct: home });
+    return found?.state;
+  };
+  assert.equal(await stateOf({}), 'ok');
+  assert.equal(await stateOf({ PLATFORM_STORE: String(platformStore) }), 'ok');
+  assert.equal(await stateOf({ PLATFORM_STORE: '999999' }), 'fail');
 });
