@@ -185,8 +185,10 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
     if (allowed.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
     const { withheld = [] } = document;
-    const withoutWithheld = ({ choices, ...field }: Field): Field =>
-      choices === undefined ? field : { ...field, choices: choices.filter((choice) => !withheld.includes(choice)) };
+    const withoutWithheld = (field: Field): Field =>
+      withheld.length === 0 || field.choices === undefined
+        ? field
+        : { ...field, choices: field.choices.filter((choice) => !withheld.includes(choice)) };
     const isOffered = ({ isOfPlatform, isForPrograms }: Field): boolean =>
       (isPlatform || isOfPlatform !== true) && !(isForPerson && isForPrograms === true);
     const actions = allowed.map((template): Action => ({

@@ -88,7 +88,7 @@ test('a new store is an event, signed as all events are, with links to what it c
   assert.match(String(date), /^\d{4}-\d\d-\d\dT/);
   const got = receiver.got.find(({ body }) => String(body).includes(`"id":${Number(id)},`)) ?? assert.fail();
   new Webhook(KEY).verify(got.body.toString(), got.headers as Record<string, string>);
-  const read = await call('GET', new URL(String(links['self']?.href)).pathname);
+  const read = await call('GET', new URL(links['self']?.href ?? '').pathname);
   assert.deepEqual([read.status, read.body['store_id']], [200, storeId]);
 });
 

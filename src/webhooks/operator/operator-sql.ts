@@ -5,10 +5,10 @@ import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent } from '#events/publish/internal-event.ts';
 import { hasNotArrived } from '../history/history-sql.ts';
 
-export type OperatorAction = (InternalEvent & { type: typeof OPERATOR_EVENT })['action'];
+type OperatorAction = (InternalEvent & { type: typeof OPERATOR_EVENT })['action'];
 
 /** What an event is about, as its properties; absent for null. */
-export type Concern = {
+type Concern = {
   store_id: number;
   webhook_id?: number;
   client_id?: string;
@@ -64,7 +64,8 @@ export async function countNotArrived(tx: Queryable, until: Date, now: Date): Pr
   const fromId = firstIdOfDay(dayOf(dayBefore) - DELIVERY_DAYS);
   await tx`
     with last as materialized (
-      select greatest(counted_until, ${dayBefore}::timestamptz) as since from operator_hour for update
+      select greatest(counted_until, ${dayBefore}::timestamptz) as since from operator_hour
+      where counted_until < ${until} for update
     ), counted as (
       insert into operator_hour (counted_until) values (${until})
       on conflict (is_only) do update set counted_until = excluded.counted_until
