@@ -11,6 +11,7 @@ import { offeredActions, WITH_ACTIONS } from '#hypermedia/offered-actions.ts';
 import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
+import { faultsOf as schemaFaults } from '../setup/event-catalogue.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { homeOf } from '../setup/suite-map.ts';
 import { until } from '../setup/until.ts';
@@ -158,6 +159,22 @@ test('a webhook that does not receive events for the operator makes one event, w
     await arrived(await newStore(), 1);
   }
   assert.equal((await arrived(platformStore, 1)).length, 1);
+});
+
+test('each of them matches the schema of its event', async () => {
+  const bodies = receiver.got
+    .filter(({ path }) => path === '/operator')
+    .map(({ headers, body }) => ({
+      event: String(headers['service-webhook-event']),
+      body: JSON.parse(String(body)) as Json,
+    }));
+  const schemas = new Map<string, Json>();
+  for (const { event } of bodies)
+    schemas.set(event, (await call('GET', `/docs/events/${event}`)).body['schema'] as Json);
+  assert.deepEqual(schemaFaults(bodies, schemas), []);
+  const missing = eventsOf(OPERATOR_EVENT).filter((event) => !schemas.has(event));
+  // In test/security/operator-outbox.test.ts, with the person who suspends.
+  assert.deepEqual(missing, ['operator_event/store_suspended']);
 });
 
 /** Returns the codes and fields of the faults of a refused request. */
