@@ -85,12 +85,12 @@ const IS_HELD_IS_FIXED: Fault = {
   field: 'is_held',
 };
 
-/** Whether an app sees the deliveries depends on the resource of their webhook (`seesHistory`). */
-const fixedResource = (eventResource: string): Fault => ({
-  code: 'invalid_value',
-  message: `event_resource ${eventResource} cannot be replaced, because not every app may see its deliveries: create another webhook`,
-  field: 'event_resource',
-});
+/** Returns a fault for another resource if not every app sees the deliveries, because that depends on the resource (`seesHistory`). */
+function fixedFaults(before: string | null, after: string | null): Fault[] {
+  if (!isHiddenFromApps(before) || after === before) return [];
+  const message = `event_resource ${before} cannot be replaced, because only some apps may see its deliveries: create another webhook`;
+  return [{ code: 'invalid_value', message, field: 'event_resource' }];
+}
 
 /**
  * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
@@ -128,11 +128,7 @@ function validateChange(
   const reveals = !isKeyVisible && isKeyKept && key !== null && isValid && revealsKey(stored, merged.settings);
   const faults = [
     ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
-    ...(stored.eventResource !== null &&
-    isHiddenFromApps(stored.eventResource) &&
-    merged.settings.eventResource !== stored.eventResource
-      ? [fixedResource(stored.eventResource)]
-      : []),
+    ...fixedFaults(stored.eventResource, merged.settings.eventResource),
     ...(reveals ? [NEEDS_KEY] : []),
     ...(isValid ? redirectFaults(sent, merged.settings, current) : []),
     ...valueFaults(merged.settings, stored),

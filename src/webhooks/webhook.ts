@@ -8,14 +8,7 @@ import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
-import {
-  allEvents,
-  eventsOf,
-  isHiddenFromApps,
-  OPERATOR_EVENT,
-  resourceOfEvent,
-  type ResourceType,
-} from '#catalog/catalog.ts';
+import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { factsOf } from '#http/field-table.ts';
@@ -160,22 +153,18 @@ function queryFaults({ query, eventResource }: Draft): readonly Fault[] {
   }
 }
 
-const REFUSED = {
-  app: 'an app receives its events at the webhook_url of the client, which is declared once for all stores',
-  [OPERATOR_EVENT]: 'an app does not receive the events for the operator',
-};
-
 /** Returns why the webhook must not get these events: an app is sent its own alone, by the webhook that it declares. */
 function refusedFaults(eventResource: ResourceType | null, isNew: boolean, context: MergeContext): Fault[] {
   const { isOfApp, isOfPlatformStore } = context;
   const refuse = (why: string): Fault[] => [
     { code: 'invalid_value', message: `event_resource must not be ${eventResource}: ${why}`, field: 'event_resource' },
   ];
-  if (isOfApp && isHiddenFromApps(eventResource)) return refuse(REFUSED[eventResource as keyof typeof REFUSED]);
-  if (eventResource !== OPERATOR_EVENT || isOfPlatformStore || !isNew) return [];
-  return refuse(
-    'only webhooks of the platform store, which the operator names in PLATFORM_STORE, receive these events',
-  );
+  if (isOfApp && eventResource === 'app')
+    return refuse('an app receives its events at the webhook_url of the client, which is declared once for all stores');
+  if (eventResource !== OPERATOR_EVENT) return [];
+  if (isOfApp) return refuse('an app does not receive the events for the operator');
+  if (isOfPlatformStore || !isNew) return [];
+  return refuse('the operator of the service has not named this store to receive the events for the operator');
 }
 
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */

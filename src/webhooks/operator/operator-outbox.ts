@@ -49,8 +49,9 @@ async function ofApps(home: Queryable, grants: readonly (MemberGrant & { isGiven
   if (grants.length === 0) return [];
   const installed = await listInstalledByMembers(home, grants);
   return grants.flatMap(({ clientId, storeId, isGiven }, at): Happened[] => {
+    if (installed[at] === true) return [];
     const action = isGiven ? 'app_installed' : 'app_uninstalled';
-    return installed[at] === true ? [] : [{ action, body: { store_id: storeId, client_id: clientId } }];
+    return [{ action, body: { store_id: storeId, client_id: clientId } }];
   });
 }
 
