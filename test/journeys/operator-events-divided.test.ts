@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
+import type { Sql } from '#db/pool.ts';
 import { startDividedApp } from '../setup/divided-app.ts';
 import { until } from '../setup/until.ts';
 
@@ -48,23 +49,37 @@ test('what happens in any database arrives', async () => {
   }
 });
 
+/** Returns when a trigger has failed the same statement three times. The numbers of a sequence stay when their transaction ends. */
+async function failing(sql: Sql, before: string, table: string, act: () => Promise<unknown>): Promise<void> {
+  await sql.unsafe(`create sequence tries; create function die() returns trigger language plpgsql as $$ begin
+    perform nextval('tries'); raise exception 'died'; end $$;
+    create trigger die before ${before} on ${table} for each row execute function die()`);
+  await act();
+  await until(
+    async () => (await sql<{ n: number }[]>`select last_value as n from tries`)[0]?.n ?? 0,
+    (tries) => tries >= 3,
+  );
+}
+
+const succeeding = (sql: Sql, table: string) =>
+  sql.unsafe(`drop trigger die on ${table}; drop function die; drop sequence tries`);
+
+test('an event that cannot be published waits', async () => {
+  const target = databaseOf(platformStore);
+  const stores: number[] = [];
+  await failing(target, 'insert', 'event', async () => stores.push(...(await createStores())));
+  await succeeding(target, 'event');
+  for (const storeId of stores) assert.deepEqual(await arrived(storeId, 1), EXPECTED.slice(0, 1));
+});
+
 test('a crash between the publish and the end of its note publishes nothing twice', async () => {
   const [, , storeId = 0] = await createStores();
   const source = databaseOf(storeId);
   assert.notEqual(source, databaseOf(platformStore));
   assert.notEqual(source, home);
-  // The transaction of the note ends as if its process had died; the numbers of a sequence stay.
-  await source`create sequence tries`;
-  await source`create function die() returns trigger language plpgsql as $$ begin
-    perform nextval('tries'); raise exception 'died'; end $$`;
-  await source`create trigger die before delete on operator_outbox for each row execute function die()`;
-  await disable(storeId);
-  await until(
-    async () => (await source<{ n: number }[]>`select last_value as n from tries`)[0]?.n ?? 0,
-    (tries) => tries >= 3,
-  );
+  await failing(source, 'delete', 'operator_outbox', () => disable(storeId));
   assert.deepEqual((await arrived(storeId, 2)).toSorted(), EXPECTED);
-  await source`drop trigger die on operator_outbox`;
+  await succeeding(source, 'operator_outbox');
   await until(
     async () => (await source`select from operator_outbox`).length,
     (waiting) => waiting === 0,
