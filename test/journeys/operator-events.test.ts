@@ -6,6 +6,7 @@ import { OPERATOR_EVENT, eventsOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
 import { FULL_SHAPE } from '#catalog/shape.ts';
 import { readConfig } from '#config/config.ts';
+import { createLog } from '#core/log.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { offeredActions, WITH_ACTIONS } from '#hypermedia/offered-actions.ts';
 import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
@@ -284,6 +285,18 @@ test('without the setting nothing is noted', async () => {
   await app.restart({ PLATFORM_STORE: String(platformStore) });
   await arrived(await newStore(), 1);
   assert.deepEqual(await arrived(storeId, 0), []);
+});
+
+test('a server whose platform store does not exist says so when it starts', async (t) => {
+  const lines: string[] = [];
+  const log = createLog('error', { write: (line) => void lines.push(line) });
+  const other = await startTestApp({ env: { PLATFORM_STORE: '999999' }, log });
+  t.after(() => other.stop());
+  const [line = ''] = await until(
+    async () => lines.filter((one) => one.includes('PLATFORM_STORE')),
+    ({ length }) => length > 0,
+  );
+  assert.equal((JSON.parse(line) as Json)['store'], 999_999);
 });
 
 test('the setting is the id of a store, and doctor says whether the store exists', async () => {

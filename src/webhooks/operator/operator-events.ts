@@ -10,6 +10,7 @@ import { shardOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import { findKeys } from '#events/publish/publish-sql.ts';
 import { formatDate } from '#hypermedia/date.ts';
@@ -31,6 +32,7 @@ type Deps = {
 
 const POLL_MS = 1_000;
 const BATCH = 200;
+const MISSING = 'there is no store with the id in PLATFORM_STORE; the events for the operator wait';
 const HOUR_MS = 3_600_000;
 /** The end of a delivery is committed this long after its date at most. */
 const COMMIT_MS = 60_000;
@@ -82,9 +84,20 @@ export class OperatorEvents implements Running {
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
+    await this.#check();
     while (!signal.aborted) {
       await Promise.all(this.#deps.databases().map((database) => this.#serve(database)));
       await delay(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  /** Logs an error if the platform store does not exist. Never rejects. */
+  async #check(): Promise<void> {
+    const { log, platformStore: storeId, target } = this.#deps;
+    try {
+      if (!(await hasStore(target().sql, { shard: shardOf(storeId), storeId }))) log.error({ store: storeId }, MISSING);
+    } catch (error) {
+      log.warn({ err: error }, 'the platform store could not be looked up');
     }
   }
 
@@ -96,7 +109,7 @@ export class OperatorEvents implements Running {
       while (!this.#stopping.signal.aborted && (await this.#publish(source)) === BATCH);
       this.#failing.delete(source.id);
     } catch (error) {
-      if (!this.#failing.has(source.id))
+      if (!this.#failing.has(source.id) && !isUnavailable(error))
         log.error({ err: error, database: source.id, store: platformStore }, 'events for the operator wait; retrying');
       this.#failing.add(source.id);
     }
@@ -131,7 +144,7 @@ export class OperatorEvents implements Running {
   async #write(to: Tx, source: Database, waiting: readonly WaitingEvent[]): Promise<void> {
     const { platformStore: storeId, clock, target } = this.#deps;
     const shard = shardOf(storeId);
-    if (!(await hasStore(to, { shard, storeId }))) throw new Error(`PLATFORM_STORE: there is no store ${storeId}`);
+    if (!(await hasStore(to, { shard, storeId }))) throw new Error(MISSING);
     const now = clock.now();
     const keys = waiting.map((one) => keyOf(source, one));
     const columns = { shard: keys.map(() => shard), storeId: keys.map(() => storeId), key: keys };
