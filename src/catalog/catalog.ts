@@ -336,20 +336,14 @@ export function collectionOf(type: ResourceType): string {
   return entries.get(type)?.declaration?.plural ?? `${type}s`;
 }
 
-/** A collection, with its name in words. `onlyIn`: the only store that has it. */
-export type Collection = { name: string; words: string; onlyIn?: number | undefined };
-
-/** Returns all collections; that of the events for the operator is in the platform store alone. */
-export function collections(platformStore?: number): readonly Collection[] {
+/** Returns all collections, with their names in words. `onlyIn`: the only store that has it, 0 for none. */
+export function collections(platformStore = 0): readonly { name: string; words: string; onlyIn?: number }[] {
   return types.map((type) => ({
     name: collectionOf(type),
     words: labelOf(collectionOf(type)),
-    ...(type === OPERATOR_EVENT && { onlyIn: platformStore ?? NO_STORE }),
+    ...(type === OPERATOR_EVENT && { onlyIn: platformStore }),
   }));
 }
-
-/** No store has this id. */
-const NO_STORE = 0;
 
 /** Returns the resource type of the collection with this path segment. */
 export function typeOfCollection(name: string): ResourceType | undefined {

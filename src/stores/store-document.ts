@@ -152,7 +152,7 @@ export function addressOfStore(storeId: number, baseUrl: string): string {
 }
 
 /** A collection of published resources: `name` is its path segment and relation, `words` its display name, `onlyIn` the only store with it. */
-export type PublishedCollection = { name: string; words: string; onlyIn?: number | undefined };
+export type PublishedCollection = { name: string; words: string; onlyIn?: number };
 
 const ownCollections = [
   ...['webhooks', 'events', 'members'].map((name) => ({ name, words: name })),

@@ -164,7 +164,9 @@ function refusedFaults(eventResource: ResourceType | null, isNew: boolean, conte
   if (eventResource !== OPERATOR_EVENT) return [];
   if (isOfApp) return refuse('an app does not receive the events for the operator');
   if (isOfPlatformStore || !isNew) return [];
-  return refuse('the operator of the service has not named this store to receive the events for the operator');
+  return refuse(
+    'only webhooks of the platform store, which the operator names (PLATFORM_STORE), are sent these events',
+  );
 }
 
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
