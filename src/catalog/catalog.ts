@@ -95,7 +95,7 @@ const builtIn = {
       since: '0.3.0',
     },
     delivery_exhausted: {
-      when: 'An hour has ended in which all attempts to deliver some events to a webhook of any store failed; once per webhook.',
+      when: 'An hour has ended in which events failed for good to arrive at a webhook of any store; once per webhook.',
       since: '0.3.0',
     },
     app_installed: { when: 'An app gets its first access to a store that a member gives it.', since: '0.3.0' },

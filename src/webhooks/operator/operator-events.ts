@@ -1,7 +1,7 @@
 /**
  * Publishes the events for the operator in the platform store: those that `operator-outbox.ts` has noted in any database, and once an hour
  * how many events did not arrive at each webhook. In the database of the platform store, an event is published in the transaction that
- * deletes its note. From another one it has an idempotency key, with which a repetition after a crash publishes nothing.
+ * deletes its note. From another one it has an idempotency key, with which a repetition within a day after a crash publishes nothing.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
