@@ -4,10 +4,13 @@ import { test } from 'node:test';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { createWebhookPurges } from '#webhooks/webhook-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
+import { addMember } from '#stores/store.ts';
+import { HTML } from '../setup/form-filler.ts';
 import { grantEndings } from '../setup/grant-revocations.ts';
 import { openEffects } from '../setup/grant-access.ts';
 import { startWithOwners, type Owner } from '../setup/owners.ts';
 import { changeHome, homeOf } from '../setup/suite-map.ts';
+import { until } from '../setup/until.ts';
 import { ISSUER } from './oauth-server.ts';
 import { suspending } from './operators.ts';
 
@@ -99,4 +102,29 @@ test('what waits for a store that does not exist is deleted after 30 days', asyn
   const waiting = await run(29);
   assert.ok(waiting > 0);
   assert.equal(await run(1_031), 0);
+});
+
+test('pages of the platform store show and offer the events, those of other stores do not', async () => {
+  const [owner, other] = [await newOwner(), await newOwner()];
+  const place = JSON.stringify({ id: MISSING, shard: MISSING % 256, domain: 'platform.example.com' });
+  await home`
+    insert into store select (jsonb_populate_record(s, ${place}::jsonb)).* from store s where id = ${owner.storeId}`;
+  await addMember(home, { storeId: MISSING, userId: owner.userId, role: 'owner', now: owners.now() });
+  const body = { name: 'Tea', domain: 'tea.example.com', email: 'tea@example.com', time_zone: 'UTC' };
+  const made = await call('POST', '/stores', { token: platform, body });
+  const list = `/stores/${MISSING}/operator_events`;
+  const read = async () => (await owner.browser.open(list, HTML)).text;
+  const page = await until(read, (text) => text.includes(`>${String(made.body['id'])}<`));
+  const [item = ''] = new RegExp(`${list}/\\d+`).exec(page) ?? [];
+  const { status, text } = await owner.browser.open(item, HTML);
+  assert.equal(status, 200);
+  assert.match(text, new RegExp(`href="[^"]*/stores/${String(made.body['id'])}"`));
+  for (const below of ['webhooks', 'events', 'statuses']) {
+    assert.match((await owner.browser.open(`/stores/${MISSING}/${below}`, HTML)).text, /operator_event/, below);
+    const ofOther = await other.browser.open(`/stores/${other.storeId}/${below}`, HTML);
+    assert.equal(ofOther.status, 200);
+    assert.doesNotMatch(ofOther.text, /operator_event/, below);
+  }
+  assert.doesNotMatch((await other.browser.open(`/stores/${other.storeId}`, HTML)).text, /operator_event/);
+  assert.equal((await other.browser.open(list, HTML)).status, 404);
 });
