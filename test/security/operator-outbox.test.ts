@@ -113,7 +113,7 @@ test('pages of the platform store show and offer the events, those of other stor
   const body = { name: 'Tea', domain: 'tea.example.com', email: 'tea@example.com', time_zone: 'UTC' };
   const made = await call('POST', '/stores', { token: platform, body });
   const list = `/stores/${MISSING}/operator_events`;
-  const read = async () => (await owner.browser.open(list, HTML)).text;
+  const read = async () => (await owner.browser.open(`${list}?store_id=${String(made.body['id'])}`, HTML)).text;
   const page = await until(read, (text) => text.includes(`>${String(made.body['id'])}<`));
   const [item = ''] = new RegExp(`${list}/\\d+`).exec(page) ?? [];
   const { status, text } = await owner.browser.open(item, HTML);
