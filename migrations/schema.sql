@@ -3,6 +3,8 @@
 
 create sequence id_n as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
+create sequence operator_outbox_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
+
 create sequence outbox_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
 create sequence session_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
@@ -524,6 +526,23 @@ create table moved_shard (
   constraint moved_shard_pkey PRIMARY KEY (shard),
   constraint moved_shard_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
+
+create table operator_hour (
+  is_only boolean default true not null,
+  counted_until timestamp with time zone not null,
+  constraint operator_hour_is_only_check CHECK (is_only),
+  constraint operator_hour_pkey PRIMARY KEY (is_only)
+);
+
+create table operator_outbox (
+  id bigint generated always as identity not null,
+  action text not null,
+  body json not null,
+  date_created timestamp with time zone not null,
+  constraint operator_outbox_action_check CHECK (((length(action) >= 1) AND (length(action) <= 100))),
+  constraint operator_outbox_pkey PRIMARY KEY (id)
+);
+CREATE INDEX operator_outbox_created ON operator_outbox USING btree (date_created);
 
 create table outbox (
   id bigint generated always as identity not null,

@@ -89,6 +89,20 @@ const builtIn = {
       since: '0.3.0',
     },
   },
+  operator_event: {
+    webhook_disabled: {
+      when: 'Halcyon disables a webhook of any store: its deliveries kept failing, or its endpoint answered 410.',
+      since: '0.3.0',
+    },
+    delivery_exhausted: {
+      when: 'An hour has ended in which events failed for good to arrive at a webhook of any store; once per webhook.',
+      since: '0.3.0',
+    },
+    app_installed: { when: 'An app gets its first access to a store that a member gives it.', since: '0.3.0' },
+    app_uninstalled: { when: 'An app loses the last access to a store that a member gave it.', since: '0.3.0' },
+    store_created: { when: 'A store is created.', since: '0.3.0' },
+    store_suspended: { when: 'An operator suspends a store.', since: '0.3.0' },
+  },
   subscription_event: {
     created: {
       when: 'A subscription takes a step of its life cycle, such as a billing or a cancellation.',
@@ -245,12 +259,33 @@ export function isResourceId(id: string): boolean {
   return /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 }
 
+/** The type of the events for the operator, which are about all stores. Only webhooks of the platform store are sent them. */
+export const OPERATOR_EVENT = 'operator_event';
+
 /**
  * Returns whether only Halcyon publishes resources of this type and allocates their ids. For `subscription_event` this is a
  * setting of each store.
  */
 export function isInternal(type: ResourceType): boolean {
-  return type === 'changelog' || type === 'app' || type === 'subscription_mrr_snapshot';
+  return type === 'changelog' || type === 'app' || type === OPERATOR_EVENT || type === 'subscription_mrr_snapshot';
+}
+
+/** The types about what the access of an app does not include: of `app` it sees what is about itself, of the other nothing. */
+export const HIDDEN_FROM_APPS: readonly string[] = ['app', OPERATOR_EVENT];
+
+/** Returns whether apps do not see all events of this type. */
+export function isHiddenFromApps(type: string | null): boolean {
+  return type !== null && HIDDEN_FROM_APPS.includes(type);
+}
+
+/** Returns the types that the scopes of an app can name. */
+export function scopedTypes(): readonly ResourceType[] {
+  return types.filter((type) => type !== OPERATOR_EVENT);
+}
+
+/** Returns the choices that forms of a store do not offer: the type and the events for the operator, except in the platform store. */
+export function withheldFrom(storeId: number, platformStore: number | undefined): readonly string[] {
+  return storeId === platformStore ? [] : [OPERATOR_EVENT, ...eventsOf(OPERATOR_EVENT)];
 }
 
 /** The action of the events that delete a resource. */
@@ -301,9 +336,13 @@ export function collectionOf(type: ResourceType): string {
   return entries.get(type)?.declaration?.plural ?? `${type}s`;
 }
 
-/** Returns all collections, with their names in words. */
-export function collections(): readonly { name: string; words: string }[] {
-  return types.map((type) => ({ name: collectionOf(type), words: labelOf(collectionOf(type)) }));
+/** Returns all collections, with their names in words. `onlyIn`: the only store that has it, 0 for none. */
+export function collections(platformStore = 0): readonly { name: string; words: string; onlyIn?: number }[] {
+  return types.map((type) => ({
+    name: collectionOf(type),
+    words: labelOf(collectionOf(type)),
+    ...(type === OPERATOR_EVENT && { onlyIn: platformStore }),
+  }));
 }
 
 /** Returns the resource type of the collection with this path segment. */

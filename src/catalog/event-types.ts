@@ -9,13 +9,14 @@ import {
   declarationOf,
   isInternal,
   isMany,
+  OPERATOR_EVENT,
   occurrencesOf,
   relationsOf,
   resourceTypes,
   titleOf,
   type ResourceType,
 } from './catalog.ts';
-import { isObject, resourceDocument, resourceHead, type JsonObject } from './resource-document.ts';
+import { CONCERNED, isObject, resourceDocument, resourceHead, type JsonObject } from './resource-document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
@@ -120,7 +121,7 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
     ...own,
     required: ['_links', ...((own['required'] ?? []) as readonly Value[])],
     properties: {
-      _links: linksSchema(naming, required, Object.keys(relations)),
+      _links: linksSchema(naming, required, Object.keys(type === OPERATOR_EVENT ? CONCERNED : relations)),
       ...(Object.keys(relations).length > 0 && {
         _embedded: embeddedSchema(relations, naming, sampleResource(type)['_embedded']),
       }),

@@ -49,14 +49,14 @@ const changelog = Type.Object({
 
 export type ChangelogEntry = Static<typeof changelog>;
 
-const scopeOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+const textOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
 
 const app = Type.Object({
   id,
   client_id: Type.String({ description: 'The client_id of the app.' }),
   store_id: Type.Integer({ minimum: 1, description: 'The store.' }),
-  scope: scopeOrNull('The scope of all grants of the app in the store together; null after the last one.'),
-  previous_scope: scopeOrNull('The scope before; null before the first grant.'),
+  scope: textOrNull('The scope of all grants of the app in the store together; null after the last one.'),
+  previous_scope: textOrNull('The scope before; null before the first grant.'),
   user: Type.Unsafe<number | null>({
     type: ['integer', 'null'],
     description:
@@ -67,6 +67,25 @@ const app = Type.Object({
 
 /** A change of the access of an app to a store. */
 export type AppChange = Static<typeof app>;
+
+const idOrNull = (description: string) =>
+  Type.Unsafe<number | null>({ type: ['integer', 'null'], description: `${description}; null without one.` });
+
+const operatorEvent = Type.Object({
+  id,
+  store_id: Type.Integer({ minimum: 1, description: 'The store that the event concerns.' }),
+  webhook_id: idOrNull('The webhook that the event concerns'),
+  client_id: textOrNull('The client_id of the app that the event concerns; null without one.'),
+  reason: textOrNull(
+    'Why: failures or gone of a disabled webhook, the reason that an operator gave of a suspended store; else null.',
+  ),
+  events_total: idOrNull('How many events did not arrive at the webhook in one hour'),
+  date_from: textOrNull('When that hour began, like date_created; null without one.'),
+  date_created: dateCreated,
+});
+
+/** What happened in a store, for the operator. */
+export type OperatorEvent = Static<typeof operatorEvent>;
 
 const amounts = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
 
@@ -107,6 +126,7 @@ export type SubscriptionStep = Static<typeof step>;
 export const INTERNAL_SCHEMAS = {
   changelog,
   app,
+  operator_event: operatorEvent,
   subscription_event: step,
   subscription_mrr_snapshot: snapshot,
 } as const;
@@ -125,6 +145,7 @@ const comparisonsIn = ({ properties: all }: { properties: Readonly<Record<string
 const comparisons: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
   changelog: comparisonsIn(changelog),
   app: comparisonsIn(app),
+  operator_event: comparisonsIn(operatorEvent),
   subscription_mrr_snapshot: comparisonsIn(snapshot),
 };
 

@@ -9,7 +9,8 @@ import type { Params } from '#http/route.ts';
 import {
   canBeDeleted,
   isResourceId,
-  resourceTypes,
+  OPERATOR_EVENT,
+  scopedTypes,
   typeOfCollection,
   labelOf,
   readScopeOf,
@@ -21,7 +22,7 @@ import { findDeletion, timeZonesOf, type ResourceKey } from './catalog-sql.ts';
 /** Returns the limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
 export function resourceScopes() {
   return {
-    scopes: ['store_read', ...resourceTypes().map(readScopeOf)],
+    scopes: ['store_read', ...scopedTypes().map(readScopeOf)],
     scopesAt: ({ collection = '' }: Params): readonly Permission[] => {
       const type = typeOfCollection(collection);
       return type === undefined ? ['store_read'] : ['store_read', readScopeOf(type)];
@@ -31,11 +32,12 @@ export function resourceScopes() {
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-/** Returns the collection of the address. Throws a 404 if it does not exist or the caller has no access to its store. */
+/** Returns the collection of the address. Throws a 404 if it does not exist or the caller has no access to it. */
 export function collectionKeyOf({ params, principal }: AddressedRequest): Omit<ResourceKey, 'id'> {
   const storeId = parseId(params['store_id'] ?? '');
   const type = typeOfCollection(params['collection'] ?? '');
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('collection');
+  if (type === OPERATOR_EVENT && callingApp(principal) !== null) throw notFound('collection');
   return { shard: shardOf(storeId), storeId, type };
 }
 
@@ -52,6 +54,7 @@ export function visibleAppOf(principal: Principal): string | null {
 
 /** Returns whether the caller may see a published resource and its events. `body` is empty if it was erased. */
 export function isVisible(principal: Principal, { type, body }: { type: ResourceType; body: string }): boolean {
+  if (type === OPERATOR_EVENT) return callingApp(principal) === null;
   const clientId = type === 'app' ? visibleAppOf(principal) : null;
   return clientId === null || (body !== '' && (JSON.parse(body) as AppChange).client_id === clientId);
 }

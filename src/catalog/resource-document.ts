@@ -16,7 +16,7 @@ import {
 } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
 import { isNumber, parseExact } from '#core/exact-number.ts';
-import { collectionOf, mapped, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
+import { collectionOf, mapped, OPERATOR_EVENT, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
 import type { Shape } from './shape.ts';
 
 export type JsonObject = { readonly [name: string]: Value };
@@ -127,8 +127,23 @@ function linksOf(address: Address, resource: JsonObject): Link[] {
     },
     { rel: 'send_webhooks', href: `${self}/send_webhooks`, title: 'Send to webhooks again', isForPrograms: true },
     ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
+    ...(address.type === OPERATOR_EVENT ? concernedLinks(resource, address.baseUrl) : []),
   ];
 }
+
+/** The relations of an event for the operator with what it concerns, and where its ids lead. */
+export const CONCERNED = {
+  concerned_store: { id: 'store_id', path: 'stores', title: 'The store that this concerns' },
+  webhook: { id: 'webhook_id', path: 'webhooks', title: 'The webhook that this concerns' },
+  client: { id: 'client_id', path: 'clients', title: 'The app that this concerns' },
+} as const;
+
+const concernedLinks = (resource: JsonObject, baseUrl: string): Link[] =>
+  Object.entries(CONCERNED).flatMap(([rel, { id, path, title }]) => {
+    const value = resource[id];
+    if (typeof value !== 'number' && typeof value !== 'string') return [];
+    return [{ rel, href: `${baseUrl}/${path}/${encodeURIComponent(value)}`, title }];
+  });
 
 /** Returns name, title and links of the Document of a resource; without one, those of a version that embeds nothing. */
 export function resourceHead(address: Address, resource: JsonObject = {}): Document {

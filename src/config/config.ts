@@ -135,6 +135,8 @@ const storeSettings = (set: Settings) =>
     invitationLifetimeHours: 72,
     /** Whether users may create sandbox stores. */
     allowsSandboxes: set.SANDBOX_STORES !== 'off',
+    /** The store whose webhooks are sent the events for the operator; undefined for none. */
+    platformStore: set.PLATFORM_STORE,
   });
 
 const webhookSettings = (set: Settings, baseUrl: string) =>

@@ -1,5 +1,5 @@
 /** The statements that read events. */
-import { resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { HIDDEN_FROM_APPS, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
 import {
   atLeast,
@@ -157,7 +157,7 @@ async function countEvents(
   return dated === undefined ? { total, counts } : { total };
 }
 
-const WITHOUT_APPS: Filter = { property: 'resource_type', operator: 'not', value: 'app' };
+const WITHOUT_HIDDEN = HIDDEN_FROM_APPS.map((value): Filter => ({ property: 'resource_type', operator: 'not', value }));
 /** More events about one app in one store than retention keeps. */
 const ABOUT_APP_MAX = 5_000;
 
@@ -185,7 +185,7 @@ async function countSeen(
   own: readonly number[] | undefined,
 ): ReturnType<typeof countEvents> {
   if (own === undefined) return countEvents(sql, store, selected);
-  const others = await countEvents(sql, store, { ...selected, filters: [...selected.filters, WITHOUT_APPS] });
+  const others = await countEvents(sql, store, { ...selected, filters: [...selected.filters, ...WITHOUT_HIDDEN] });
   if (own.length === 0) return others;
   const within = sql`${selected.within} and e.id = any(${own}::bigint[])`;
   const about = await countEvents(sql, store, { ...selected, within, isOfResource: true });
@@ -209,7 +209,7 @@ export async function listEvents(
   const selected = await select(sql, store, listing.filters);
   const own = app === null ? undefined : await findEventsAbout(sql, store, app);
   const { total, counts } = await countSeen(sql, store, selected, own);
-  const seen = own && sql`and (e.resource_type <> 'app' or e.id = any(${own}::bigint[]))`;
+  const seen = own && sql`and (e.resource_type <> all(${HIDDEN_FROM_APPS}::text[]) or e.id = any(${own}::bigint[]))`;
   const within = sql`${selected.within} ${seen ?? sql``}`;
   const asked = { ...listing, filters: selected.filters };
   const start = counts && listing.order.length === 0 ? locate(counts, total, listing) : undefined;

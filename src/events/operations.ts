@@ -1,7 +1,7 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import type { Runtime } from '#runtime/runtime.ts';
 import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
-import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
+import { allEvents, resourceTypes, withheldFrom, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
 import { shapeOf, shapeOfEvent } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
@@ -86,7 +86,7 @@ function createPublish({ sql, publish, config, derive, metrics }: Deps): Operati
   });
 }
 
-const createList = ({ sql, search, config: { baseUrl } }: Deps): Operation =>
+const createList = ({ sql, search, config: { baseUrl, stores } }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, in pages',
     scopes: ['store_read', 'events_read'],
@@ -112,6 +112,7 @@ const createList = ({ sql, search, config: { baseUrl } }: Deps): Operation =>
         items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
         timeZone: found.timeZone,
+        withheld: withheldFrom(storeId, stores.platformStore),
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: storeAddress, title: 'The store', crumb: 'Store' }],
       };

@@ -184,6 +184,11 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
     const allowed = templates.filter((template) => isAllowed(template, principal, address) && isOfDocument(template));
     if (allowed.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
+    const { withheld = [] } = document;
+    const withoutWithheld = (field: Field): Field =>
+      withheld.length === 0 || field.choices === undefined
+        ? field
+        : { ...field, choices: field.choices.filter((choice) => !withheld.includes(choice)) };
     const isOffered = ({ isOfPlatform, isForPrograms }: Field): boolean =>
       (isPlatform || isOfPlatform !== true) && !(isForPerson && isForPrograms === true);
     const actions = allowed.map((template): Action => ({
@@ -193,7 +198,7 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
       href: template.isActionRoute ? `${href}/${template.name}` : href,
       about: template.operation.summary,
       preview: isForPerson ? template.operation.preview?.title : undefined,
-      fields: withCurrentValues(template, document, isForPerson).filter(isOffered),
+      fields: withCurrentValues(template, document, isForPerson).filter(isOffered).map(withoutWithheld),
     }));
     return { ...document, actions };
   };

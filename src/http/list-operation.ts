@@ -37,6 +37,8 @@ export type Listed = {
   summary?: () => Promise<Document>;
   /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
+  /** Choices that neither the forms nor the search form offer. */
+  withheld?: readonly string[];
   /** For lists with a page that is designed or kept live. */
   of?: ListView;
 };
@@ -44,8 +46,13 @@ export type Listed = {
 /** Names of properties, each with its choices; null if any value is possible, `contains` for a text that the value contains. */
 export type SearchedBy = Readonly<Record<string, readonly string[] | null | 'contains'>>;
 
-const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['fields'] =>
-  Object.entries(searchedBy).flatMap(([name, choices]): Search['fields'] => {
+const searchFields = (
+  searchedBy: SearchedBy,
+  properties: Comparisons,
+  withheld: readonly string[] = [],
+): Search['fields'] =>
+  Object.entries(searchedBy).flatMap(([name, all]): Search['fields'] => {
+    const choices = Array.isArray(all) ? all.filter((choice) => !withheld.includes(choice)) : all;
     const comparison = properties[name];
     if (comparison === 'date')
       return ['greaterthan', 'lessthan'].map((side) => ({ name: `${name}:${side}`, kind: 'date' }));
@@ -139,11 +146,17 @@ export function listing(
       const page = { query, page: parsed.listing, fields: parsed.fields };
       const document = collection({ name: rel, rel, title, ...page, path, items, total });
       const search = described.searchedBy && {
-        fields: searchFields(described.searchedBy, described.properties),
+        fields: searchFields(described.searchedBy, described.properties, result.withheld),
         timeZone,
       };
       const view = result.of && listView.attach(result.of);
-      const whole = { ...document, links: [...document.links, ...links], ...(search && { search }), ...view };
+      const whole = {
+        ...document,
+        links: [...document.links, ...links],
+        ...(search && { search }),
+        ...(result.withheld && { withheld: result.withheld }),
+        ...view,
+      };
       const { naming, charts, summary } = result;
       const parts = { ...(charts && { charts }), ...(summary && { summary }) };
       return { status: 200, document: whole, ...(naming && { naming }), ...parts };

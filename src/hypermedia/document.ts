@@ -154,6 +154,8 @@ export type Document = {
   actions?: readonly Action[];
   /** A request to change or delete it is refused for every caller, so it has no such actions. */
   isUnchangeable?: true;
+  /** Choices that its forms do not offer: the values are refused for what the document is about. */
+  withheld?: readonly string[];
   /** The document is about to change: its page reloads after this time. */
   refreshSeconds?: number;
   /** The time zone in which its dates are shown, and dates without an offset in its forms are read: the store's. Default: UTC. */

@@ -13,6 +13,7 @@ import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
 import type { Clock } from '#core/clock.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
+import { shardOf } from '#core/ids.ts';
 import { stopAll, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { flushSpans } from '#core/tracing.ts';
@@ -24,6 +25,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { openAddress, readMap } from '#shards/map-sql.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { FLUSH_MS, Outbox, observeOutbox } from '#shards/outbox.ts';
+import { OperatorEvents } from '#webhooks/operator/operator-events.ts';
 import { openGuard, openStoreDatabase } from './store-database.ts';
 import { Databases } from './databases.ts';
 import { withOutbox } from './publishing.ts';
@@ -203,6 +205,14 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   if (worker !== undefined) observing.check(() => (worker.isUsable() ? undefined : 'lease'));
   outbox.start();
   keep(outbox);
+  const { platformStore } = config.stores;
+  if (platformStore !== undefined) {
+    const target = () => databases.of(shardOf(platformStore));
+    const events = keep(
+      new OperatorEvents({ platformStore, databases: () => databases.all(), target, clock, pace, log }),
+    );
+    events.start();
+  }
   if (deps.roles.includes('serve')) {
     const bearer = createBearer(runtime);
     const { health } = observing;

@@ -146,14 +146,14 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     home: createHome(config, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
     stores: createStoreOperations(runtime, {
       changelog,
-      collections: collections(),
+      collections: collections(config.stores.platformStore),
       chartsOf: ofStores.chartsOf,
       hasSecondFactor: async (tx, userId) => hasSecondFactor(await findFactors(tx, userId)),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
       erasers,
     }),
-    sandbox: createSandbox(runtime, { effects: memberEffects, collections: collections() }),
+    sandbox: createSandbox(runtime, { effects: memberEffects, collections: collections(config.stores.platformStore) }),
     members: createMemberOperations(runtime, {
       effects: memberEffects,
       inviting,

@@ -10,6 +10,7 @@ import { createInternalEventWriter, type InternalEventDeps } from '#events/publi
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
+import { createOperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
@@ -46,7 +47,7 @@ export const announceChanges: WebhookChanges['announce'] = (tx, shard, ids) =>
  * are notified of the deliveries.
  */
 export function openInternalEvents(
-  { baseUrl }: Pick<Config, 'baseUrl'>,
+  { baseUrl, stores }: Pick<Config, 'baseUrl'> & { stores?: Pick<Config['stores'], 'platformStore'> },
   allocateIds: IdAllocator = createIdAllocator(),
   accounts: Accounts = ACCOUNTS_HERE,
 ) {
@@ -56,6 +57,7 @@ export function openInternalEvents(
     accounts,
     writeInternalEvents,
     changelog,
+    ...createOperatorOutbox(stores?.platformStore),
     ...createAppAccess({ accounts, changelog, writeInternalEvents, announce: announceChanges }),
   };
 }
@@ -185,6 +187,7 @@ export function withOutbox(
     ...inHome,
     changelog: {
       record: async (tx, changes, now) => {
+        await inHome.noteChanges(tx, changes, now);
         const { here = [], elsewhere = [] } = Object.groupBy(changes, ({ storeId }) =>
           isHere(storeId) ? 'here' : 'elsewhere',
         );

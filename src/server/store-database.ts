@@ -84,13 +84,13 @@ function settingsOf({ delivery, baseUrl, naming, webhooks }: RuntimeConfig) {
 function createWorker(
   runtime: Omit<Runtime, 'mailer' | 'derive'>,
   metrics: EngineMetrics,
-  { changelog }: Pick<InternalEvents, 'changelog'>,
+  internalEvents: InternalEvents,
   notices: Notices | undefined,
 ): Worker {
   return new Worker(runtime, {
     settings: settingsOf(runtime.config),
     metrics,
-    disableWebhook: createDisableWebhook(changelog),
+    disableWebhook: createDisableWebhook(internalEvents),
     notify: (notice) => notices?.notify(notice),
   });
 }
@@ -331,6 +331,7 @@ export function openStoreDatabase(deps: DatabaseDeps) {
     sql,
     worker,
     notices,
+    writeInternalEvents: internalEvents.writeInternalEvents,
     /** Undefined in a process that only delivers. */
     serving,
     /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */

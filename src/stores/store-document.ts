@@ -151,8 +151,8 @@ export function addressOfStore(storeId: number, baseUrl: string): string {
   return `${baseUrl}/stores/${storeId}`;
 }
 
-/** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
-export type PublishedCollection = { name: string; words: string };
+/** A collection of published resources: `name` is its path segment and relation, `words` its display name, `onlyIn` the only store with it. */
+export type PublishedCollection = { name: string; words: string; onlyIn?: number };
 
 const ownCollections = [
   ...['webhooks', 'events', 'members'].map((name) => ({ name, words: name })),
@@ -180,7 +180,9 @@ export function storeDocument(
       { rel: 'self', href: self, title: 'This store' },
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
       { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this store' },
-      ...[...ownCollections, ...context.collections].map(linkOf),
+      ...[...ownCollections, ...context.collections]
+        .filter(({ onlyIn = store.id }: PublishedCollection) => onlyIn === store.id)
+        .map(linkOf),
       ...(context.isForPlatform === true
         ? [
             { rel: 'load', href: `${self}/load`, title: 'Load history' },

@@ -225,6 +225,12 @@ export function storeChapter({
         example: storeExample,
       },
       {
+        rel: 'concerned_store',
+        title: 'The store that an event for the operator concerns',
+        about: 'The store in which it happened. The store of the event itself is the platform store.',
+        paths: ['/stores/:store_id'],
+      },
+      {
         rel: 'sandbox_store',
         title: 'The sandbox store of a user',
         about:

@@ -4,6 +4,7 @@
  * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
+import { isHiddenFromApps, withheldFrom } from '#catalog/catalog.ts';
 import { publicKeyOf } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -137,14 +138,14 @@ export function forbiddenAction(message: string): Problem {
 
 /**
  * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, an app
- * sees those of the one that it declares. Such a webhook has no other events (`webhook-item.ts`), so no delivery is looked at.
+ * sees those of the one that it declares, and of those for the operator none. Such a webhook has no other events (`webhook-item.ts`), so no delivery is looked at.
  */
 export function seesHistory(
   principal: Principal,
   { eventResource, isForApp, client }: Pick<WebhookRow, 'eventResource' | 'isForApp' | 'client'>,
 ): boolean {
   const app = appOf(principal);
-  return app === null || eventResource !== 'app' || (isForApp && client === app);
+  return app === null || !isHiddenFromApps(eventResource) || (isForApp && client === app);
 }
 
 /**
@@ -259,7 +260,7 @@ export function visibleRequest(
 
 /** Returns the Document of a webhook for this caller. */
 export function documentFor(
-  { sealer, config: { baseUrl } }: WebhookDeps,
+  { sealer, config: { baseUrl, stores } }: WebhookDeps,
   stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Document {
@@ -267,7 +268,7 @@ export function documentFor(
   const isKeyVisible = seesKey(principal, webhook);
   const open = (sealed: Buffer | null): string | null => unseal(sealer, webhook.id, sealed);
   const [encryptionKey, nextEncryptionKey] = [open(webhook.encryptionKey), open(webhook.nextEncryptionKey)];
-  return webhookDocument(webhook, {
+  const document = webhookDocument(webhook, {
     baseUrl,
     now,
     isWithheld: isKeyVisible && !showsRequestSecrets(principal, webhook),
@@ -279,6 +280,7 @@ export function documentFor(
     publicKey: publicKeyOf(encryptionKey),
     nextPublicKey: publicKeyOf(nextEncryptionKey),
   });
+  return { ...document, withheld: withheldFrom(webhook.storeId, stores.platformStore) };
 }
 
 /** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */

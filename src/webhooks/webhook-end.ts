@@ -4,6 +4,7 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { announceErasure } from './app-access/app-access.ts';
+import type { OperatorOutbox } from './operator/operator-outbox.ts';
 import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, updateWebhook } from './webhook-sql.ts';
 import { recordAutoDisable, withCurrentKeys } from './webhook.ts';
@@ -17,10 +18,13 @@ export type DisableWebhook = (
 ) => Promise<boolean>;
 
 /**
- * Creates the function that disables a webhook and writes the changelog entry in `tx`. The raised epoch fails pending deliveries. A webhook of
+ * Creates the function that disables a webhook and writes the changelog entry and the event for the operator in `tx`. The raised epoch fails pending deliveries. A webhook of
  * an erased store is deleted, which fails them too.
  */
-export function createDisableWebhook(changelog: Changelog): DisableWebhook {
+export function createDisableWebhook({
+  changelog,
+  noteDisabled,
+}: Pick<OperatorOutbox, 'noteDisabled'> & { changelog: Changelog }): DisableWebhook {
   return async (tx, { shard, webhookId: id, epoch, why }, now) => {
     const row = await lockWebhook(tx, { shard, id, stores: null, app: null });
     // The webhook of an app in an erased store is never enabled again.
@@ -30,6 +34,7 @@ export function createDisableWebhook(changelog: Changelog): DisableWebhook {
     const after = { ...before, isActive: false, inactiveReason: why };
     await updateWebhook(tx, { ...after, shard, stopsDeliveries: true, now });
     await recordAutoDisable(tx, changelog, { before, after }, now);
+    await noteDisabled(tx, { storeId: row.storeId, id, why }, now);
     return true;
   };
 }

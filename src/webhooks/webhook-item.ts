@@ -1,4 +1,5 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
+import { isHiddenFromApps } from '#catalog/catalog.ts';
 import { isSigningKey } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
@@ -84,13 +85,12 @@ const IS_HELD_IS_FIXED: Fault = {
   field: 'is_held',
 };
 
-/** Whether an app sees the deliveries depends on the resource of their webhook (`seesHistory`). */
-const APP_IS_FIXED: Fault = {
-  code: 'invalid_value',
-  message:
-    'event_resource app cannot be replaced, because only some apps may see its deliveries: create another webhook',
-  field: 'event_resource',
-};
+/** Returns a fault for another resource if not every app sees the deliveries, because that depends on the resource (`seesHistory`). */
+function fixedFaults(before: string | null, after: string | null): Fault[] {
+  if (!isHiddenFromApps(before) || after === before) return [];
+  const message = `event_resource ${before} cannot be replaced, because only some apps may see its deliveries: create another webhook`;
+  return [{ code: 'invalid_value', message, field: 'event_resource' }];
+}
 
 /**
  * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
@@ -114,7 +114,13 @@ function validateChange(
   // Validates the other settings with the unchanged is_held.
   // An app that changes the url of a webhook gets its events, also of one that a person created.
   const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
-  const context = { key, forbidden, headerPrefix: deps.config.naming.webhookHeaderPrefix, isOfApp: isAppInvolved };
+  const context = {
+    key,
+    forbidden,
+    headerPrefix: deps.config.naming.webhookHeaderPrefix,
+    isOfApp: isAppInvolved,
+    isOfPlatformStore: stored.storeId === deps.config.stores.platformStore,
+  };
   const merged = mergeInput(draft, { ...input, isHeld }, context);
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
   // An invalid url has no origin, and is rejected anyway.
@@ -122,7 +128,7 @@ function validateChange(
   const reveals = !isKeyVisible && isKeyKept && key !== null && isValid && revealsKey(stored, merged.settings);
   const faults = [
     ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
-    ...(stored.eventResource === 'app' && merged.settings.eventResource !== 'app' ? [APP_IS_FIXED] : []),
+    ...fixedFaults(stored.eventResource, merged.settings.eventResource),
     ...(reveals ? [NEEDS_KEY] : []),
     ...(isValid ? redirectFaults(sent, merged.settings, current) : []),
     ...valueFaults(merged.settings, stored),

@@ -1,4 +1,5 @@
 /** The collection of a store's webhooks (list, create), and the operations of the module. */
+import { withheldFrom } from '#catalog/catalog.ts';
 import { zoneOf } from '#catalog/resource-access.ts';
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
@@ -78,15 +79,24 @@ const createList = (deps: WebhookDeps): Operation =>
         { rel: 'receiving', href: `${deps.config.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
       ];
       const items = rows.map((row) => documentFor(deps, row, request));
-      return { path, items, total, links, summary: async () => (await readOverview(deps, store, { now })).document };
+      const withheld = withheldFrom(store.storeId, deps.config.stores.platformStore);
+      return {
+        path,
+        items,
+        total,
+        links,
+        withheld,
+        summary: async () => (await readOverview(deps, store, { now })).document,
+      };
     },
   });
 
 /** Returns the settings of a new webhook and every fault that the schema cannot detect. */
 async function validateInput(
   deps: WebhookDeps,
-  { body, principal }: Pick<ApiRequest<WebhookPart>, 'body' | 'principal'>,
+  request: Pick<ApiRequest<WebhookPart>, 'body' | 'params' | 'principal'>,
 ) {
+  const { body, principal } = request;
   const input = parseInput(body);
   const forbidden = await findForbiddenReason(deps, input.url);
   const context = {
@@ -94,6 +104,7 @@ async function validateInput(
     forbidden,
     headerPrefix: deps.config.naming.webhookHeaderPrefix,
     isOfApp: isOfApp(principal.clientId, principal.userId),
+    isOfPlatformStore: storeOfAddress(request).storeId === deps.config.stores.platformStore,
   };
   const { settings, faults } = mergeInput(defaults, input, context);
   return { input, settings, faults: [...faults, ...valueFaults(settings, defaults)] };

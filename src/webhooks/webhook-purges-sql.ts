@@ -11,6 +11,13 @@ export function createWebhookPurges({ sql, retentionDays }: { sql: Sql; retentio
     { name: 'webhooks_of_apps', by: deleteUninstalled, keptMs: UNINSTALLED_KEPT_DAYS * DAY_MS },
     { name: 'webhooks_of_erased_stores', by: (_, _before, limit) => deleteOfErasedStores(sql, limit) },
     {
+      name: 'operator_events',
+      deletes: 'operator_outbox',
+      key: 'id',
+      expires: 'date_created',
+      keptMs: UNPUBLISHED_KEPT_DAYS * DAY_MS,
+    },
+    {
       name: 'webhook_versions',
       deletes: 'webhook_version',
       key: 'ctid',
@@ -30,6 +37,8 @@ export function createDeclarationPurges({ sql, each }: { sql: Sql; each: EachDat
 }
 
 const DAY_MS = 86_400_000;
+/** Events for the operator wait this long, if the platform store does not exist. */
+const UNPUBLISHED_KEPT_DAYS = 30;
 /** Longer than the retries of the last event. */
 const UNINSTALLED_KEPT_DAYS = 30;
 

@@ -1,4 +1,5 @@
 /** The statements that read and write the table `webhook`. */
+import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
@@ -202,7 +203,7 @@ export function seenBy(sql: Queryable, app: number | null): Fragment {
 export function historySeenBy(sql: Queryable, app: number | null): Fragment {
   return app === null
     ? sql``
-    : sql`and (w.event_resource is distinct from 'app' or w.is_for_app and w.client = ${app})`;
+    : sql`and (coalesce(w.event_resource <> all(${HIDDEN_FROM_APPS}::text[]), true) or w.is_for_app and w.client = ${app})`;
 }
 
 /** A store, and the app that calls (null: none). */

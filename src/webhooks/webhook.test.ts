@@ -13,7 +13,13 @@ const settings: Settings = {
   eventResource: 'transaction',
   events: ['transaction/created'],
 };
-const calm: MergeContext = { key: 'a key', forbidden: null, headerPrefix: 'Service', isOfApp: false };
+const calm: MergeContext = {
+  key: 'a key',
+  forbidden: null,
+  headerPrefix: 'Service',
+  isOfApp: false,
+  isOfPlatformStore: false,
+};
 
 const read: [Parameters<typeof parseInput>[0], ReturnType<typeof parseInput>][] = [
   [{}, {}],

@@ -8,7 +8,7 @@ import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
-import { allEvents, eventsOf, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
+import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { factsOf } from '#http/field-table.ts';
@@ -83,6 +83,8 @@ export type MergeContext = {
   headerPrefix: string;
   /** Whether an app creates or has created the webhook for a user. */
   isOfApp: boolean;
+  /** Whether the webhook belongs to the platform store. */
+  isOfPlatformStore: boolean;
 };
 
 /** Rejects a blank name. The schema rejects an empty one. */
@@ -151,20 +153,29 @@ function queryFaults({ query, eventResource }: Draft): readonly Fault[] {
   }
 }
 
-/** An app is sent its own events only, by the webhook that it declares. */
-const OF_OTHER_APPS: Fault = {
-  code: 'invalid_value',
-  message:
-    'event_resource must not be app: an app receives its events at the webhook_url of the client, which is declared once for all stores',
-  field: 'event_resource',
-};
+/** Returns why the webhook must not get these events: an app is sent its own alone, by the webhook that it declares. */
+function refusedFaults(eventResource: ResourceType | null, isNew: boolean, context: MergeContext): Fault[] {
+  const { isOfApp, isOfPlatformStore } = context;
+  const refuse = (why: string): Fault[] => [
+    { code: 'invalid_value', message: `event_resource must not be ${eventResource}: ${why}`, field: 'event_resource' },
+  ];
+  if (isOfApp && eventResource === 'app')
+    return refuse('an app receives its events at the webhook_url of the client, which is declared once for all stores');
+  if (eventResource !== OPERATOR_EVENT) return [];
+  if (isOfApp) return refuse('an app does not receive the events for the operator');
+  if (isOfPlatformStore || !isNew) return [];
+  return refuse(
+    'only webhooks of the platform store, which the operator names (PLATFORM_STORE), are sent these events',
+  );
+}
 
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
 export function mergeInput<From extends Draft>(
   current: From,
   input: WebhookInput,
-  { key, forbidden, headerPrefix, isOfApp }: MergeContext,
+  context: MergeContext,
 ): { settings: From & WebhookInput; faults: Fault[] } {
+  const { key, forbidden, headerPrefix } = context;
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
   const settings = { ...current, ...changes, ...subscription };
@@ -185,7 +196,7 @@ export function mergeInput<From extends Draft>(
     ...tokenFaults(settings.format, input.encryptionKey),
     ...signingKeyFaults(settings, key ?? null),
     ...subscriptionFaults,
-    ...(isOfApp && settings.eventResource === 'app' ? [OF_OTHER_APPS] : []),
+    ...refusedFaults(settings.eventResource, settings.eventResource !== current.eventResource, context),
     ...headerFaults(input.headers ?? {}, headerPrefix),
   ];
   return { settings, faults };

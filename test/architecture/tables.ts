@@ -42,6 +42,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   webhook: 'webhooks',
   webhook_version: 'webhooks',
   app_webhook: 'webhooks',
+  operator_outbox: 'webhooks',
+  operator_hour: 'webhooks',
   resource: 'events',
   event: 'events',
   publish_key: 'events',

@@ -20,7 +20,7 @@ async function start() {
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(webhookId);
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
-  const native = createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog);
+  const native = createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }));
   const notices: Notice[] = [];
   const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native, leaseMs = 60_000) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();

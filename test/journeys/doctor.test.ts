@@ -54,7 +54,7 @@ test('all is well beside a running Halcyon; a key that other users may read fail
   );
   assert.deepEqual(
     checked.map(({ check }) => check),
-    'node settings disk database connections sessions migrations partitions numbers key clocks transactions locks workers backlog webhooks events housekeeping slots ports addresses proxy mail'.split(
+    'node settings disk database connections sessions migrations partitions numbers key clocks transactions locks workers backlog webhooks events platform_store housekeeping slots ports addresses proxy mail'.split(
       ' ',
     ),
   );

@@ -1,7 +1,7 @@
 /** The event catalogue of the running server: complete, and true for what the same server delivers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allEvents, bareKindOf, eventsOf, relationsOf } from '#catalog/catalog.ts';
+import { allEvents, bareKindOf, eventsOf, isHiddenFromApps, OPERATOR_EVENT, relationsOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { zoomsOf } from '../setup/any-resource.ts';
@@ -48,8 +48,8 @@ test('the links lead from the documentation to every event that a webhook can su
     assert.match(`${since} ${when}`, /^\d+\.\d+\.\d+ [A-Z].+\.$/);
     const body = { name: 'x', format: 'json', encryption_key: 'k', events: [event], query: `zoom=${zooms.join(',')}` };
     const created = await api('POST', `${store}/webhooks`, {
-      // An app is sent its own events only, by the webhook that it declares.
-      ...(type === 'app' && { token: catalogue.platformToken }),
+      // An app is sent its own events only, by the webhook that it declares, and none for the operator.
+      ...(isHiddenFromApps(type) && { token: catalogue.platformToken }),
       body: zooms.length === 0 ? { ...body, query: '' } : body,
     });
     assert.equal(created.status, 201, await created.clone().text());
@@ -101,8 +101,8 @@ test('generated publishes are accepted, delivered, and match the schemas', async
   const seen = new Set(bodies.map(({ event }) => event));
   assert.deepEqual(
     all.filter((event) => !seen.has(event)),
-    // In test/journeys/app-life.test.ts, and in the test below, which has its own clock.
-    [...eventsOf('app'), 'subscription_mrr_snapshot/created'],
+    // In test/journeys/app-life.test.ts, operator-events.test.ts, and in the test below, which has its own clock.
+    [...eventsOf('app'), ...eventsOf(OPERATOR_EVENT), 'subscription_mrr_snapshot/created'],
   );
 
   // What Halcyon makes has exactly the members of its schema, in the same order.

@@ -7,9 +7,13 @@ import { enrol, makeOperator, openConsole } from '../security/operators.ts';
 import { hiddenIn } from '../security/page-forms.ts';
 import { passwords } from '../setup/passwords.ts';
 import { inhabit } from '../setup/populated-app.ts';
+import { homeOf } from '../setup/suite-map.ts';
 import { until } from '../setup/until.ts';
 
-const { server, receiver, tokens, call, webhooks, alpha, foreign, sql } = await inhabit();
+const PLATFORM_STORE = 999_999;
+const { server, receiver, tokens, call, webhooks, alpha, foreign, sql } = await inhabit({
+  env: { PLATFORM_STORE: String(PLATFORM_STORE) },
+});
 const email = 'operator@example.com';
 const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
 await makeOperator(server, id);
@@ -204,4 +208,33 @@ test('the page of events names the webhooks that read a type or a member, and wh
   assert.equal(readers.length, count);
   assert.match(await find('transaction/no_such_member'), /No webhook reads transaction\/no_such_member/);
   assert.match(await find('<b>'), /There is no type &lt;b&gt;/);
+});
+
+test('the suspension of a store is sent to the webhooks of the platform store', async () => {
+  const home = homeOf(sql);
+  await home`
+    insert into store select (jsonb_populate_record(s, ${JSON.stringify({
+      id: PLATFORM_STORE,
+      shard: PLATFORM_STORE % 256,
+      domain: 'platform.example.com',
+    })}::jsonb)).* from store s where id = ${alpha}`;
+  const body = {
+    name: 'Operator',
+    url: `${receiver.url}/operator`,
+    format: 'json',
+    encryption_key: 'key',
+    event_resource: 'operator_event',
+  };
+  const made = await call('POST', `/stores/${PLATFORM_STORE}/webhooks`, { token: tokens.platform, body });
+  assert.equal(made.status, 201, await made.text());
+  await act(`/operator/stores/${foreign}`, { reason: 'It copies another shop' });
+  const read = async () =>
+    receiver.got
+      .filter(({ path }) => path === '/operator')
+      .map(({ headers, body: got }) => ({ headers, event: JSON.parse(String(got)) as Record<string, unknown> }))
+      .filter(({ event }) => event['reason'] === 'It copies another shop');
+  const [sent] = await until(read, ({ length }) => length > 0);
+  assert.equal(sent?.headers['service-webhook-event'], 'operator_event/store_suspended');
+  assert.equal(sent?.event['store_id'], foreign);
+  await act(`/operator/stores/${foreign}`);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { eventsOf, isHiddenFromApps, resourceTypes } from '#catalog/catalog.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -12,6 +12,7 @@ import { until } from '../setup/until.ts';
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 /** This process has no worker. */
 const app = await startTestApp({ roles: ['serve'] });
+await app.restart({ PLATFORM_STORE: String(app.storeId) });
 const store = `/stores/${app.storeId}`;
 
 async function read(path: string, method = 'GET', body?: object, token = app.token) {
@@ -153,8 +154,8 @@ test('every resource has a sample, in every format, that has the form of a real 
   const receiver = await startReceiver(t);
   for (const type of resourceTypes()) {
     for (const format of ['json', 'partner_automation']) {
-      // An app cannot subscribe to the events of apps.
-      const token = type === 'app' ? app.platformToken : app.token;
+      // An app cannot subscribe to the events of apps and for the operator.
+      const token = isHiddenFromApps(type) ? app.platformToken : app.token;
       const at = await create(receiver.url, { event_resource: type, format }, token);
       assert.equal((await trial(at, token)).body['outcome'], 'delivered', type);
       const got = receiver.got.at(-1);

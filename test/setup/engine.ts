@@ -218,7 +218,7 @@ export async function startEngine(
       const worker = new Worker(runtime, {
         metrics: createEngineMetrics(new Registry()),
         leaseClock: { now: clock.now, monotonicMs: systemClock.monotonicMs },
-        disableWebhook: createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog),
+        disableWebhook: createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL })),
         notify: (notice) => notices?.notify(notice),
         ...own,
         settings: { ...defaults, ...settings, workerId },

@@ -5,7 +5,14 @@
 import assert from 'node:assert/strict';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { allEvents, publishableEvents, relationsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
+import {
+  allEvents,
+  isHiddenFromApps,
+  publishableEvents,
+  relationsOf,
+  resourceOfEvent,
+  resourceTypes,
+} from '#catalog/catalog.ts';
 import { embedding, zoomsOf } from './any-resource.ts';
 import { startTestApp } from './app.ts';
 import { startReceiver, type Got } from './receiver.ts';
@@ -53,6 +60,7 @@ const PER_REQUEST = 200;
 
 export async function openCatalogue() {
   const app = await startTestApp();
+  await app.restart({ PLATFORM_STORE: String(app.storeId) });
   const receiver = await startReceiver();
   const store = `/stores/${app.storeId}`;
   const schemas = new Map<string, Json>();
@@ -73,8 +81,8 @@ export async function openCatalogue() {
           event_resource: type,
           query,
         };
-        // An app is sent its own events only, by the webhook that it declares.
-        const token = type === 'app' ? { token: app.platformToken } : {};
+        // An app is sent its own events only, by the webhook that it declares, and none for the operator.
+        const token = isHiddenFromApps(type) ? { token: app.platformToken } : {};
         const answer = await app.api('POST', `${store}/webhooks`, { body, ...token });
         assert.equal(answer.status, 201, await answer.text());
       }

@@ -10,10 +10,10 @@ import { changeHome } from './suite-map.ts';
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, refreshTokenMaxDays: 730 };
 
 /** Returns the changes of stores that follow a change of accounts, as a command makes them in the home database. */
-export async function openEffects(home: Sql, baseUrl: string): Promise<InternalEvents> {
+export async function openEffects(home: Sql, baseUrl: string, platformStore?: number): Promise<InternalEvents> {
   const map = await readMap(home);
   const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [home] };
-  return withOutbox(openInternalEvents({ baseUrl }), elsewhere);
+  return withOutbox(openInternalEvents({ baseUrl, stores: { platformStore } }), elsewhere);
 }
 
 export async function letAppIn(

@@ -75,14 +75,14 @@ const tellings = (n: number) => [
   },
 ];
 
-export async function inhabit(options: { isResolvable?: boolean } = {}) {
+export async function inhabit({ env, ...options }: { isResolvable?: boolean; env?: Record<string, string> } = {}) {
   const receiver = await startReceiver();
   receiver.answer(({ path }, response) => {
     const [status, text] = path === '/fails' ? [500, 'The shelf is full'] : [200, 'Thank you'];
     response.writeHead(status, { 'Content-Type': 'text/plain', Date: 'Wed, 01 Jul 2026 10:00:00 GMT' }).end(text);
   });
   const server = await startAuthorizationServer(
-    { OUTBOUND_ALLOW: '127.0.0.0/8' },
+    { OUTBOUND_ALLOW: '127.0.0.0/8', ...env },
     { roles: ['serve', 'deliver'], ...options },
   );
   await addMember(server.sql, { storeId: server.foreign, userId: server.bobId, role: 'owner', now: server.now() });

@@ -463,6 +463,32 @@ export type App = {
   readonly [name: string]: unknown;
 };
 
+/** What happened in any store, for the webhooks of the platform store alone (setting PLATFORM_STORE), so that the platform can mail its merchants itself. store_id is the store that it concerns, webhook_id the webhook and client_id the app, if there is one. reason is why: failures or gone of a webhook that was disabled, the reason of the operator for a store that was suspended. events_total is how many events did not arrive, in the hour that began at date_from. No app reads them. Halcyon publishes it within seconds. */
+export type OperatorEvent = {
+  readonly _links: Links & {
+    readonly 'svc:send_webhooks': Link;
+  } & LinksTo<'svc:concerned_store' | 'svc:webhook' | 'svc:client'>;
+  /** Allocated by Halcyon. */
+  readonly id: number;
+  /** The store that the event concerns. */
+  readonly store_id: number;
+  /** The webhook that the event concerns; null without one. */
+  readonly webhook_id: number | null;
+  /** The client_id of the app that the event concerns; null without one. */
+  readonly client_id: string | null;
+  /** Why: failures or gone of a disabled webhook, the reason that an operator gave of a suspended store; else null. */
+  readonly reason: string | null;
+  /** How many events did not arrive at the webhook in one hour; null without one. */
+  readonly events_total: number | null;
+  /** When that hour began, like date_created; null without one. */
+  readonly date_from: string | null;
+  /** ISO 8601 with an offset, in the time zone of the store. */
+  readonly date_created: string;
+  /** true in test deliveries. */
+  readonly is_sample?: unknown;
+  readonly [name: string]: unknown;
+};
+
 /** A step in the lifecycle of a subscription (activated, modified, cancelled, billing_success, billing_failure, dunning or recovered), with the properties that differ. Halcyon derives it from two versions of the subscription, unless the platform publishes it itself. */
 export type SubscriptionEvent = {
   readonly _links: Links & {
@@ -593,6 +619,18 @@ export type Payloads = {
   'app/scopes_changed': App;
   /** The store of an app that declares a webhook is erased; no other webhook is sent this event. */
   'app/store_erased': App;
+  /** Halcyon disables a webhook of any store: its deliveries kept failing, or its endpoint answered 410. */
+  'operator_event/webhook_disabled': OperatorEvent;
+  /** An hour has ended in which all attempts to deliver some events to a webhook of any store failed; once per webhook. */
+  'operator_event/delivery_exhausted': OperatorEvent;
+  /** An app gets its first access to a store that a member gives it. */
+  'operator_event/app_installed': OperatorEvent;
+  /** An app loses the last access to a store that a member gave it. */
+  'operator_event/app_uninstalled': OperatorEvent;
+  /** A store is created. */
+  'operator_event/store_created': OperatorEvent;
+  /** An operator suspends a store. */
+  'operator_event/store_suspended': OperatorEvent;
   /** A subscription takes a step of its life cycle, such as a billing or a cancellation. */
   'subscription_event/created': SubscriptionEvent;
   /** A day has ended in the time zone of the store; missed days are caught up. */

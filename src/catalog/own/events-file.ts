@@ -25,7 +25,7 @@ const words = (text: string): string[] => text.trim().split(/\s+/);
 const RESERVED: ReadonlySet<string> = new Set([
   // Relations of the API that are not in the catalog, and segments of addresses below a store.
   ...words(`
-    accept answer authorize awaited_member awaited_members cancel client clients docs docs_page error errors event event_type event_types events failure failures grant grants
+    accept answer authorize awaited_member awaited_members cancel client clients concerned_store docs docs_page error errors event event_type event_types events failure failures grant grants
     health healths home install installs invitation invitations jwks links listen listing live load log logs member members openapi options overview
     passing payload portal_link preceding received_invitation receiving recover recoveries recovery register relation relations request resend resource retry
     retry_pending rotate_key sample_events sandbox_store search send_webhooks status statuses store stores test token user users webhook webhooks`),

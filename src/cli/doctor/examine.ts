@@ -50,8 +50,8 @@ export const HOME_CHECKS: readonly Check<Database>[] = [
 /** A database of the map has tables, so an empty one is another database. */
 const IF_EMPTY = 'It is not the database of the map: restore that one, or correct its address by SHARD_DATABASES';
 
-/** The clocks are compared together, and the events are declared once. */
-const ONCE: ReadonlySet<string> = new Set(['clocks', 'events']);
+/** The clocks are compared together, the events are declared once, and the home database has all stores. */
+const ONCE: ReadonlySet<string> = new Set(['clocks', 'events', 'platform_store']);
 
 /** Returns the checks of another database than the home database. */
 const memberChecks = (member: Member, home: string | undefined): readonly Check<Database>[] => [

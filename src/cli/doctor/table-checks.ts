@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { allEvents, mappedTypes } from '#catalog/catalog.ts';
-import { dayOf } from '#core/ids.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Config } from '#config/config.ts';
 import { readTransactionAges } from '#db/activity.ts';
@@ -14,6 +14,7 @@ import { announceWorking, type Queryable, type Tx } from '#db/pool.ts';
 import { createSealer, keyIdOf, readSealingKey } from '#db/seal.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
 import { readBacklog } from '#delivery/backlog-sql.ts';
+import { hasStore } from '#webhooks/webhook-sql.ts';
 import { createKeyVault } from '#webhooks/webhook-vault.ts';
 import { findKeyFiles } from '../key-file.ts';
 import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Database, type Verdict } from './check.ts';
@@ -362,6 +363,25 @@ const EVENTS = described({
   },
 });
 
+const PLATFORM_STORE = described({
+  name: 'platform_store',
+  read: async (tx, { config }) => {
+    const { platformStore } = config.stores;
+    return {
+      platformStore,
+      exists:
+        platformStore !== undefined && (await hasStore(tx, { shard: shardOf(platformStore), storeId: platformStore })),
+    };
+  },
+  verdicts: ({ platformStore, exists }) => {
+    if (platformStore === undefined || exists) return [];
+    const advice = 'Set PLATFORM_STORE to the id of a store, or remove it. The events wait for 30 days';
+    return [fail(`there is no store ${platformStore}: the events for the operator are not published`, advice)];
+  },
+  well: ({ platformStore }) =>
+    platformStore === undefined ? 'no store is sent the events for the operator' : `it is store ${platformStore}`,
+});
+
 /** Retention runs every minute and deletes rows a day after they expire. */
 const OVERDUE_HOURS = 48;
 
@@ -413,6 +433,7 @@ export const TABLE_CHECKS: readonly Check<Database>[] = [
   BACKLOG,
   WEBHOOKS,
   EVENTS,
+  PLATFORM_STORE,
   HOUSEKEEPING,
   SLOTS,
 ];

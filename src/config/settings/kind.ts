@@ -186,6 +186,19 @@ export function proxyUrl(meaning: string): Optional<ForwardProxy> {
   });
 }
 
+export function storeId(meaning: string): Optional<number> {
+  return {
+    defaultText: NONE,
+    allowed: 'the id of a store',
+    meaning,
+    read: (env, name) => {
+      const value = text(env, name);
+      if (value === undefined || /^[1-9]\d{0,15}$/.test(value)) return value === undefined ? undefined : Number(value);
+      throw new ConfigError(`${name} must be the id of a store, a whole number such as 986`);
+    },
+  };
+}
+
 export function mailAddress(meaning: string): Optional<string> {
   return unvalidatedText(NONE, 'an e-mail address', meaning);
 }

@@ -20,6 +20,7 @@ import {
   databasesOfShards,
   secretKey,
   secretText,
+  storeId,
   onOff,
   proxyUrl,
   choice,
@@ -81,6 +82,9 @@ const PEOPLE = {
     '`on`',
     ['on', 'off'],
     '`on` lets each user create one sandbox store, in which the user makes sample events to develop apps: it belongs to the user and not to the platform, and is erased with the account. With `off` no new ones are created; `GET /stores?is_sandbox=1` lists those that exist to the platform, which may erase them',
+  ),
+  PLATFORM_STORE: storeId(
+    'id of the store whose webhooks may be sent the [events for the operator](platform.md#events-for-the-operator), about all stores. Set it in every process. Without it there are no such events',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

@@ -1,23 +1,37 @@
 /** Writes internal events in the transaction of the change that they describe. */
+import { createHash } from 'node:crypto';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
-import type { AppChange, ChangelogEntry } from '#catalog/internal-types.ts';
+import type { OPERATOR_EVENT } from '#catalog/catalog.ts';
+import type { AppChange, ChangelogEntry, OperatorEvent } from '#catalog/internal-types.ts';
 import type { IdAllocator } from './publish-batch.ts';
-import { publishBatch } from './publish-sql.ts';
+import { publishBatch, type ClaimColumns } from './publish-sql.ts';
 import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
 import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toColumns } from './rows.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
- * the resource is the id of the event; its dates use the given time zone. `action` is absent for `created`.
+ * the resource is the id of the event; its dates use the given time zone. `action` is absent for `created`. `key`: an idempotency key that
+ * is not stored yet (`findKeys`).
  */
-export type InternalEvent = { storeId: number } & (
+export type InternalEvent = { storeId: number; key?: string } & (
   | { type: 'changelog'; action?: undefined; resource: (context: Context) => ChangelogEntry }
   | {
       type: 'app';
       action: 'installed' | 'uninstalled' | 'scopes_changed' | 'store_erased';
       resource: (context: Context) => AppChange;
+    }
+  | {
+      type: typeof OPERATOR_EVENT;
+      action:
+        | 'webhook_disabled'
+        | 'delivery_exhausted'
+        | 'app_installed'
+        | 'app_uninstalled'
+        | 'store_created'
+        | 'store_suspended';
+      resource: (context: Context) => OperatorEvent;
     }
   | { type: 'subscription_mrr_snapshot'; action?: undefined; resource: (context: Context) => string }
 );
@@ -34,6 +48,19 @@ export type InternalEventDeps = {
 /** Writes internal events and returns the ids of their resources, in order; 0 for an event of a store that does not exist. */
 export type InternalEventWriter = (tx: Queryable, events: readonly InternalEvent[], now: Date) => Promise<number[]>;
 
+/** Returns the keys of the events as columns; null if there are none. The fingerprint is that of the key, which names one event. */
+function claimsOf(rows: readonly { shard: number; storeId: number; eventId: number; key?: string | undefined }[]) {
+  const claims = rows.flatMap(({ key, ...row }) => (key === undefined ? [] : [{ ...row, key }]));
+  if (claims.length === 0) return null;
+  return {
+    shard: claims.map(({ shard }) => shard),
+    storeId: claims.map(({ storeId }) => storeId),
+    key: claims.map(({ key }) => key),
+    fingerprint: claims.map(({ key }) => createHash('sha256').update(key).digest()),
+    eventIds: claims.map(({ eventId }) => `{${eventId}}`),
+  } satisfies ClaimColumns;
+}
+
 export function createInternalEventWriter({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter {
   return async (tx, events, now) => {
     if (events.length === 0) return [];
@@ -42,7 +69,7 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
     const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
-    const rows = events.map(({ storeId, type, action = 'created', resource }, at) => {
+    const rows = events.map(({ storeId, type, action = 'created', key, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
       const empty = { type, action, resourceId: '', modifiedAt: null, body: '' };
@@ -50,7 +77,7 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
       const { eventId: id } = row;
       const representation = resource({ id, timeZone });
       const body = typeof representation === 'string' ? representation : JSON.stringify(representation);
-      return { ...row, event: { ...empty, resourceId: String(id), body } };
+      return { ...row, key, event: { ...empty, resourceId: String(id), body } };
     });
     const existing = rows.filter((row) => row !== undefined);
     if (existing.length > 0) {
@@ -59,7 +86,7 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
       const batch = {
         columns,
         filters,
-        claims: null,
+        claims: claimsOf(existing),
         terms: null,
         day: dayOf(now),
         now,

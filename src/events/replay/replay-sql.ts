@@ -1,4 +1,5 @@
 /** SQL of a replay: a refeed is a new event of the latest version, a resend a new delivery of the same event. */
+import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
@@ -175,7 +176,7 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       where w.shard = ${shard} and w.store_id = ${storeId}
         and (${webhooks}::bigint[] is null or w.id = any (${webhooks}::bigint[]))
         and case when w.is_for_app then w.client = ${app} or ${isOwner}
-          else w.event_resource is distinct from 'app' or ${app}::bigint is null end
+          else coalesce(w.event_resource <> all(${HIDDEN_FROM_APPS}::text[]), true) or ${app}::bigint is null end
     ), recipient as materialized (
       select m.* from (
         select * from selected where is_active and (has_url or is_held) and event_resource = ${type} and is_subscribed

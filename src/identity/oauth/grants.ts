@@ -33,6 +33,12 @@ export type RevocationEffects = {
     scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
     now: Date,
   ) => Promise<void>;
+  /** Called when a grant for a store has expired, after its end. */
+  noteExpired: (
+    tx: Queryable,
+    grant: { grantId: number; clientId: string; storeId: number },
+    now: Date,
+  ) => Promise<void>;
 };
 
 /** What apps and grants change and read outside their own tables. */

@@ -16,7 +16,14 @@ const DAY_MS = 86_400_000;
 /** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
 const RETIREMENT_MS = DAY_MS;
 
-type Gone = { grantId: number; isUsed: boolean; client: number | null; userId: number | null; storeId: number | null };
+type Gone = {
+  grantId: number;
+  isUsed: boolean;
+  client: number | null;
+  clientId: string | null;
+  userId: number | null;
+  storeId: number | null;
+};
 
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
 export function createOAuthPurges(
@@ -75,20 +82,22 @@ const expiredRefreshTokens = (sql: Queryable, before: Date, limit: number) => sq
  */
 const deleteExpired = (
   sql: Sql,
-  { accessChanged }: RevocationEffects,
+  { accessChanged, noteExpired }: RevocationEffects,
   expired: typeof expiredCodes,
   ...[before, limit, now]: readonly [Date, number, Date]
 ): Promise<number> =>
   transaction(sql, async (tx) => {
     const gone = await deleteWithGrants(tx, expired(tx, before, limit));
-    for (const { client, userId, storeId } of gone)
+    for (const { grantId, client, clientId, userId, storeId } of gone) {
       if (client !== null && userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
+      if (clientId !== null && storeId !== null) await noteExpired(tx, { grantId, clientId, storeId }, now);
+    }
     const redeemed = expired === expiredCodes ? gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : [])) : [];
     if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
     return gone.length;
   });
 
-/** Deletes what has expired and the grants of which it was the last. `client`: of such a grant, unless it had been revoked before. */
+/** Deletes what has expired and the grants of which it was the last. `client`: of such a grant, unless it had been revoked before; `clientId`: the same of an app that exists. */
 function deleteWithGrants(sql: Queryable, expired: Fragment): Promise<Gone[]> {
   return sql<Gone[]>`
     with gone as (
@@ -98,7 +107,7 @@ function deleteWithGrants(sql: Queryable, expired: Fragment): Promise<Gone[]> {
       returning id, client, user_id, store_id, date_revoked
     )
     select gone.grant_id as "grantId", gone.is_used as "isUsed", case when g.date_revoked is null then g.client end as client,
-      g.user_id as "userId", g.store_id as "storeId"
+      case when g.date_revoked is null then (select client_id from client where id = g.client and date_deleted is null) end as "clientId", g.user_id as "userId", g.store_id as "storeId"
     from gone left join lapsed g on g.id = gone.grant_id and not gone.is_used
   `;
 }

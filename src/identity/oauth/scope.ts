@@ -1,5 +1,5 @@
 /** Parses and serializes scopes (RFC 6749 §3.3). */
-import { collectionOf, labelOf, readScopeOf, resourceTypes } from '#catalog/catalog.ts';
+import { collectionOf, labelOf, readScopeOf, scopedTypes } from '#catalog/catalog.ts';
 import { parseId } from '#core/ids.ts';
 import type { Permission, Scope } from '#core/principal.ts';
 
@@ -9,7 +9,7 @@ export function permissionTexts(): ReadonlyMap<Permission, string> {
     ['store_read', 'See everything in the store: customers, subscriptions, transactions and webhooks'],
     ['webhooks', "See, create and change webhooks, and receive the store's events at its own URLs"],
     ['events_read', "See the store's events with their contents"],
-    ...resourceTypes().map((type): [Permission, string] => [
+    ...scopedTypes().map((type): [Permission, string] => [
       readScopeOf(type),
       `See the store's ${labelOf(collectionOf(type))}, with what is embedded in them`,
     ]),

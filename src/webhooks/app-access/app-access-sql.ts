@@ -141,6 +141,25 @@ export function listInstalled(
   order by g.client, m.shard, m.store_id`;
 }
 
+/** A grant that a member has given to an app for a store. `clientId`: that of addresses. */
+export type MemberGrant = { grantId: number; clientId: string; storeId: number };
+
+/** Returns, in their order, whether the app of each grant has another one for the same store. */
+export async function listInstalledByMembers(home: Queryable, grants: readonly MemberGrant[]): Promise<boolean[]> {
+  const rows = await home<{ isInstalled: boolean }[]>`
+  select exists (
+    select from client c join access_grant g on g.client = c.id
+    where c.client_id = p.client_id and c.date_deleted is null and g.store_id = p.store_id and g.date_revoked is null
+      and g.id <> p.grant_id
+  ) as "isInstalled"
+  from unnest(
+    ${grants.map(({ clientId }) => clientId)}::text[], ${grants.map(({ storeId }) => storeId)}::bigint[],
+    ${grants.map(({ grantId }) => grantId)}::bigint[]
+  ) with ordinality as p (client_id, store_id, grant_id, at)
+  order by p.at`;
+  return rows.map(({ isInstalled }) => isInstalled);
+}
+
 /** Returns the stores of a user. */
 export async function listStoresOf(sql: Queryable, userId: number): Promise<number[]> {
   const rows = await sql<{ storeId: number }[]>`select store_id as "storeId" from membership where user_id = ${userId}`;

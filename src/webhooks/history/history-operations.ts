@@ -1,5 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
-import { allEvents, isTest } from '#catalog/catalog.ts';
+import { allEvents, isTest, withheldFrom } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
@@ -53,7 +53,7 @@ type History = {
 };
 
 const historyOf = (
-  { sql, search, config: { baseUrl } }: WebhookDeps,
+  { sql, search, config: { baseUrl, stores } }: WebhookDeps,
   { rel, title, properties, searchedBy, read }: History,
 ): Operation =>
   listing({
@@ -73,7 +73,8 @@ const historyOf = (
         : { items: [], total: 0 };
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
       const of = { storeId, webhookId: id };
-      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, of, ...found };
+      const withheld = withheldFrom(storeId, stores.platformStore);
+      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, withheld, of, ...found };
     },
   });
 
@@ -231,7 +232,7 @@ export function createEventStatuses({ sql, search, config: { baseUrl } }: Deps):
 }
 
 /** Creates the list of the deliveries of a store to all webhooks: "what happened to this order?" without knowing the webhook. */
-export function createStoreStatuses({ sql, search, config: { baseUrl } }: Deps): Operation {
+export function createStoreStatuses({ sql, search, config: { baseUrl, stores } }: Deps): Operation {
   return listing({
     summary: 'The deliveries of this store to all its webhooks, newest first, paged',
     scopes: READ_SCOPES,
@@ -263,6 +264,7 @@ export function createStoreStatuses({ sql, search, config: { baseUrl } }: Deps):
         items: rows.map((row) => deliveryDocument(row, { id: row.webhookId, storeId, timeZone }, baseUrl)),
         total,
         timeZone,
+        withheld: withheldFrom(storeId, stores.platformStore),
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: address, title: 'The store', crumb: 'Store' }],
       };

@@ -57,7 +57,7 @@ export function ownedBy(sql: Queryable, { shard, id }: { shard: number; id: numb
  * but for those that the filter of the webhook excludes by now; pull webhooks have none. Earlier
  * deliveries are sought from the day of the event on: in the partitions of 30 days, 1,000 rows took 30,000 searches.
  */
-export function hasNotArrived(sql: Queryable, shard: number) {
+export function hasNotArrived(sql: Queryable, shard: number | Fragment) {
   return sql`
   not w.is_held and octet_length(e.body) > 0
   and (e.resource_type || '/' || e.action) = any(${deliverableTo(sql)})

@@ -1,0 +1,160 @@
+/**
+ * Publishes the events for the operator in the platform store: those that `operator-outbox.ts` has noted in any database, and once an hour
+ * how many events did not arrive at each webhook. In the database of the platform store, an event is published in the transaction that
+ * deletes its note. From another one it has an idempotency key, with which a repetition within a day after a crash publishes nothing.
+ */
+import { OPERATOR_EVENT } from '#catalog/catalog.ts';
+import type { Clock } from '#core/clock.ts';
+import { shardOf } from '#core/ids.ts';
+import type { Pace, Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
+import { findKeys } from '#events/publish/publish-sql.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { hasStore } from '../webhook-sql.ts';
+import { countNotArrived, deletePublished, hasWaiting, lockWaiting, type WaitingEvent } from './operator-sql.ts';
+
+/** A database with stores. `id`: its number in the map of shards. */
+type Database = { id: number; sql: Sql; writeInternalEvents: InternalEventWriter };
+
+type Deps = {
+  platformStore: number;
+  /** Returns all databases of this process. */
+  databases: () => readonly Database[];
+  /** Returns the database of the platform store. */
+  target: () => Database;
+  clock: Clock;
+  pace: Pace;
+  log: Log;
+};
+
+const POLL_MS = 1_000;
+const BATCH = 200;
+const MISSING = 'there is no store with the id in PLATFORM_STORE; the events for the operator wait';
+const HOUR_MS = 3_600_000;
+/** The end of a delivery is committed this long after its date at most. */
+const COMMIT_MS = 60_000;
+
+/** Returns a key that no client can send, because it is not ASCII. */
+const keyOf = (source: Database, { id }: WaitingEvent): string => `§ ${source.id} ${id}`;
+
+function eventOf(storeId: number, source: Database, waiting: WaitingEvent): InternalEvent {
+  const { action, body, dateCreated } = waiting;
+  const { date_from: from } = body;
+  return {
+    storeId,
+    type: OPERATOR_EVENT,
+    action,
+    key: keyOf(source, waiting),
+    resource: ({ id, timeZone }) => ({
+      id,
+      store_id: body.store_id,
+      webhook_id: body.webhook_id ?? null,
+      client_id: body.client_id ?? null,
+      reason: body.reason ?? null,
+      events_total: body.events_total ?? null,
+      date_from: from === undefined ? null : formatDate(new Date(from), timeZone),
+      date_created: formatDate(dateCreated, timeZone),
+    }),
+  };
+}
+
+export class OperatorEvents implements Running {
+  readonly #deps: Deps;
+  readonly #stopping = new AbortController();
+  readonly #failing = new Set<number>();
+  /** The end of the hour that was counted last, by database. */
+  readonly #counted = new Map<number, number>();
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { pace } = this.#deps;
+    const { signal } = this.#stopping;
+    await this.#check();
+    while (!signal.aborted) {
+      await Promise.all(this.#deps.databases().map((database) => this.#serve(database)));
+      await pace.pause(POLL_MS, signal);
+    }
+  }
+
+  /** Logs an error if the platform store does not exist. Never rejects. */
+  async #check(): Promise<void> {
+    const { log, platformStore: storeId, target } = this.#deps;
+    try {
+      if (!(await hasStore(target().sql, { shard: shardOf(storeId), storeId }))) log.error({ store: storeId }, MISSING);
+    } catch (error) {
+      log.warn({ err: error }, 'the platform store could not be looked up');
+    }
+  }
+
+  /** Counts and publishes what is due in a database. Never rejects. */
+  async #serve(source: Database): Promise<void> {
+    const { log, platformStore } = this.#deps;
+    try {
+      await this.#count(source);
+      while (!this.#stopping.signal.aborted && (await this.#publish(source)) === BATCH);
+      this.#failing.delete(source.id);
+    } catch (error) {
+      if (!this.#failing.has(source.id) && !isUnavailable(error))
+        log.error({ err: error, database: source.id, store: platformStore }, 'events for the operator wait; retrying');
+      this.#failing.add(source.id);
+    }
+  }
+
+  async #count({ id, sql }: Database): Promise<void> {
+    const now = this.#deps.clock.now();
+    const untilMs = Math.floor((now.getTime() - COMMIT_MS) / HOUR_MS) * HOUR_MS;
+    if ((this.#counted.get(id) ?? 0) >= untilMs) return;
+    await transaction(sql, (tx) => countNotArrived(tx, new Date(untilMs), now));
+    this.#counted.set(id, untilMs);
+  }
+
+  /** Publishes a batch of the events of a database, and returns their number. */
+  async #publish(source: Database): Promise<number> {
+    if (!(await hasWaiting(source.sql))) return 0;
+    const target = this.#deps.target();
+    return transaction(source.sql, async (tx) => {
+      const waiting = await lockWaiting(tx, BATCH);
+      if (waiting.length === 0) return 0;
+      const write = (to: Tx): Promise<void> => this.#write(to, source, waiting);
+      await (source.id === target.id ? write(tx) : transaction(target.sql, write));
+      await deletePublished(
+        tx,
+        waiting.map(({ id }) => id),
+      );
+      return waiting.length;
+    });
+  }
+
+  /** Writes those events in the platform store that were not written before. Throws if the store does not exist. */
+  async #write(to: Tx, source: Database, waiting: readonly WaitingEvent[]): Promise<void> {
+    const { platformStore: storeId, clock, target } = this.#deps;
+    const shard = shardOf(storeId);
+    if (!(await hasStore(to, { shard, storeId }))) throw new Error(MISSING);
+    const now = clock.now();
+    const keys = waiting.map((one) => keyOf(source, one));
+    const columns = { shard: keys.map(() => shard), storeId: keys.map(() => storeId), key: keys };
+    const known = new Set((await findKeys(to, columns, now)).map(({ key }) => key));
+    const fresh = waiting.filter((one) => !known.has(keyOf(source, one)));
+    await target().writeInternalEvents(
+      to,
+      fresh.map((one) => eventOf(storeId, source, one)),
+      now,
+    );
+  }
+}
