@@ -136,15 +136,16 @@ export function forbiddenAction(message: string): Problem {
 }
 
 /**
- * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, an app
- * sees those of the one that it declares. Such a webhook has no other events (`webhook-item.ts`), so no delivery is looked at.
+ * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, and of
+ * those that apps declare, an app sees its own. A webhook for events of apps has no other events (`webhook-item.ts`), so no delivery is
+ * looked at.
  */
 export function seesHistory(
   principal: Principal,
   { eventResource, isForApp, client }: Pick<WebhookRow, 'eventResource' | 'isForApp' | 'client'>,
 ): boolean {
   const app = appOf(principal);
-  return app === null || eventResource !== 'app' || (isForApp && client === app);
+  return app === null || (isForApp ? client === app : eventResource !== 'app');
 }
 
 /**
