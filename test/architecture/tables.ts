@@ -42,7 +42,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   webhook: 'webhooks',
   webhook_version: 'webhooks',
   app_webhook: 'webhooks',
-  app_webhook_change: 'webhooks',
+  app_webhook_change: { insert: ['webhooks', 'shards'], update: ['webhooks', 'shards'], delete: 'webhooks' },
   resource: 'events',
   event: 'events',
   publish_key: 'events',

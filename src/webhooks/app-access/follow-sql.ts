@@ -19,31 +19,34 @@ export async function countDeclaredStores(sql: Queryable, client: number): Promi
   return row?.total ?? 0;
 }
 
-/** Returns the next stores in which the app has a webhook that it declares, by shard and id. */
+/** Returns the next stores in these shards in which the app has a webhook that it declares, by shard and id. */
 export async function listDeclaredStores(
   sql: Queryable,
   client: number,
+  shards: readonly number[],
   { after, limit }: StorePage,
 ): Promise<number[]> {
   const rows = await sql<{ shard: number; id: number }[]>`
   select distinct shard, store_id as id from webhook
   where client = ${client} and is_for_app and (shard, store_id) > (${after.shard}::smallint, ${after.storeId}::bigint)
+    and shard = any(${shards}::smallint[])
   order by shard, store_id limit ${limit}`;
   return rows.map(({ id }) => id);
 }
 
 type Key = Pick<WebhookRef, 'shard' | 'id'>;
 
-/** Locks the webhooks that an app declares in the stores after one and up to another, in the order of their keys. */
+/** Locks the webhooks that an app declares in the stores of these shards after one and up to another, in the order of their keys. */
 export function lockDeclared(
   sql: Queryable,
   client: number,
+  shards: readonly number[],
   { after, last }: { after: StorePage['after']; last: number },
 ): Promise<(Key & { type: ResourceType | null })[]> {
   return sql<(Key & { type: ResourceType | null })[]>`
   select shard, id, event_resource as type from webhook
   where client = ${client} and is_for_app and (shard, store_id) > (${after.shard}::smallint, ${after.storeId}::bigint)
-    and (shard, store_id) <= (${shardOf(last)}::smallint, ${last}::bigint)
+    and (shard, store_id) <= (${shardOf(last)}::smallint, ${last}::bigint) and shard = any(${shards}::smallint[])
   order by shard, id for update`;
 }
 

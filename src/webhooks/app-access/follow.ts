@@ -35,7 +35,6 @@ import {
   updateChange,
   updateDeclared,
   upsertChange,
-  type DeclarationChange,
 } from './follow-sql.ts';
 
 /** Stores per transaction, each with a webhook for each declared resource. */
@@ -55,19 +54,27 @@ const NOTHING = { url: null, events: [], query: null, filter: null };
 const byShard = (a: number, b: number): number => shardOf(a) - shardOf(b) || a - b;
 
 /** Returns the next stores: those that have let the app in, and those that have a webhook of it. */
-async function nextStores(tx: Queryable, accounts: Queryable, client: number, { after }: DeclarationChange) {
+async function nextStores(
+  tx: Queryable,
+  accounts: Queryable,
+  client: number,
+  { shards, after }: { shards: readonly number[]; after: StorePage['after'] },
+): Promise<number[]> {
   const page = { after, limit: STORES_PER_BATCH };
-  const installed = await listInstalledStores(accounts, client, await listOwnShards(tx), page);
-  const declared = await listDeclaredStores(tx, client, page);
+  const installed = await listInstalledStores(accounts, client, shards, page);
+  const declared = await listDeclaredStores(tx, client, shards, page);
   return [...new Set([...installed, ...declared])].toSorted(byShard).slice(0, STORES_PER_BATCH);
 }
 
-/** Brings the webhooks in these stores, the next ones, to what the app declares; deletes those of resources that it does not declare. */
+/** The next stores, in these shards: those after one and up to another. */
+type Batch = { stores: readonly number[]; shards: readonly number[]; after: StorePage['after']; last: number };
+
+/** Brings the webhooks in these stores to what the app declares; deletes those of resources that it does not declare. */
 async function follow(
   tx: Queryable,
   deps: AnnouncingDeps,
   client: number,
-  { stores, after, last }: { stores: readonly number[]; after: StorePage['after']; last: number },
+  { stores, shards, ...range }: Batch,
   now: Date,
 ): Promise<void> {
   const accounts = deps.accounts.of(tx);
@@ -76,7 +83,7 @@ async function follow(
   // Retention has deleted the app, and deletes its last webhooks.
   if (names === undefined) return;
   const declared = new Map(url === null ? [] : declaredBy({ ...declaration, ...names }).map((one) => [one.type, one]));
-  const webhooks = await lockDeclared(tx, client, { after, last });
+  const webhooks = await lockDeclared(tx, client, shards, range);
   for (const [type, ofType] of Map.groupBy(webhooks, (webhook) => webhook.type)) {
     const settings = type === null ? undefined : declared.get(type);
     if (url === null || settings === undefined) await deleteDeclared(tx, ofType);
@@ -93,9 +100,11 @@ export async function followNext(tx: Queryable, deps: AnnouncingDeps, client: nu
   await lockApps(accounts, [client]);
   const change = await lockChange(tx, client);
   if (change === undefined) return false;
-  const stores = await nextStores(tx, accounts, client, change);
+  // Rows of shards that have moved to another database are refused.
+  const within = { shards: await listOwnShards(tx), after: change.after };
+  const stores = await nextStores(tx, accounts, client, within);
   const last = stores.at(-1);
-  if (last !== undefined) await follow(tx, deps, client, { stores, after: change.after, last }, now);
+  if (last !== undefined) await follow(tx, deps, client, { ...within, stores, last }, now);
   if (last !== undefined && stores.length === STORES_PER_BATCH) {
     const after = { shard: shardOf(last), storeId: last };
     await updateChange(tx, client, { after, followed: change.followed + stores.length });
