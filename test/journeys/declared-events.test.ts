@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { LOCKS } from '#db/advisory-lock.ts';
 import { verifyDelivery } from '#receiver';
 import { createBrowser } from '../security/oauth-server.ts';
+import { saveApp } from '../security/page-forms.ts';
 import { HTML } from '../setup/form-filler.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
@@ -210,10 +211,27 @@ test('the client and its page say how many stores have followed a change', async
     assert.deepEqual([body['webhook_stores_followed'], body['webhook_stores_total']], [4_200, 10_000]);
     const { text } = await browser.open(`/account/clients/${clientId}`);
     assert.match(text, /4,200 of 10,000 stores/);
+    assert.match((await browser.open(`/apps/${clientId}`)).text, /<code>transaction\/created<\/code>/);
   });
   const followed = await until(
     async () => (await api('GET', client)).body,
     (body) => body['webhook_stores_total'] === null,
   );
   assert.equal(followed['webhook_stores_followed'], null);
+});
+
+test('the form of the app declares events, one on each line, and shows what is not valid', async () => {
+  const { client, path } = await install({});
+  const clientId = client.slice('/clients/'.length);
+  const browser = createBrowser(app.baseUrl);
+  await browser.signIn('owner@example.com', 'a long password');
+  const fields = { redirect_uris: REDIRECT, webhook_url: receiver.url + path };
+  const save = (more: Record<string, string>) => saveApp(browser, clientId, { ...fields, ...more });
+  const refused = await save({ webhook_events: 'transaction/created\ntransaction/lost', webhook_filter: 'colour' });
+  assert.equal(refused.status, 422);
+  for (const field of ['webhook_events', 'webhook_filter'])
+    assert.match(refused.text, new RegExp(`id="${field}-fault"`), field);
+  assert.equal((await save({ webhook_events: 'transaction/created\r\ncustomer/created' })).status, 303);
+  const { body } = await api('GET', client);
+  assert.deepEqual(body['webhook_events'], ['transaction/created', 'customer/created']);
 });
