@@ -231,3 +231,21 @@ test('the consent page offers to enable no webhook that the app declares', async
   await letIn(owner, app, { scope: 'customer:read' });
   assert.deepEqual(await delivered(owner, app), ['customer']);
 });
+
+test('of an erased store only the webhook for the events of the app is left, which is sent the erasure', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  await letIn(owner, app);
+  assert.deepEqual(await delivered(owner, app), PUBLISHED);
+  assert.equal((await call('DELETE', `/stores/${owner.storeId}`, { token: platform })).status, 204);
+  const left = await storesOf(sql)<{ type: string; action: string }[]>`
+    select w.event_resource as type, e.action from webhook w
+    join delivery d on d.shard = w.shard and d.webhook_id = w.id and d.epoch = w.epoch
+    join event e on e.shard = d.shard and e.id = d.event_id
+    where w.client = ${app.id}`;
+  assert.deepEqual(
+    left.map(({ type, action }) => [type, action]),
+    [['app', 'store_erased']],
+  );
+  const [row] = await storesOf(sql)<{ n: number }[]>`select count(*) as n from webhook where client = ${app.id}`;
+  assert.equal(row?.n, 1);
+});
