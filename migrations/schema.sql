@@ -54,15 +54,32 @@ CREATE INDEX access_token_grant ON access_token USING btree (grant_id);
 
 create table app_webhook (
   client bigint not null,
-  url text not null,
+  url text,
   key bytea not null,
   date_modified timestamp with time zone not null,
   next_key bytea,
   rotation_ends_at timestamp with time zone,
   rotated_at timestamp with time zone,
+  events text[] default '{}'::text[] not null,
+  query text,
+  filter text,
+  constraint app_webhook_events_check CHECK ((cardinality(events) <= 100)),
+  constraint app_webhook_filter_check CHECK (((length(filter) >= 1) AND (length(filter) <= 1000))),
   constraint app_webhook_pkey PRIMARY KEY (client),
+  constraint app_webhook_query_check CHECK (((length(query) >= 1) AND (length(query) <= 1000))),
   constraint app_webhook_rotation_check CHECK (((next_key IS NULL) = (rotation_ends_at IS NULL))),
   constraint app_webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
+);
+
+create table app_webhook_change (
+  client bigint not null,
+  after_shard smallint default '-1'::integer not null,
+  after_store bigint default 0 not null,
+  stores_followed integer default 0 not null,
+  stores_total integer not null,
+  constraint app_webhook_change_check CHECK ((stores_total >= stores_followed)),
+  constraint app_webhook_change_pkey PRIMARY KEY (client),
+  constraint app_webhook_change_stores_followed_check CHECK ((stores_followed >= 0))
 );
 
 create table attempt (
@@ -996,9 +1013,10 @@ END),
   constraint webhook_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000))),
   constraint webhook_retry_profile_check CHECK ((retry_profile = ANY (ARRAY['hour'::text, 'long'::text]))),
   constraint webhook_rotation_check CHECK ((((next_encryption_key IS NULL) = (rotation_ends_at IS NULL)) AND ((next_encryption_key IS NULL) OR (encryption_key IS NOT NULL)))),
+  constraint webhook_scope_check CHECK (((NOT is_for_app) OR (NOT is_active) OR (event_resource = 'app'::text) OR ((COALESCE(string_to_array(app_scope, ' '::text), '{}'::text[]) && ARRAY['user_full_access'::text, 'store_full_access'::text, 'store_read'::text, 'webhooks'::text, 'events_read'::text, (event_resource || ':read'::text)]) AND (event_resource <> 'operator_event'::text)))),
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
-CREATE UNIQUE INDEX webhook_for_app ON webhook USING btree (shard, store_id, client) WHERE is_for_app;
+CREATE UNIQUE INDEX webhook_for_app ON webhook USING btree (client, shard, store_id, event_resource) WHERE is_for_app;
 CREATE INDEX webhook_listened ON webhook USING btree (listened_at) WHERE is_held;
 CREATE INDEX webhook_maker ON webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
 CREATE INDEX webhook_rotation_ends ON webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);

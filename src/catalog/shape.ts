@@ -83,6 +83,11 @@ function findShape(query: string, type: ResourceType | null): { shape: Shape; fa
   return found;
 }
 
+/** Returns the faults of a webhook's query for a resource type, as `readShape` throws them. */
+export function shapeFaults(query: string, type: ResourceType | null): readonly Fault[] {
+  return findShape(query, type).faults;
+}
+
 /**
  * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
  * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or

@@ -1,7 +1,10 @@
 /** Advisory locks, under which one process at a time works. */
 import type { Queryable, Sql } from './pool.ts';
 
-/** The numbers of all of them. That of a move has the number of the move beside it, also in `refuse_moved` of the migrations. */
+/**
+ * The numbers of all of them. That of a move has the number of the move beside it, also in `refuse_moved` of the migrations; that of the
+ * access of an app has a hash of its id.
+ */
 export const LOCKS = {
   migrations: 7_209_001,
   partitions: 7_209_002,
@@ -12,6 +15,7 @@ export const LOCKS = {
   outbox: 7_209_011,
   access: 7_209_012,
   externalKeys: 7_209_013,
+  accessOfApp: 7_209_014,
 } as const;
 
 /**

@@ -29,7 +29,6 @@ const PAGES = [
   ['/stores', 'Stores'],
   ['/apps', 'Apps'],
   ['/people', 'People'],
-  ['/events', 'Events'],
   ['/audit', 'Audit'],
 ] as const;
 

@@ -331,7 +331,8 @@ export function createConsole(
         failingCard('What fails now', failingNow),
       ]);
       const cards = statusCards(found, processes);
-      const content = html`<div ${liveAttribute(LIVE_SECONDS)}>${cards.databases} ${failing} ${cards.processes}</div>`;
+      const content = html`<div ${liveAttribute(LIVE_SECONDS)}>${cards.databases} ${failing} ${cards.processes}</div>
+        <p><a href="${root}/operator/events">Which webhooks read an event?</a></p>`;
       return htmlAnswer(200, consolePage(root, 'Service', content, scripts), { hasScripts: true });
     }),
     stores: list(storesOf(root)),

@@ -162,6 +162,7 @@ export function openOAuth(
     writeInternalEvents: effects.writeInternalEvents,
     announce: announceChanges,
     handshake: serving.sending.handshake,
+    each: databases.each,
     onDeclared: () => outbox.noteEnqueued(),
   });
   const authenticate = createClientAuthentication(runtime, { throttle });

@@ -9,6 +9,7 @@ import { serversOf, transaction, type Sql, openDedicated, resume, suspend, type 
 import type { Runtime, RuntimeConfig } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
+import { startFollowing } from '#webhooks/app-access/follow.ts';
 import { PullStreams } from '#delivery/pull/pull-streams.ts';
 import type { EngineMetrics } from '#delivery/delivery-metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
@@ -282,6 +283,7 @@ async function startParts(
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
   await deps.prepare();
   keep(await keepPartitions({ direct, clock, pace, log, retentionDays: config.database.retentionDays }));
+  keep(startFollowing({ ...internalEvents, sql, clock, pace, log, announce: announceChanges }));
   if (worker !== undefined) {
     keep(worker, exchangesMs + recordsMs + handBackMs);
     await worker.start();

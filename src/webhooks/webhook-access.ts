@@ -137,15 +137,16 @@ export function forbiddenAction(message: string): Problem {
 }
 
 /**
- * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, an app
- * sees those of the one that it declares, and of those for the operator none. Such a webhook has no other events (`webhook-item.ts`), so no delivery is looked at.
+ * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks that apps declare, an app
+ * sees its own, and of others for events of apps or for the operator none. Such a webhook has no other events (`webhook-item.ts`), so no
+ * delivery is looked at.
  */
 export function seesHistory(
   principal: Principal,
   { eventResource, isForApp, client }: Pick<WebhookRow, 'eventResource' | 'isForApp' | 'client'>,
 ): boolean {
   const app = appOf(principal);
-  return app === null || !isHiddenFromApps(eventResource) || (isForApp && client === app);
+  return app === null || (isForApp ? client === app : !isHiddenFromApps(eventResource));
 }
 
 /**

@@ -203,7 +203,7 @@ export function seenBy(sql: Queryable, app: number | null): Fragment {
 export function historySeenBy(sql: Queryable, app: number | null): Fragment {
   return app === null
     ? sql``
-    : sql`and (coalesce(w.event_resource <> all(${HIDDEN_FROM_APPS}::text[]), true) or w.is_for_app and w.client = ${app})`;
+    : sql`and case when w.is_for_app then w.client = ${app} else coalesce(w.event_resource <> all(${HIDDEN_FROM_APPS}::text[]), true) end`;
 }
 
 /** A store, and the app that calls (null: none). */
@@ -239,10 +239,11 @@ export async function listTestable(sql: Queryable, stores: readonly number[], li
     order by w.id desc limit ${limit}`;
 }
 
-/** Deletes the webhooks of a store and returns their ids, except those that apps declare. */
+/** Deletes the webhooks of a store and returns their ids, except those that apps declare for their own events. */
 export async function deleteStoreWebhooks(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
-    delete from webhook where shard = ${shard} and store_id = ${storeId} and not is_for_app returning id`;
+    delete from webhook where shard = ${shard} and store_id = ${storeId}
+      and not (is_for_app and event_resource = 'app') returning id`;
   return rows.map(({ id }) => id);
 }
 

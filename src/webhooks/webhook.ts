@@ -1,11 +1,11 @@
 /** The settings of a webhook: validation beyond the schema, the keys during a rotation, and the entries of changes in the changelog. */
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
-import { readShape } from '#catalog/shape.ts';
+import { shapeFaults } from '#catalog/shape.ts';
 import { isReadable } from '#core/loopback.ts';
 import { keysAt, type Rotating, signingKeyOf } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
-import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
+import { conflict, type Fault, invalid } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
 import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
@@ -143,16 +143,6 @@ function pullFaults({ isHeld, url, format }: Draft): Fault[] {
   return faults;
 }
 
-function queryFaults({ query, eventResource }: Draft): readonly Fault[] {
-  try {
-    readShape(query ?? '', eventResource);
-    return [];
-  } catch (error) {
-    if (error instanceof Problem) return error.faults;
-    throw error;
-  }
-}
-
 /** Returns why the webhook must not get these events: an app is sent its own alone, by the webhook that it declares. */
 function refusedFaults(eventResource: ResourceType | null, isNew: boolean, context: MergeContext): Fault[] {
   const { isOfApp, isOfPlatformStore } = context;
@@ -190,7 +180,9 @@ export function mergeInput<From extends Draft>(
     ...nameFaults(input.name),
     ...addressFaults(settings, input, forbidden),
     ...pullFaults(settings),
-    ...(isShapeChanged && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
+    ...(isShapeChanged && subscriptionFaults.length === 0
+      ? shapeFaults(settings.query ?? '', settings.eventResource)
+      : []),
     ...(settings.filter === null || settings.filter === current.filter ? [] : payloadFilterFaults(settings.filter)),
     ...(settings.format === 'json' && key === null ? [keyFault] : []),
     ...tokenFaults(settings.format, input.encryptionKey),

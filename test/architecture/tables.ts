@@ -42,6 +42,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   webhook: 'webhooks',
   webhook_version: 'webhooks',
   app_webhook: 'webhooks',
+  app_webhook_change: { insert: ['webhooks', 'shards'], update: ['webhooks', 'shards'], delete: 'webhooks' },
   operator_outbox: 'webhooks',
   operator_hour: 'webhooks',
   resource: 'events',

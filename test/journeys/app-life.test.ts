@@ -119,9 +119,12 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
     client_name: name,
     scope: 'webhooks store_read events_read',
     webhook_url: `${receiver.url}/${name}`,
+    webhook_events: ['transaction/created'],
+    webhook_query: 'fields=id',
   });
   const gadget = await register(developer, home, declaring('gadget'));
   const other = await register(developer, home, declaring('other'));
+  assert.deepEqual([gadget['webhook_events'], gadget['webhook_query']], [['transaction/created'], 'fields=id']);
   const keys = [String(gadget['webhook_key'])];
   const next = async (count: number): Promise<{ event: string; payload: Json }> => {
     await receiver.until(count);

@@ -33,6 +33,9 @@ const client: Client = {
   dateCreated: new Date('2026-03-01T10:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),
   webhookUrl: 'https://studio.example.com/app-events',
+  webhookEvents: ['transaction/created', 'customer/modified'],
+  webhookQuery: null,
+  webhookFilter: null,
   clientUri: 'https://studio.example.com/',
   policyUri: 'https://studio.example.com/privacy',
   tosUri: null,
@@ -156,7 +159,8 @@ const accessRelations: Chapter['relations'] = [
 
 /** Returns the reference chapter of the authorization server. */
 export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
-  const clientExample: Example = ({ baseUrl }) => clientDocument(client, { baseUrl, authUrl: addresses.authUrl });
+  const clientExample: Example = ({ baseUrl }) =>
+    clientDocument(client, { baseUrl, authUrl: addresses.authUrl }, undefined);
   return {
     title: 'Apps and access',
     about: 'How to register an app, get authorization from a user, and obtain and revoke tokens.',

@@ -6,7 +6,15 @@ import { createGuards } from '#db/replication.ts';
 import { singleDatabase } from '../../../test/setup/database.ts';
 import { assignShards, readIdentity, readMap, upsertDatabase } from '../map-sql.ts';
 import { HOME } from '../map.ts';
-import { insertMove, listMoves, markSwitched, refuseChanges, switchOwner, type Move } from './move-sql.ts';
+import {
+  followDeclarations,
+  insertMove,
+  listMoves,
+  markSwitched,
+  refuseChanges,
+  switchOwner,
+  type Move,
+} from './move-sql.ts';
 
 const { sql } = await singleDatabase();
 const SHARDS = [64, 65];
@@ -102,4 +110,24 @@ test('the source refuses changes of the shards, and lets them be deleted after t
   await markSwitched(sql, SHARDS);
   await assert.rejects(insertHour(65), moves);
   assert.equal((await deleteHours()).count, 1);
+});
+
+test('after a move all stores of the target follow what their apps declare, again from the first one', async () => {
+  await sql`
+    insert into app_webhook (client, url, key, date_modified)
+    select client, 'https://app.example.com/', 'sealed', now() from unnest('{1, 2}'::bigint[]) as a (client)`;
+  await sql`
+    insert into app_webhook_change (client, after_shard, after_store, stores_followed, stores_total) values (2, 7, 263, 200, 300)`;
+  for (let run = 0; run < 2; run += 1) {
+    await followDeclarations(sql);
+    const rows = await sql<{ client: number; shard: number; followed: number }[]>`
+      select client, after_shard as shard, stores_followed as followed from app_webhook_change order by client`;
+    assert.deepEqual(
+      rows.map(({ client, shard, followed }) => [client, shard, followed]),
+      [
+        [1, -1, 0],
+        [2, -1, 0],
+      ],
+    );
+  }
 });

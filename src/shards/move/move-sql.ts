@@ -115,6 +115,13 @@ export async function insertLeases(
     on conflict (shard) do nothing`;
 }
 
+/** Lets all stores of a database follow what their apps declare: those of moved shards may have missed the last change in the source. */
+export async function followDeclarations(target: Queryable): Promise<void> {
+  await target`
+    insert into app_webhook_change (client, stores_total) select client, 0 from app_webhook order by client
+    on conflict (client) do update set after_shard = default, after_store = default, stores_followed = default`;
+}
+
 /** Marks the shards of the source as switched: since then their rows may be deleted. */
 export async function markSwitched(source: Queryable, shards: readonly number[]): Promise<void> {
   await source`

@@ -11,7 +11,7 @@
  *     catch up   the target has everything before that    │ publishing to
  *     hand over  nothing more is replicated               │ these shards
  *     switch     home: the target is the owner            ┘ is refused         (another move)         `date_switched`
- *     deliver    target: leases                                                                       a lease
+ *     deliver    target: leases; its stores follow what their apps declare                            a lease
  *     finish     drops the replication; `dropMoved` deletes the rows of large
  *                tables in the source later                                                           `date_ended`
  *
@@ -44,6 +44,7 @@ import { HOME, rangesOf } from '../map.ts';
 import {
   allowChanges,
   endMove,
+  followDeclarations,
   insertApplied,
   insertLeases,
   listApplied,
@@ -228,6 +229,7 @@ async function switchMap({ home, move, applied, patienceMs }: Run): Promise<Late
 
 async function deliver({ source, target, move }: Run): Promise<void> {
   await insertLeases(target.sql, await readFences(source.sql, move.shards));
+  await followDeclarations(target.sql);
 }
 
 async function finish({ home, source, replication, move }: Run): Promise<void> {

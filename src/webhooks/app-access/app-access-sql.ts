@@ -1,6 +1,8 @@
 /** The access of apps to stores: under which grants their webhooks may send, and the scopes of all grants together. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
+import type { Declaration } from './declared.ts';
 
 /** An app, the user who granted it access (null for clients of the platform, which have no grants), and a store. */
 export type Access = { client: number; userId: number | null; storeId: number };
@@ -26,6 +28,9 @@ const sendingGrants = (sql: Queryable) => sql`
   join client c on c.id = g.client and c.date_deleted is null
   join users u on u.id = g.user_id and u.date_disabled is null
   join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
+
+/** A page of stores, in the order of shard and id. */
+export type StorePage = { after: { shard: number; storeId: number }; limit: number };
 
 /** What the app of a webhook has in its store; `suspended` if the app or the store is, whatever its grants are. */
 export type Standing = 'access' | 'none' | 'suspended';
@@ -89,8 +94,8 @@ export async function lockAccess(
   return row;
 }
 
-/** An app that declares a webhook. `client` is its internal id. */
-export type DeclaringApp = { client: number; clientId: string; name: string; url: string };
+/** An app with what it declares. `client` is its internal id. */
+export type DeclaringApp = Declaration & { client: number; clientId: string; name: string };
 
 /** Returns the ids of the apps in the scope. The grants of a user name its apps even after they have ended. */
 export async function listAppsOf(sql: Queryable, { client, userId }: Scope): Promise<number[]> {
@@ -101,21 +106,35 @@ export async function listAppsOf(sql: Queryable, { client, userId }: Scope): Pro
 }
 
 /**
- * Returns the apps that declare a webhook and are not suspended, of `apps` or else of the scope, and locks them against their suspension.
- * The grants of a user name its apps even after they have ended.
+ * Locks the apps against their suspension, and against other changes of their access, of their webhooks and of what they declare, until the
+ * transaction ends. Two changes at once would not see each other's grants and new webhooks.
  */
-export function findDeclaring(
-  sql: Queryable,
-  { client, userId }: Scope,
-  apps?: readonly number[],
-): Promise<DeclaringApp[]> {
-  const ofUser = sql`a.client in (select g.client from access_grant g where g.user_id = ${userId ?? null})`;
-  const inScope = client === undefined ? ofUser : sql`a.client = ${client}`;
+export async function lockApps(sql: Queryable, apps: readonly number[]): Promise<void> {
+  await sql`
+  select pg_advisory_xact_lock(${LOCKS.accessOfApp}, hashint8(c.id))
+  from (select id from client where id = any(${apps}::bigint[]) order by id for share) as c`;
+}
+
+/** Locks the apps of the scope, or `apps`, and returns those of them that declare a webhook and are not suspended. */
+export async function findDeclaring(sql: Queryable, scope: Scope, apps?: readonly number[]): Promise<DeclaringApp[]> {
+  const ids = apps ?? (await listAppsOf(sql, scope));
+  await lockApps(sql, ids);
+  // A statement of its own: the declaration may have changed while the apps were being locked.
   return sql<DeclaringApp[]>`
-  select a.client, c.client_id as "clientId", c.name, a.url
+  select a.client, c.client_id as "clientId", c.name, a.url, a.events, a.query, a.filter
   from app_webhook a join client c on c.id = a.client and c.suspended_reason is null
-  where ${apps === undefined ? inScope : sql`a.client = any(${apps}::bigint[])`}
-  order by a.client for share of c`;
+  where a.client = any(${ids}::bigint[]) and a.url is not null
+  order by a.client`;
+}
+
+/** Returns the names of an app; undefined if it no longer exists. */
+export async function readClient(
+  sql: Queryable,
+  client: number,
+): Promise<{ clientId: string; name: string } | undefined> {
+  const [row] = await sql<{ clientId: string; name: string }[]>`
+    select client_id as "clientId", name from client where id = ${client}`;
+  return row;
 }
 
 /** Returns the `client_id` of each of these apps; those that no longer exist are absent from the map. */
@@ -129,7 +148,7 @@ export async function readClientIds(sql: Queryable, clients: readonly number[]):
 export function listInstalled(
   sql: Queryable,
   apps: readonly DeclaringApp[],
-  { userId, storeId }: Scope,
+  { userId, storeId, reach }: Scope & { reach?: Reach | undefined },
 ): Promise<{ client: number; storeId: number; userId: number }[]> {
   return sql<{ client: number; storeId: number; userId: number }[]>`
   select g.client, m.store_id as "storeId", min(g.user_id) as "userId"
@@ -137,6 +156,7 @@ export function listInstalled(
   where g.client = any(${apps.map(({ client }) => client)}::bigint[]) and g.date_revoked is null
     and ${userId === undefined ? sql`true` : sql`g.user_id = ${userId}`}
     and ${storeId == null ? sql`true` : sql`m.store_id = ${storeId}`}
+    and ${reach?.stores === undefined ? sql`true` : sql`m.store_id = any(${reach.stores}::bigint[])`}
   group by g.client, m.shard, m.store_id
   order by g.client, m.shard, m.store_id`;
 }
@@ -158,6 +178,32 @@ export async function listInstalledByMembers(home: Queryable, grants: readonly M
   ) with ordinality as p (client_id, store_id, grant_id, at)
   order by p.at`;
   return rows.map(({ isInstalled }) => isInstalled);
+}
+
+/** The memberships `m` by whose users an app has access to stores in these shards. */
+const grantsIn = (sql: Queryable, client: number, shards: readonly number[]) => sql`
+  from access_grant g join membership m on m.user_id = g.user_id and (g.store_id is null or g.store_id = m.store_id)
+  where g.client = ${client} and g.date_revoked is null and m.shard = any(${shards}::smallint[])`;
+
+/** Returns the number of stores in these shards that an app has access to. */
+export async function countInstalledStores(sql: Queryable, client: number, shards: readonly number[]): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from (select distinct m.shard, m.store_id ${grantsIn(sql, client, shards)}) as s`;
+  return row?.total ?? 0;
+}
+
+/** Returns the next stores in these shards that an app has access to, by shard and id. */
+export async function listInstalledStores(
+  sql: Queryable,
+  client: number,
+  shards: readonly number[],
+  { after, limit }: StorePage,
+): Promise<number[]> {
+  const rows = await sql<{ shard: number; id: number }[]>`
+  select distinct m.shard, m.store_id as id ${grantsIn(sql, client, shards)}
+    and (m.shard, m.store_id) > (${after.shard}::smallint, ${after.storeId}::bigint)
+  order by m.shard, m.store_id limit ${limit}`;
+  return rows.map(({ id }) => id);
 }
 
 /** Returns the stores of a user. */

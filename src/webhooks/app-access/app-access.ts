@@ -1,9 +1,11 @@
 /**
  * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store, and may
- * be enabled again under a new grant. The webhook that an app declares is sent each change of its access. While the app is suspended, both
- * are disabled; while the store is, all its webhooks are.
+ * be enabled again under a new grant. Of those that an app declares, the one for its own events is sent each change of its access, and each of
+ * the others is active while the scope of all grants covers its events. While the app is suspended, all are disabled; while the store is,
+ * all its webhooks are.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
+import type { ResourceType } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
@@ -39,6 +41,7 @@ import {
   updateActivity,
   updateScopes,
 } from './app-webhooks-sql.ts';
+import { covers, declaredBy } from './declared.ts';
 import { formatDate } from '#hypermedia/date.ts';
 
 const REASON: InactiveReason = 'access_ended';
@@ -65,10 +68,13 @@ export type AppAccess = {
 /** A webhook with the reason why it was and is disabled; null while it is active. */
 type Switched = WebhookRef & { before: InactiveReason | null; after: InactiveReason | null };
 
-/** Returns why a webhook has to be disabled. One that the app declares is sent the end of its access, too. */
-function inactiveReasonOf(standing: Standing, { isForApp }: Pick<WebhookInScope, 'isForApp'>): InactiveReason | null {
+/** Returns why a webhook has to be disabled. Of one that the app declares the scope counts, which `announceTo` compares afterwards. */
+function inactiveReasonOf(
+  standing: Standing,
+  { isForApp, type, scope }: Pick<WebhookInScope, 'isForApp' | 'type' | 'scope'>,
+): InactiveReason | null {
   if (standing === 'suspended') return 'suspended';
-  return standing === 'access' || isForApp ? null : REASON;
+  return (isForApp ? covers(scope, type) : standing === 'access') ? null : REASON;
 }
 
 /** Enables and disables the webhooks in the scope as the access and the suspensions require, and returns those that it changed. */
@@ -133,9 +139,18 @@ export function createAppAccess({
 const STORES_PER_PAGE = 2_000;
 
 /** The scopes of an app in a store before and after a change; null if it was or is not installed. */
-type ScopeChange = WebhookRef & { client: number; before: string | null; after: string | null };
+type ScopeChange = WebhookRef & {
+  client: number;
+  type: ResourceType | null;
+  before: string | null;
+  after: string | null;
+};
 
-type Deps = { accounts: Accounts; writeInternalEvents: InternalEventWriter; announce: WebhookDeps['announce'] };
+export type AnnouncingDeps = {
+  accounts: Accounts;
+  writeInternalEvents: InternalEventWriter;
+  announce: WebhookDeps['announce'];
+};
 
 /** Yields the pages of webhooks that a statement locks, in the order of their keys. */
 async function* pagesOf<Row extends Page['after']>(lock: (page: Page) => Promise<Row[]>): AsyncGenerator<Row[]> {
@@ -189,19 +204,25 @@ const eventOf = (
   }),
 });
 
-/** Inserts the webhooks of the apps that are missing in stores of the scope. */
+/** Inserts the webhooks of the apps that are missing in stores of the scope, those for events of the store where the app's scope covers them. */
 async function insertMissingWebhooks(
   tx: Queryable,
   accounts: Queryable,
-  apps: readonly DeclaringApp[],
-  scope: Scope,
+  { apps, ...scope }: AnnouncedScope,
   now: Date,
 ) {
   const installed = Map.groupBy(await listInstalled(accounts, apps, scope), ({ client }) => client);
   for (const app of apps) {
-    const installs = installed.get(app.client) ?? [];
-    for (let from = 0; from < installs.length; from += STORES_PER_PAGE)
-      await insertMissing(tx, app, installs.slice(from, from + STORES_PER_PAGE), now);
+    const ofApp = installed.get(app.client) ?? [];
+    for (let from = 0; from < ofApp.length; from += STORES_PER_PAGE) {
+      const page = ofApp.slice(from, from + STORES_PER_PAGE);
+      const scopes = app.events.length === 0 ? [] : await listScopes(accounts, page);
+      const installs = page.map(({ storeId, userId }, index) => ({ storeId, userId, scope: scopes[index] ?? null }));
+      for (const declared of declaredBy(app)) {
+        const covered = installs.filter(({ scope: held }) => covers(held, declared.type));
+        if (covered.length > 0) await insertMissing(tx, app, declared, covered, now);
+      }
+    }
   }
 }
 
@@ -231,27 +252,19 @@ async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): 
   });
 }
 
-/**
- * Writes an event `app/installed`, `app/scopes_changed` or `app/uninstalled` for each change of an app's scope in a store of the scope, and
- * makes the webhooks that are missing. The webhook of the app in the store has the scope that was sent last, and its lock makes each
- * change one event: grants of several users for the same store, or for the account, count together. `isSilent`:
- * without events, for an app that declares its webhook after it was installed.
- */
-export async function announceAccess(
-  tx: Queryable,
-  deps: Deps,
-  scope: Scope & { isSilent?: boolean; reach?: Reach | undefined },
-  now: Date,
-): Promise<void> {
-  const apps = await findDeclaring(deps.accounts.of(tx), scope, scope.reach?.apps);
-  await announceTo(tx, deps, { ...scope, apps }, now);
-}
+/** `isSilent`: without events, for an app that declares its webhooks after it was installed. */
+type AnnouncedScope = Scope & { apps: readonly DeclaringApp[]; isSilent?: boolean; reach?: Reach | undefined };
 
-/** Does so for these locked apps. */
-async function announceTo(
+/**
+ * Writes an event `app/installed`, `app/scopes_changed` or `app/uninstalled` for each change of the scope of these locked apps in a store of
+ * the scope, makes the webhooks that are missing, and enables and disables those for events of the store. The webhook of the app in the store
+ * has the scope that was sent last, and its lock makes each change one event: grants of several users for the same store, or for the
+ * account, count together.
+ */
+export async function announceTo(
   tx: Queryable,
-  { accounts: accountsOf, writeInternalEvents, announce }: Deps,
-  scope: Scope & { apps: readonly DeclaringApp[]; isSilent?: boolean; reach?: Reach | undefined },
+  { accounts: accountsOf, writeInternalEvents, announce }: AnnouncingDeps,
+  scope: AnnouncedScope,
   now: Date,
 ): Promise<void> {
   const accounts = accountsOf.of(tx);
@@ -263,7 +276,7 @@ async function announceTo(
     if (clientId === undefined) throw new Error(`App ${client} declares no webhook`);
     return clientId;
   };
-  await insertMissingWebhooks(tx, accounts, apps, scope, now);
+  await insertMissingWebhooks(tx, accounts, scope, now);
   const stores = scope.reach === undefined ? await storesOf(accounts, scope) : scope.reach.stores;
   const lock = (page: Page) => lockForApps(tx, apps, stores, page);
   for await (const locked of pagesOf(lock)) {
@@ -271,10 +284,11 @@ async function announceTo(
     if (changes.length === 0) continue;
     await updateScopes(tx, changes, now);
     await announceWebhooks(tx, announce, changes);
-    if (scope.isSilent !== true)
+    const ofApps = changes.filter(({ type }) => type === 'app');
+    if (scope.isSilent !== true && ofApps.length > 0)
       await writeInternalEvents(
         tx,
-        changes.map((one) =>
+        ofApps.map((one) =>
           eventOf(one, { action: actionOf(one), clientId: clientIdOf(one.client), user: scope.userId ?? null }, now),
         ),
         now,
@@ -288,7 +302,7 @@ async function announceTo(
  */
 export async function announceErasure(
   tx: Queryable,
-  { accounts, writeInternalEvents }: Pick<Deps, 'accounts' | 'writeInternalEvents'>,
+  { accounts, writeInternalEvents }: Pick<AnnouncingDeps, 'accounts' | 'writeInternalEvents'>,
   store: { shard: number; storeId: number },
   now: Date,
 ): Promise<number[]> {

@@ -1,10 +1,11 @@
-/** The statements of webhooks of apps: those that an app created, and the one that it declares, in each store that lets it in. */
+/** The statements of webhooks of apps: those that an app created, and those that it declares, in each store that lets it in. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
-import { eventsOf } from '#catalog/catalog.ts';
+import { eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 import { defaults, type InactiveReason } from '../webhook-fields.ts';
 import { isOfStore, type Access, type AccessOfWebhook, type DeclaringApp, type Scope } from './app-access-sql.ts';
+import { covers, type Declared } from './declared.ts';
 
 export type WebhookRef = { shard: number; id: number; storeId: number };
 
@@ -15,9 +16,15 @@ export type Page = { after: WebhookKey; limit: number };
 const isAfter = (sql: Queryable, { after }: Page) =>
   sql`(w.shard, w.id) > (${after.shard}::smallint, ${after.id}::bigint)`;
 
-/** `before`: why the webhook is disabled; null if it is active, or a person has disabled it. */
+/**
+ * `type` and `scope`: of one that the app declares, the resource of its events, and the scope that counts. `before`: why the webhook is
+ * disabled; null if it is active, or a person has disabled it.
+ */
 export type WebhookInScope = WebhookRef &
-  AccessOfWebhook & { isForApp: boolean; isActive: boolean; before: InactiveReason | null };
+  AccessOfWebhook & { isForApp: boolean; type: ResourceType | null; scope: string | null } & {
+    isActive: boolean;
+    before: InactiveReason | null;
+  };
 
 /**
  * Locks a page of the webhooks in the scope that are active, or disabled because the app or the store is suspended; of a store alone also the
@@ -26,7 +33,7 @@ export type WebhookInScope = WebhookRef &
 export function lockInScope(sql: Queryable, scope: Scope, page: Page): Promise<WebhookInScope[]> {
   return sql<WebhookInScope[]>`
   select w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId", w.is_for_app as "isForApp",
-    w.is_active as "isActive", w.inactive_reason as before
+    w.event_resource as type, w.app_scope as scope, w.is_active as "isActive", w.inactive_reason as before
   from webhook w
   where (${isOfStore(scope)} or w.is_active or w.inactive_reason = 'suspended')
     and ${scope.client === undefined ? sql`true` : sql`w.client = ${scope.client}`}
@@ -65,7 +72,7 @@ export function countStopped(
 ): Promise<{ storeId: number; count: number }[]> {
   return sql<{ storeId: number; count: number }[]>`
   select store_id as "storeId", count(*) from webhook
-  where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
+  where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and not is_for_app and inactive_reason = 'access_ended'
   group by store_id`;
 }
 
@@ -81,7 +88,8 @@ export function resumeStopped(
   return sql<(WebhookRef & { before: 'access_ended'; after: null })[]>`
   with resuming as (
     select w.shard, w.id from webhook w join store s on s.shard = w.shard and s.id = w.store_id and s.suspended_reason is null
-    where w.client = ${client} and w.store_id = any(${storeIds}::bigint[]) and not w.is_held and w.inactive_reason = 'access_ended'
+    where w.client = ${client} and w.store_id = any(${storeIds}::bigint[]) and not w.is_held and not w.is_for_app
+      and w.inactive_reason = 'access_ended'
     order by w.shard, w.id for share of s for no key update of w
   )
   update webhook w
@@ -91,45 +99,52 @@ export function resumeStopped(
   returning w.shard, w.id, w.store_id as "storeId", 'access_ended' as before, null as after`;
 }
 
-const NAME_LENGTH_MAX = 255;
+/** Webhooks for events of a store that apps may have declared in it; those for the events of the apps themselves do not count. */
+const DECLARED_PER_STORE_MAX = 100;
 
 /**
- * Inserts the webhook of an app in those of these stores that have none and are in this database, not yet as installed. Locks the stores, so
- * that none of them is erased or suspended meanwhile.
+ * Inserts a webhook of an app in those of these stores that have none for its resource and are in this database. That for the events of the
+ * app is not yet installed (`app_scope`); the others have the scope that covers them. Locks the stores, so that none of them is erased or
+ * suspended meanwhile. With `not exists` the planner compares each store with all webhooks of the app.
  */
 export async function insertMissing(
   sql: Queryable,
-  { client, clientId, name, url }: DeclaringApp,
-  installs: readonly { storeId: number; userId: number }[],
+  { client, url }: DeclaringApp,
+  { type, name, query, filter, events }: Declared,
+  installs: readonly { storeId: number; userId: number; scope: string | null }[],
   now: Date,
 ): Promise<void> {
-  const filter = `client_id=${clientId}`;
-  const title = Array.from(`App events of ${name}`).slice(0, NAME_LENGTH_MAX).join('');
   const storeIds = installs.map(({ storeId }) => storeId);
   await sql`
-  insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, filter, filter_id, event_resource,
-    events, is_active, inactive_reason, headers, retry_profile, date_created, date_modified, is_for_app)
-  select p.shard, nextval('id_n') * 256 + p.shard, p.store_id, ${client}, p.user_id, ${title}, 'json', ${defaults.version}, ${url},
-    ${filter}, ${filterIdOf(filter)}, 'app', ${eventsOf('app')}::text[],
-    s.suspended_reason is null, case when s.suspended_reason is not null then 'suspended' end, '{}', 'long', ${now}, ${now}, true
+  insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, filter, filter_id, event_resource,
+    events, is_active, inactive_reason, headers, retry_profile, date_created, date_modified, is_for_app, app_scope)
+  select p.shard, nextval('id_n') * 256 + p.shard, p.store_id, ${client}, p.user_id, ${name}, 'json', ${defaults.version}, ${url},
+    ${query}, ${filter}, ${filter && filterIdOf(filter)}, ${type}, ${events}::text[],
+    s.suspended_reason is null, case when s.suspended_reason is not null then 'suspended' end, '{}', 'long', ${now}, ${now}, true,
+    case when ${type} <> 'app' then p.scope end
   from unnest(
-    ${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[], ${installs.map(({ userId }) => userId)}::bigint[]
-  ) as p (shard, store_id, user_id)
+    ${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[], ${installs.map(({ userId }) => userId)}::bigint[],
+    ${installs.map(({ scope }) => scope)}::text[]
+  ) as p (shard, store_id, user_id, scope)
   join store s on s.shard = p.shard and s.id = p.store_id
-  where not exists (
-    select from webhook w where w.shard = p.shard and w.store_id = p.store_id and w.client = ${client} and w.is_for_app
-  ) and exists (select from shard_lease l where l.shard = p.shard)
+  where (
+    select 1 from webhook w
+    where w.client = ${client} and w.shard = p.shard and w.store_id = p.store_id and w.event_resource = ${type} and w.is_for_app limit 1
+  ) is null and exists (select from shard_lease l where l.shard = p.shard) and (${type} = 'app' or ${DECLARED_PER_STORE_MAX} > (
+    select count(*) from webhook w
+    where w.shard = p.shard and w.store_id = p.store_id and w.is_for_app and w.event_resource <> 'app'
+  ))
   for share of s
-  on conflict (shard, store_id, client) where is_for_app do nothing`;
+  on conflict (client, shard, store_id, event_resource) where is_for_app do nothing`;
 }
 
-/** A locked webhook that an app declares, with the scope that was sent last; null if the app is not installed. */
-export type LockedForApp = WebhookRef & Access & { scope: string | null };
+/** A locked webhook that an app declares, with the resource of its events and the scope that counts; null if the app is not installed. */
+export type LockedForApp = WebhookRef & Access & { type: ResourceType | null; scope: string | null };
 
-/** Returns the apps that have declared a webhook of the store. */
+/** Returns the apps that have declared webhooks of the store. */
 export async function listDeclaringIn(sql: Queryable, storeId: number): Promise<number[]> {
   const rows = await sql<{ client: number }[]>`
-    select client from webhook
+    select distinct client from webhook
     where shard = ${shardOf(storeId)} and store_id = ${storeId} and is_for_app and client is not null`;
   return rows.map(({ client }) => client);
 }
@@ -142,7 +157,9 @@ export function lockForApps(
   page: Page,
 ): Promise<LockedForApp[]> {
   return sql<LockedForApp[]>`
-  select w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId", w.app_scope as scope from webhook w
+  select w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId",
+    w.event_resource as type, w.app_scope as scope
+  from webhook w
   where w.client = any(${apps.map(({ client }) => client)}::bigint[]) and w.is_for_app
     and w.inactive_reason is distinct from 'suspended'
     and ${storeIds === undefined ? sql`true` : sql`w.store_id = any(${storeIds}::bigint[])`}
@@ -151,24 +168,27 @@ export function lockForApps(
 }
 
 /**
- * Writes the scopes of apps to their locked webhooks. A webhook that Halcyon has disabled is enabled, so that each change is tried.
+ * Writes the scopes of apps to their locked webhooks. A webhook whose events the scope covers is enabled, also if Halcyon has disabled it, so
+ * that each change is tried; the others are disabled, which ends their pending deliveries.
  */
 export async function updateScopes(
   sql: Queryable,
-  changes: readonly (WebhookKey & { after: string | null })[],
+  changes: readonly (WebhookKey & { type: ResourceType | null; after: string | null })[],
   now: Date,
 ): Promise<void> {
   await sql`
-  update webhook w set app_scope = n.scope, is_active = true, inactive_reason = null, revision = revision + 1, date_modified = ${now}
+  update webhook w set app_scope = n.scope, is_active = n.is_covered,
+    inactive_reason = case when not n.is_covered then 'access_ended' end,
+    epoch = epoch + case when w.is_active and not n.is_covered then 1 else 0 end, revision = revision + 1, date_modified = ${now}
   from unnest(
     ${changes.map(({ shard }) => shard)}::smallint[], ${changes.map(({ id }) => id)}::bigint[],
-    ${changes.map(({ after }) => after)}::text[]
-  ) as n (shard, id, scope)
+    ${changes.map(({ after }) => after)}::text[], ${changes.map(({ after, type }) => covers(after, type))}::boolean[]
+  ) as n (shard, id, scope, is_covered)
   where w.shard = n.shard and w.id = n.id`;
 }
 
 /**
- * Prepares the webhooks that apps declare in a store for the event of its erasure, and returns them with the scopes that were sent last. The
+ * Prepares the webhooks for events of apps that these declare in a store for the event of its erasure, and returns them with the scopes that were sent last. The
  * raised epoch ends all earlier deliveries, and the backoff of a failing endpoint. Webhooks that were made before the event existed are
  * subscribed to it. Those of suspended apps are disabled; a suspension of the store ends.
  */
@@ -180,7 +200,7 @@ export function prepareForErasure(
 ): Promise<LockedForApp[]> {
   return sql<LockedForApp[]>`
   with declared as (
-    select shard, id, app_scope from webhook where shard = ${shard} and store_id = ${storeId} and is_for_app
+    select shard, id, app_scope from webhook where shard = ${shard} and store_id = ${storeId} and is_for_app and event_resource = 'app'
     order by id for no key update
   )
   update webhook w
@@ -190,26 +210,6 @@ export function prepareForErasure(
     epoch = epoch + 1, revision = revision + 1, date_modified = ${now}
   from declared d
   where w.shard = d.shard and w.id = d.id and w.client is not null
-  returning w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId", d.app_scope as scope`;
-}
-
-/** Changes the url of the app's webhooks in all stores, and returns them. */
-export function updateUrls(sql: Queryable, client: number, url: string, now: Date): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
-  update webhook set url = ${url}, revision = revision + 1, date_modified = ${now}
-  where client = ${client} and is_for_app and url <> ${url}
-  returning shard, id, store_id as "storeId"`;
-}
-
-/** Makes workers find that the webhooks of an app have changed, and returns them. What stores see of a webhook stays. */
-export function raiseRevisions(sql: Queryable, client: number): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
-  update webhook set revision = revision + 1 where client = ${client} and is_for_app
-  returning shard, id, store_id as "storeId"`;
-}
-
-/** Deletes the webhooks of an app that declares one in all stores, and returns them. */
-export function deleteForApp(sql: Queryable, client: number): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
-  delete from webhook where client = ${client} and is_for_app returning shard, id, store_id as "storeId"`;
+  returning w.shard, w.id, w.store_id as "storeId", w.client, w.user_id as "userId", w.event_resource as type,
+    d.app_scope as scope`;
 }

@@ -1,22 +1,25 @@
-/** The webhook that a developer declares for an app, once for all stores: its url and its key. */
+/** What a developer declares for an app, once for all stores: the url, the events, and the key of its webhooks. */
 import { randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt } from '#core/keys.ts';
+import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import { addressFault } from '../webhook.ts';
 import { consentFaults, type HandshakeDeps } from '../handshake.ts';
 import { URL_LENGTH_MAX } from '../webhook-fields.ts';
-import { announceAccess, announceWebhooks } from './app-access.ts';
-import { deleteForApp, raiseRevisions, updateUrls } from './app-webhooks-sql.ts';
+import type { Declaration } from './declared.ts';
+import { lockApps } from './app-access-sql.ts';
+import { beginFollowing } from './follow.ts';
+import { listProgress, type Progress } from './follow-sql.ts';
 import {
   countDeclarationsOfOtherKey,
-  deleteDeclarations,
   findKeys,
   listDeclarationsOfOtherKey,
   lockKeys,
+  markRemoved,
   readDeclarationRow,
   replaceDeclarationKeys,
   updateKeys,
@@ -36,6 +39,7 @@ type KeyChange = 'begin' | 'finish' | 'at_once';
 type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'guard'> &
   HandshakeDeps & {
     writeInternalEvents: InternalEventWriter;
+    each: EachDatabase;
     /** Called when a declaration was changed, before the commit. */
     onDeclared?: () => void;
   };
@@ -78,7 +82,7 @@ type NewKey = { create: () => Buffer; endsAt: Date; now: Date };
 
 /** Returns what clients need to declare a webhook: `AppWebhooks` of identity/oauth, which describes the members. */
 export function createAppWebhooks(deps: Deps) {
-  const { sealer, announce, guard } = deps;
+  const { sealer, guard } = deps;
   const { keyOverlapHours } = deps.config.webhooks;
   const open = (sealed: Buffer | null, client: number): string | null => {
     try {
@@ -99,17 +103,19 @@ export function createAppWebhooks(deps: Deps) {
     },
     consentFaults: (url: string | null, asker: string, label = 'webhook_url'): Promise<Fault[]> =>
       consentFaults(deps, url, asker, { field: 'webhook_url', label }),
-    declare: async (tx: Queryable, client: number, url: string | null, now: Date): Promise<void> => {
+    declare: async (tx: Queryable, client: number, declared: Declaration | null, now: Date): Promise<void> => {
       deps.onDeclared?.();
-      if (url === null) {
-        await deleteDeclarations(tx, [client]);
-        await announceWebhooks(tx, announce, await deleteForApp(tx, client));
-        return;
+      if (declared === null) await markRemoved(tx, client);
+      else await upsertDeclaration(tx, { ...declared, client, key: newKey(sealer, client), now });
+      await beginFollowing(tx, deps, client, now);
+    },
+    progressOf: async (clients: readonly number[]) => {
+      const sums = new Map<number, Omit<Progress, 'client'>>();
+      for (const { client, followed, total } of await inAvailable(deps.each, (sql) => listProgress(sql, clients))) {
+        const sum = sums.get(client) ?? { followed: 0, total: 0 };
+        sums.set(client, { followed: sum.followed + followed, total: sum.total + total });
       }
-      const key = newKey(sealer, client);
-      await upsertDeclaration(tx, { client, url, key, now });
-      await announceWebhooks(tx, announce, await updateUrls(tx, client, url, now));
-      await announceAccess(tx, deps, { client, isSilent: true }, now);
+      return sums;
     },
     keysOf: async (sql: Queryable, client: number, now: Date) => {
       const keys = await findKeys(sql, client);
@@ -119,37 +125,29 @@ export function createAppWebhooks(deps: Deps) {
       return { current: open(current, client), next: open(next, client), rotationEndsAt };
     },
     replaceKey: async (tx: Queryable, client: number, change: KeyChange, now: Date): Promise<void> => {
+      await lockApps(deps.accounts.of(tx), [client]);
       const stored = await lockKeys(tx, client);
       if (stored === undefined) throw notFound('webhook of the app');
       const endsAt = new Date(now.getTime() + keyOverlapHours * HOUR_MS);
       const keys = keysAfter(stored, change, { create: () => newKey(sealer, client), endsAt, now });
       await updateKeys(tx, client, keys, now);
       deps.onDeclared?.();
-      await announceWebhooks(tx, announce, await raiseRevisions(tx, client));
+      await beginFollowing(tx, deps, client, now);
     },
   };
 }
 
-/**
- * Copies the declaration of an app from the home database to another one, with what follows for the webhooks there. Its webhooks in
- * stores that have the app already get no event.
- */
+/** Copies the declaration of an app from the home database to another one, whose stores then follow it. */
 export async function copyDeclaration(
   tx: Queryable,
   client: number,
   deps: Pick<Deps, 'accounts' | 'announce' | 'writeInternalEvents'>,
   now: Date,
 ): Promise<void> {
-  const { accounts, announce } = deps;
-  const row = await readDeclarationRow(accounts.of(tx), client);
-  if (row === undefined) {
-    await deleteDeclarations(tx, [client]);
-    return announceWebhooks(tx, announce, await deleteForApp(tx, client));
-  }
-  const url = await upsertDeclarationCopy(tx, row);
-  await updateUrls(tx, client, url, now);
-  await announceWebhooks(tx, announce, await raiseRevisions(tx, client));
-  await announceAccess(tx, deps, { client, isSilent: true }, now);
+  const row = await readDeclarationRow(deps.accounts.of(tx), client);
+  if (row !== undefined) await upsertDeclarationCopy(tx, row);
+  else if (!(await markRemoved(tx, client))) return;
+  await beginFollowing(tx, deps, client, now);
 }
 
 /** The keys of apps' webhooks, which are sealed again when HALCYON_SECRET_KEY changes. */

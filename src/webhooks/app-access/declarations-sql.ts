@@ -1,6 +1,7 @@
-/** The statements of the webhooks that apps declare, once for all stores. */
+/** The statements of what apps declare, once for all stores. */
 import type { Queryable } from '#db/pool.ts';
 import type { Rotating } from '#core/keys.ts';
+import type { Declaration } from './declared.ts';
 
 /** The sealed keys of an app's webhook. */
 export type SealedKeys = Rotating<Buffer>;
@@ -11,13 +12,14 @@ const keyColumns = (sql: Queryable) =>
   sql`key as "encryptionKey", next_key as "nextEncryptionKey", rotation_ends_at as "rotationEndsAt"`;
 
 export async function findKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
-  const [row] = await sql<StoredKeys[]>`select ${keyColumns(sql)} from app_webhook where client = ${client}`;
+  const [row] = await sql<StoredKeys[]>`
+    select ${keyColumns(sql)} from app_webhook where client = ${client} and url is not null`;
   return row;
 }
 
 export async function lockKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
   const [row] = await sql<StoredKeys[]>`
-    select ${keyColumns(sql)} from app_webhook where client = ${client} for no key update`;
+    select ${keyColumns(sql)} from app_webhook where client = ${client} and url is not null for no key update`;
   return row;
 }
 
@@ -38,14 +40,34 @@ export async function moveAppKeys(sql: Queryable, before: Date, limit: number): 
   return count;
 }
 
-/** Inserts or changes the declaration of an app; the key stays. */
+/** Inserts or changes the declaration of an app; the key stays, unless the declaration was removed before. */
 export async function upsertDeclaration(
   sql: Queryable,
-  { client, url, key, now }: { client: number; url: string; key: Buffer; now: Date },
+  { client, key, now, ...declared }: Declaration & { client: number; key: Buffer; now: Date },
 ): Promise<void> {
   await sql`
-    insert into app_webhook (client, url, key, date_modified) values (${client}, ${url}, ${key}, ${now})
-    on conflict (client) do update set url = excluded.url, date_modified = excluded.date_modified`;
+    insert into app_webhook as a (client, url, events, query, filter, key, date_modified)
+    values (${client}, ${declared.url}, ${declared.events}::text[], ${declared.query}, ${declared.filter}, ${key}, ${now})
+    on conflict (client) do update set url = excluded.url, events = excluded.events, query = excluded.query, filter = excluded.filter,
+      key = case when a.url is null then excluded.key else a.key end, date_modified = excluded.date_modified`;
+}
+
+/** Marks the declaration of an app as removed; returns whether there was one. The key stays for the webhooks that are left. */
+export async function markRemoved(sql: Queryable, client: number): Promise<boolean> {
+  const { count } = await sql`
+    update app_webhook set url = null, events = '{}', query = null, filter = null, next_key = null, rotation_ends_at = null
+    where client = ${client}`;
+  return count > 0;
+}
+
+/** Returns what an app declares in this database: no url if it was removed, and undefined if there is nothing. */
+export async function readDeclared(
+  sql: Queryable,
+  client: number,
+): Promise<(Omit<Declaration, 'url'> & { url: string | null }) | undefined> {
+  const [row] = await sql<(Omit<Declaration, 'url'> & { url: string | null })[]>`
+    select url, events, query, filter from app_webhook where client = ${client}`;
+  return row;
 }
 
 /** Deletes declarations and returns their number. */
@@ -116,13 +138,11 @@ export async function readDeclarationRow(
   return found?.row;
 }
 
-/** Inserts or replaces the copy of a declaration in another database, and returns its url. */
-export async function upsertDeclarationCopy(tx: Queryable, row: Readonly<Record<string, unknown>>): Promise<string> {
-  const [copy] = await tx<{ url: string }[]>`
+/** Inserts or replaces the copy of a declaration in another database. */
+export async function upsertDeclarationCopy(tx: Queryable, row: Readonly<Record<string, unknown>>): Promise<void> {
+  await tx`
     insert into app_webhook select * from jsonb_populate_record(null::app_webhook, ${JSON.stringify(row)}::jsonb)
-    on conflict (client) do update set url = excluded.url, key = excluded.key, next_key = excluded.next_key,
-      rotation_ends_at = excluded.rotation_ends_at, rotated_at = excluded.rotated_at, date_modified = excluded.date_modified
-    returning url`;
-  if (copy === undefined) throw new Error('The copy of a declaration was not written');
-  return copy.url;
+    on conflict (client) do update set url = excluded.url, events = excluded.events, query = excluded.query, filter = excluded.filter,
+      key = excluded.key, next_key = excluded.next_key, rotation_ends_at = excluded.rotation_ends_at, rotated_at = excluded.rotated_at,
+      date_modified = excluded.date_modified`;
 }

@@ -30,11 +30,18 @@ const TITLE_CHARACTERS = 30;
 /** Search engines keep only the pages that the developer has published, of apps that the operator has verified. */
 const NOT_INDEXED = { headers: { 'X-Robots-Tag': 'noindex' } };
 
-const APP_EVENTS = html`<h2>Events that it receives</h2>
-  <p>
-    The app receives <code>app/installed</code>, <code>app/scopes_changed</code>, <code>app/uninstalled</code> and
-    <code>app/store_erased</code> of every store that lets it in.
-  </p>`;
+const eventsThatItReceives = ({ webhookEvents }: Client): Markup =>
+  html`<h2>Events that it receives</h2>
+    <p>
+      The app receives <code>app/installed</code>, <code>app/scopes_changed</code>, <code>app/uninstalled</code> and
+      <code>app/store_erased</code> of every store that lets it in.
+    </p>
+    ${
+      webhookEvents.length > 0 &&
+      html`<p>
+        If you give it a scope for them, it also receives ${webhookEvents.map((event) => html`<code>${event}</code> `)}
+      </p>`
+    }`;
 
 /** Isolates a text of the developer, so that it cannot change the direction of the surrounding text. */
 const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
@@ -94,7 +101,7 @@ function listingPage(root: string, client: Client, session: Session | null): str
         ${(client.scopes ?? FULL_SCOPES).map((scope) => html`<li>${texts.get(scope) ?? scope}</li>`)}
       </ul>
       <p class="soft">You decide when you install it, and can disconnect it at any time.</p>
-      ${client.webhookUrl !== null && APP_EVENTS} ${linksOf(client)}
+      ${client.webhookUrl !== null && eventsThatItReceives(client)} ${linksOf(client)}
     </div>`,
   });
 }

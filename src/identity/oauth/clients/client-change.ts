@@ -1,4 +1,5 @@
 /** Changes, verifies and deletes clients, and rotates their secrets, each with its audit entry in the same transaction. */
+import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
@@ -8,6 +9,7 @@ import {
   changelogActorOf,
   type ClientActor,
   COMMAND_LINE_CLIENT,
+  declaredBy,
   type KeyChange,
   recordClientEntry,
 } from './clients.ts';
@@ -102,7 +104,8 @@ export async function changeClient(
     if (changed.length === 0) return;
     if (settingsHash(before) !== actor.baseHash)
       throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
-    if (before.webhookUrl !== after.webhookUrl) await appWebhooks.declare(tx, client.id, after.webhookUrl, now);
+    const declared = declaredBy(after);
+    if (!isDeepStrictEqual(declaredBy(before), declared)) await appWebhooks.declare(tx, client.id, declared, now);
     const { name, scopes } = after;
     const detail = { name, changed, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });

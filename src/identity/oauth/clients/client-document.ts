@@ -5,6 +5,7 @@ import { accessView, installFields, webhookWords } from '../grants.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
 import { versionOf } from './client-change.ts';
+import type { Progress } from './clients.ts';
 import { logoPath } from './logo.ts';
 import { FULL_SCOPES, permissionWords, scopeTextOfGrants } from '../scope.ts';
 import type { Client } from './clients-sql.ts';
@@ -50,10 +51,14 @@ export type Secrets = {
 
 const describe = propertiesOf(clientFields);
 
-/** Returns the Document of a client. The secrets are null except in the response to the request with which they are made. */
+/**
+ * Returns the Document of a client. The secrets are null except in the response to the request with which they are made. `progress`: how many
+ * stores have followed the last change of what it declares; undefined if all have.
+ */
 export function clientDocument(
   client: Client,
   addresses: { baseUrl: string; authUrl: string },
+  progress: Progress | undefined,
   { clientSecret, webhookKey, tokens }: Secrets = { clientSecret: null, webhookKey: null },
 ): Document {
   const { clientId, logoDate, isPublic, requiresPkce } = client;
@@ -68,6 +73,8 @@ export function clientDocument(
       client_secret: clientSecret,
       access_token: tokens?.access_token ?? null,
       refresh_token: tokens?.refresh_token ?? null,
+      webhook_stores_followed: progress?.followed ?? null,
+      webhook_stores_total: progress?.total ?? null,
       webhook_key: webhookKey,
       scopes: client.scopes,
       logo: logoDate === null ? null : logoPath(addresses.authUrl, clientId, logoDate),

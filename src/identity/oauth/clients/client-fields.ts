@@ -1,6 +1,7 @@
 /** The properties of a client, and what is derived from them: schemas, settings and their parsing, and what a change changes. */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { allEvents, isHiddenFromApps, resourceOfEvent } from '#catalog/catalog.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { externalIdHints } from '#http/external-keys.ts';
 import {
@@ -18,8 +19,8 @@ import { userScopes } from '../scope.ts';
 
 export const NAME_LENGTH_MAX = 255;
 export const DESCRIPTION_LENGTH_MAX = 1_000;
-/** As of a webhook that a store creates. */
-const WEBHOOK_URL_LENGTH_MAX = 1_000;
+/** As of a webhook that a store creates: of its url, its query and its filter. */
+const WEBHOOK_TEXT_LENGTH_MAX = 1_000;
 
 const text = (maxLength: number, description: string) =>
   ({ kind: 'text', isNullable: true, input: { isClearable: true, maxLength, description } }) as const;
@@ -29,6 +30,20 @@ const address = (description: string) =>
     isNullable: true,
     input: { isClearable: true, maxLength: ADDRESS_LENGTH_MAX, description },
   }) as const;
+
+/** The query or the filter that the client declares for events of its stores. */
+const declaredText = (description: string) =>
+  ({
+    kind: 'text',
+    isNullable: true,
+    from: 'sql',
+    input: { isClearable: true, maxLength: WEBHOOK_TEXT_LENGTH_MAX, kind: 'code', description },
+  }) as const;
+
+/** Returns the events that a client may declare: all but those for the operator, and those of apps, which it gets in any case. */
+export function declarableEvents(): readonly string[] {
+  return allEvents().filter((event) => !isHiddenFromApps(resourceOfEvent(event) ?? null));
+}
 
 export const clientFields = {
   client_id: { kind: 'text' },
@@ -71,11 +86,30 @@ export const clientFields = {
     from: 'sql',
     input: {
       isClearable: true,
-      maxLength: WEBHOOK_URL_LENGTH_MAX,
+      maxLength: WEBHOOK_TEXT_LENGTH_MAX,
       description:
         'The http or https address that receives the events of the app from every store: installed, scopes changed, uninstalled, store erased. Without a query.',
     },
   },
+  /** The events of its stores that the client declares besides those of the app. */
+  webhook_events: {
+    kind: 'list',
+    choices: declarableEvents,
+    initial: [],
+    from: 'sql',
+    input: {
+      isClearable: true,
+      description:
+        'Events that are sent to webhook_url from every store that lets the app in with a scope for them, such as transaction/created.',
+    },
+  },
+  webhook_query: declaredText('The shape of the bodies of webhook_events, such as zoom=items&fields=id,total_order.'),
+  webhook_filter: declaredText(
+    'Which of the webhook_events are sent, by the resource, such as total_order:greaterthan=100. Without it, all of them.',
+  ),
+  /** How many stores have followed the last change of what the client declares, and of how many; null once all have. */
+  webhook_stores_followed: { kind: 'number', isNullable: true, from: 'code', comparison: 'none' },
+  webhook_stores_total: { kind: 'number', isNullable: true, from: 'code', comparison: 'none' },
   webhook_key: { kind: 'secret', isNullable: true, from: 'code' },
   owner: {
     kind: 'number',

@@ -44,6 +44,8 @@ export function appsPage(root: string, title: string, main: Markup): string {
 }
 
 type TextName = Exclude<SettingName, 'scopes' | 'is_listed' | 'rotates_refresh_tokens' | 'requires_pkce'>;
+/** Lists that a form has as a text with one entry per line. */
+const LINES = ['redirect_uris', 'webhook_events'] as const satisfies readonly TextName[];
 
 type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
@@ -68,6 +70,22 @@ const SECTIONS: Readonly<Record<'basics' | 'access' | 'events' | 'listing', read
       name: 'webhook_url',
       label: 'Address for app events',
       hint: 'Receives app/installed, app/scopes_changed, app/uninstalled and app/store_erased from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
+    },
+    {
+      name: 'webhook_events',
+      label: 'Events of the stores',
+      hint: 'One per line, such as transaction/created. They are sent to the same address from every store that gives the app a scope for them. Optional.',
+      isLong: true,
+    },
+    {
+      name: 'webhook_query',
+      label: 'Query of these events',
+      hint: 'The shape of their bodies, such as zoom=items&fields=id,total_order. Optional.',
+    },
+    {
+      name: 'webhook_filter',
+      label: 'Filter of these events',
+      hint: 'Which of them are sent, such as total_order:greaterthan=100. Optional.',
     },
   ],
   listing: [
@@ -101,9 +119,14 @@ export function readForm(form: URLSearchParams): ClientPart {
   return {
     ...Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])),
     description: textOf('description').replaceAll(/\s+/g, ' '),
-    redirect_uris: textOf('redirect_uris')
-      .split(/\s+/)
-      .filter((uri) => uri !== ''),
+    ...Object.fromEntries(
+      LINES.map((name) => [
+        name,
+        textOf(name)
+          .split(/\s+/)
+          .filter((line) => line !== ''),
+      ]),
+    ),
     scopes: isDefault(scopes) ? null : [...new Set(scopes)],
     is_public: form.get('is_public') === '1',
     is_listed: form.has('is_listed'),

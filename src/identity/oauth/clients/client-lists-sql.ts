@@ -14,6 +14,8 @@ import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
 const compared = (sql: Queryable, reader: number | null) =>
   columns.compared(sql, {
     webhook_url: sql`(select a.url from app_webhook a where a.client = c.id)`,
+    webhook_query: sql`(select a.query from app_webhook a where a.client = c.id)`,
+    webhook_filter: sql`(select a.filter from app_webhook a where a.client = c.id)`,
     owner: sql`c.owner`,
     requires_pkce: sql`(c.requires_pkce or c.is_public)`,
     external_id: clientKey(sql, reader),

@@ -279,7 +279,7 @@ const creation = (runtime: Runtime, deps: Pick<AppsDeps, 'appWebhooks' | 'effect
         make: () => addIn(tx, runtime, deps, request),
       });
       return {
-        document: clientDocument(row, config, secrets),
+        document: clientDocument(row, config, (await appWebhooks.progressOf([row.id])).get(row.id), secrets),
         location: addressOfClient(row.clientId, config.baseUrl),
         isSecret: true,
         ...(isKnown && { isKnown }),
@@ -290,15 +290,17 @@ const creation = (runtime: Runtime, deps: Pick<AppsDeps, 'appWebhooks' | 'effect
 
 async function page(
   { sql, config }: Runtime,
+  appWebhooks: AppWebhooks,
   { owner, path }: { owner: number | null; path: string },
   { principal, listing: query }: Pick<ApiRequest, 'principal'> & { listing: Listing },
 ): Promise<Listed> {
   const ids = await keyedIds(sql, { principal, resource: 'client', filters: query.filters });
   const shown = { owner, ids, reader: platformClient(principal) };
   const [rows, total] = await Promise.all([listClients(sql, shown, query), countClients(sql, shown, query)]);
+  const progress = await appWebhooks.progressOf(rows.map(({ id }) => id));
   return {
     path,
-    items: rows.map((row) => clientDocument(row, config)),
+    items: rows.map((row) => clientDocument(row, config, progress.get(row.id))),
     total,
   };
 }
@@ -320,7 +322,9 @@ function createChanges(runtime: Runtime, appWebhooks: AppWebhooks): Record<'patc
     );
     if (changed === undefined) throw notFound('client');
     const { row, secrets } = changed;
-    return { status: 200, document: clientDocument(row, config, secrets), ...(secrets && { isSecret: true as const }) };
+    const progress = (await appWebhooks.progressOf([row.id])).get(row.id);
+    const document = clientDocument(row, config, progress, secrets);
+    return { status: 200, document, ...(secrets && { isSecret: true as const }) };
   };
   return {
     patch: accepting({
@@ -376,7 +380,7 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
       rel: 'clients',
       title: 'All clients',
       properties: CLIENT_PROPERTIES,
-      handle: (request) => page(runtime, { owner: null, path: `${baseUrl}/clients` }, request),
+      handle: (request) => page(runtime, appWebhooks, { owner: null, path: `${baseUrl}/clients` }, request),
     }),
     listOfUser: listing({
       summary: 'Lists the apps created by a user',
@@ -388,7 +392,7 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
         const userId = idIn(request, 'user_id', 'user');
         if (!reachesAccount(request.principal, userId) || (await findUser(sql, userId)) === undefined)
           throw notFound('user');
-        return page(runtime, { owner: userId, path: `${baseUrl}/users/${userId}/clients` }, request);
+        return page(runtime, appWebhooks, { owner: userId, path: `${baseUrl}/users/${userId}/clients` }, request);
       },
     }),
     create: creation(runtime, deps),
@@ -396,7 +400,9 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
       summary: 'Returns a client, without its secret',
       scopes: 'account',
       handle: async (request) => {
-        return { status: 200, document: clientDocument(await clientFor(sql, request), config) };
+        const client = await clientFor(sql, request);
+        const progress = await appWebhooks.progressOf([client.id]);
+        return { status: 200, document: clientDocument(client, config, progress.get(client.id)) };
       },
     }),
     ...createChanges(runtime, appWebhooks),

@@ -68,7 +68,14 @@ export async function insertClient(
 
 /** `reader`: the client of the platform whose keys (`external_id`) the rows have; null for other callers. */
 export function clients(sql: Queryable, reader: number | null = null) {
-  const given = { webhook_url: sql`a.url`, owner: sql`c.owner`, external_id: clientKey(sql, reader) };
+  const given = {
+    webhook_url: sql`a.url`,
+    webhook_events: sql`coalesce(a.events, '{}')`,
+    webhook_query: sql`a.query`,
+    webhook_filter: sql`a.filter`,
+    owner: sql`c.owner`,
+    external_id: clientKey(sql, reader),
+  };
   return sql`
   select c.id, ${columns.selected(sql, given)}, c.scopes, c.allows_device_grant as "allowsDeviceGrant",
     c.suspended_reason as "suspendedReason", l.date_modified as "logoDate"

@@ -2,6 +2,10 @@
  * Validates and creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line.
  */
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { resourceOfEvent } from '#catalog/catalog.ts';
+import { payloadFilterFaults } from '#catalog/payload-filter.ts';
+import { shapeFaults } from '#catalog/shape.ts';
 import { type Action, type Origin, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { type Queryable, type Sql, transaction, type Tx } from '#db/pool.ts';
 import { type Fault, invalid, Problem } from '#core/problem.ts';
@@ -9,6 +13,7 @@ import { type Client, countClientsOf, findClient, insertClient, lockOwner } from
 import {
   ADDRESSES,
   type ClientSettings,
+  declarableEvents,
   DESCRIPTION_LENGTH_MAX,
   NAME_LENGTH_MAX,
   type SettingName,
@@ -70,6 +75,18 @@ export function recordClientEntry(
   });
 }
 
+/** `events`: of the stores, beside those of the app; the query and the filter are those of these events. */
+type Declared = { url: string; events: readonly string[]; query: string | null; filter: string | null };
+
+/** Returns what a client declares; null without a url. */
+export function declaredBy(details: ClientSettings): Declared | null {
+  const { webhookUrl: url, webhookEvents: events, webhookQuery: query, webhookFilter: filter } = details;
+  return url === null ? null : { url, events, query, filter };
+}
+
+/** The number of stores that have followed a change, and of all stores that follow it. */
+export type Progress = { followed: number; total: number };
+
 /** How a client declares a webhook for all stores that let it in; composed with the webhooks module. */
 export type AppWebhooks = {
   /** Returns the faults of a url; `label` names it in messages. */
@@ -80,10 +97,12 @@ export type AppWebhooks = {
    */
   consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
   /**
-   * Declares the webhook of a client (its internal id), changes its url, or removes it (null), in the transaction that has inserted or
-   * locked the client.
+   * Declares the webhooks of a client (its internal id), changes them, or removes them (null), in the transaction that has inserted or
+   * locked the client. The first stores follow in this transaction, and the others soon afterwards.
    */
-  declare: (tx: Queryable, client: number, url: string | null, now: Date) => Promise<void>;
+  declare: (tx: Queryable, client: number, declared: Declared | null, now: Date) => Promise<void>;
+  /** Returns how many stores have followed the last change of what these clients declare; clients without one are absent. */
+  progressOf: (clients: readonly number[]) => Promise<ReadonlyMap<number, Progress>>;
   /** Returns the keys that sign the deliveries; null if the client declares no webhook. */
   keysOf: (sql: Queryable, client: number, now: Date) => Promise<AppKeys | null>;
   /**
@@ -111,7 +130,7 @@ export type NewClient = Optional<ClientSettings> & {
   redirectUris: readonly string[];
   /** Has no secret (RFC 6749 §2.1), and is protected by PKCE and rotation instead. */
   isPublic?: boolean | undefined;
-  /** Declares the webhook of `webhookUrl`, which was checked before. */
+  /** Declares the webhooks of a client with `webhookUrl`, which was checked before. */
   declare?: AppWebhooks['declare'] | undefined;
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
@@ -166,7 +185,12 @@ export function newClientId(): string {
 
 function detailsOf(client: NewClient): ClientSettings {
   const { redirectUris, scopes, ...settings } = settingsFrom(client);
-  return { ...settings, redirectUris: [...new Set(redirectUris)], scopes: scopes && [...new Set(scopes)] };
+  return {
+    ...settings,
+    redirectUris: [...new Set(redirectUris)],
+    scopes: scopes && [...new Set(scopes)],
+    webhookEvents: [...new Set(settings.webhookEvents)],
+  };
 }
 
 const kindOf = ({ isPublic, trusted, isLegacy, owner }: NewClient): ClientKind => ({
@@ -224,10 +248,11 @@ async function add(tx: Tx, client: NewClient): Promise<Credentials> {
     const message = 'Another client has this client_id';
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
-  const { name, redirectUris, scopes, webhookUrl } = details;
-  if (webhookUrl !== null) {
+  const { name, redirectUris, scopes } = details;
+  const declared = declaredBy(details);
+  if (declared !== null) {
     if (client.declare === undefined) throw new TypeError('A client with a webhook needs a way to declare it');
-    await client.declare(tx, id, webhookUrl, now);
+    await client.declare(tx, id, declared, now);
   }
   const detail = { name, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
   const made = { id, clientId, ownerId: kind.ownerId };
@@ -277,8 +302,9 @@ export async function provideCommandLineClient(sql: Sql, now: Date): Promise<voi
   }
 }
 
-/** What never changes of a client, and the scopes that it has already. */
-type ClientKind = Pick<Client, 'isPublic' | 'trusted' | 'isLegacy' | 'ownerId'> & Partial<Pick<Client, 'scopes'>>;
+/** What never changes of a client, and the scopes and declared events that it has already. */
+type ClientKind = Pick<Client, 'isPublic' | 'trusted' | 'isLegacy' | 'ownerId'> &
+  Partial<Pick<Client, 'scopes' | 'webhookEvents' | 'webhookQuery' | 'webhookFilter'>>;
 
 const REDIRECT_URIS_MAX = 20;
 
@@ -324,6 +350,38 @@ function scopeFaults(scopes: readonly string[] | null, registered: readonly stri
   return [{ code: 'invalid_value', message, field: 'scopes' }];
 }
 
+const EVENTS_MAX = 100;
+
+/** Returns the faults of the declared events, and of their query and filter, unless the client has just these already. */
+function declarationFaults(details: ClientSettings, kind: ClientKind, labelOf: LabelOf): Fault[] {
+  const { webhookUrl: url, webhookEvents: events, webhookQuery: query, webhookFilter: filter } = details;
+  const faultOf = (field: SettingName, message: string, code = 'invalid_value'): Fault => ({
+    code,
+    message: `${labelOf(field)}: ${message}`,
+    field,
+  });
+  if (url === null)
+    return events.length === 0 ? [] : [faultOf('webhook_events', 'a webhook_url is needed, to which they are sent')];
+  if (isDeepStrictEqual([events, query, filter], [kind.webhookEvents, kind.webhookQuery, kind.webhookFilter]))
+    return [];
+  const possible = new Set(declarableEvents());
+  const types = new Set(events.map((event) => (possible.has(event) ? resourceOfEvent(event) : undefined)));
+  return [
+    ...(events.length > EVENTS_MAX
+      ? [faultOf('webhook_events', `at most ${EVENTS_MAX} are possible`, 'too_many')]
+      : []),
+    ...(types.has(undefined)
+      ? [faultOf('webhook_events', `possible are ${[...possible].join(', ')}`, 'unknown_event')]
+      : []),
+    ...[...types].flatMap((type) =>
+      (type === undefined ? [] : shapeFaults(query ?? '', type)).map(({ message }) =>
+        faultOf('webhook_query', `for ${type}, ${message}`),
+      ),
+    ),
+    ...(filter === null ? [] : payloadFilterFaults(filter)).map(({ message }) => faultOf('webhook_filter', message)),
+  ];
+}
+
 function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] {
   const faults: Fault[] = [];
   if (trusted && ownerId !== null) {
@@ -360,6 +418,7 @@ export function clientFaults(details: ClientSettings, kind: ClientKind, labelOf:
     ...redirectUriFaults(redirectUris, kind, labelOf('redirect_uris')),
     ...addressFaults(details, labelOf),
     ...scopeFaults(details.scopes, kind.scopes ?? [], labelOf('scopes')),
+    ...declarationFaults(details, kind, labelOf),
     ...kindFaults(kind, redirectUris),
   ];
 }

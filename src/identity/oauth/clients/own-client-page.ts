@@ -9,15 +9,17 @@ import type { Secret } from './client-change.ts';
 import { settingsHash, type ClientPart } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import { ownTokenCard } from '../own-token.ts';
-import type { AppKeys, KeyChange } from './clients.ts';
+import type { AppKeys, KeyChange, Progress } from './clients.ts';
 import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields } from './client-form.ts';
 import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 
 type ClientView = {
   root: string;
   client: Client;
-  /** The keys of the webhook that the app declares; null without one. */
+  /** The keys of the webhooks that the app declares; null without one. */
   webhookKeys: AppKeys | null;
+  /** How many stores have followed the last change of what it declares; undefined if all have. */
+  progress: Progress | undefined;
   keyOverlapHours: number;
   secrets: readonly Secret[];
   usage: ClientUsage;
@@ -253,10 +255,18 @@ const rotation = (view: ClientView, { current, next, rotationEndsAt }: AppKeys &
     ${shownKey('Show the new key', next)} ${shownKey('Show the older key', current)}
     ${replaceForm(view, 'finish', { submit: 'Use only the new key now', style: 'quiet danger' })}`;
 
+const formatted = (count: number): string => count.toLocaleString('en');
+
+const progressText = ({ progress }: ClientView): Markup | false =>
+  progress !== undefined &&
+  html`<p role="status">
+    ${formatted(progress.followed)} of ${formatted(progress.total)} stores have followed the last change.
+  </p>`;
+
 /** The keys are valid in all stores, and only this page and the registration of the app show them after the app was created. */
 function webhookKeyCard(view: ClientView): Markup | false {
   const { client, webhookKeys: keys } = view;
-  if (keys === null) return false;
+  if (keys === null) return progressText(view);
   const { rotationEndsAt } = keys;
   return html`<div class="card">
     <h2 id="events">App events</h2>
@@ -264,6 +274,14 @@ function webhookKeyCard(view: ClientView): Markup | false {
       Events of the app from all stores are sent to <code>${client.webhookUrl}</code>, signed with this key. Each store
       that lets the app in has a webhook for them.
     </p>
+    ${
+      client.webhookEvents.length > 0 &&
+      html`<p>
+        So are ${client.webhookEvents.map((event) => html`<code>${event}</code> `)} of the stores that give the app a
+        scope for them.
+      </p>`
+    }
+    ${progressText(view)}
     ${
       rotationEndsAt === null
         ? html`${shownKey('Show the key', keys.current)} ${beginForm(view)}`

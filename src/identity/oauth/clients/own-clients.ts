@@ -82,8 +82,9 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
   const respond = async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
     const { status, values = partOf(client), baseHash, faults = [], alert } = shown;
     const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
-    const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
+    const [webhookKeys, progress, secrets, usage, webhooks] = await Promise.all([
       appWebhooks.keysOf(sql, client.id, request.now),
+      appWebhooks.progressOf([client.id]),
       secretsOf(sql, client.id, request.now),
       usageOf(sql, client.id),
       webhooksOf(sql, eachDatabase, client.id, request.now),
@@ -97,6 +98,7 @@ function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, 
       root,
       client,
       webhookKeys,
+      progress: progress.get(client.id),
       keyOverlapHours: appWebhooks.keyOverlapHours,
       secrets,
       usage,

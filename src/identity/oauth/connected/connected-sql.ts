@@ -110,7 +110,7 @@ const selected = (sql: Queryable) => sql`
 /** Returns the statement up to its conditions and order, which follow. */
 const connected = (sql: Queryable, filter: GrantFilter) => sql`
   select ${selected(sql)}, s.name as "storeName", m.user_id is not null as "isMember",
-    exists (select from app_webhook a where a.client = g.client) as declares, c.suspended_reason is not null as "isSuspended"
+    exists (select from app_webhook a where a.client = g.client and a.url is not null) as declares, c.suspended_reason is not null as "isSuspended"
   ${connectedApps(sql, filter)}`;
 
 type Access = { client: number; storeId: number | null };

@@ -96,6 +96,9 @@ export async function exportedApps(sql: Sql, userId: number) {
     'contact',
     'redirectUris',
     'webhookUrl',
+    'webhookEvents',
+    'webhookQuery',
+    'webhookFilter',
     'dateCreated',
     'dateModified',
   );

@@ -56,6 +56,9 @@ const members = Type.Object({
   ),
   initiate_login_uri: text('The address at which the app starts its installation in a store.'),
   webhook_url: text('The address that receives the events of the app from every store.'),
+  webhook_events: texts('Events of the stores that are sent to webhook_url, too, such as transaction/created.'),
+  webhook_query: text('The shape of the bodies of webhook_events.'),
+  webhook_filter: text('Which of the webhook_events are sent, by the resource.'),
 });
 
 /** The metadata that a client may send; others are ignored. */
@@ -124,6 +127,9 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     contact: sent.contacts?.[0] ?? null,
     scopes: scopes.length === 0 ? null : scopes,
     webhookUrl: sent.webhook_url || null,
+    webhookEvents: sent.webhook_events ?? [],
+    webhookQuery: sent.webhook_query || null,
+    webhookFilter: sent.webhook_filter || null,
     clientUri: readLink(input, 'client_uri'),
     policyUri: readLink(input, 'policy_uri'),
     tosUri: readLink(input, 'tos_uri'),
@@ -151,7 +157,8 @@ export function metadataOfClient(client: Client): Metadata {
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
 export function registered(metadata: Metadata, webhookKeys: AppKeys | null) {
-  const { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant, requiresPkce } = metadata;
+  const { name, redirectUris, contact, scopes, authMethod, allowsDeviceGrant, requiresPkce } = metadata;
+  const { webhookUrl, webhookEvents, webhookQuery, webhookFilter } = metadata;
   const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, setting]) => {
     const address = metadata[setting];
     return address === null ? [] : [[member, address] as const];
@@ -166,7 +173,13 @@ export function registered(metadata: Metadata, webhookKeys: AppKeys | null) {
     response_types: RESPONSE_TYPES,
     scope: (scopes ?? FULL_SCOPES).join(' '),
     requires_pkce: requiresPkce,
-    ...(webhookUrl !== null && { webhook_url: webhookUrl, webhook_key: webhookKeys?.current ?? null }),
+    ...(webhookUrl !== null && {
+      webhook_url: webhookUrl,
+      webhook_key: webhookKeys?.current ?? null,
+      ...(webhookEvents.length > 0 && { webhook_events: webhookEvents }),
+      ...(webhookQuery !== null && { webhook_query: webhookQuery }),
+      ...(webhookFilter !== null && { webhook_filter: webhookFilter }),
+    }),
     ...(webhookKeys !== null && webhookKeys.next !== null && { next_webhook_key: webhookKeys.next }),
   };
 }
