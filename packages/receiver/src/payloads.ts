@@ -621,7 +621,7 @@ export type Payloads = {
   'app/store_erased': App;
   /** Halcyon disables a webhook of any store: its deliveries kept failing, or its endpoint answered 410. */
   'operator_event/webhook_disabled': OperatorEvent;
-  /** An hour has ended in which all attempts to deliver some events to a webhook of any store failed; once per webhook. */
+  /** An hour has ended in which events failed for good to arrive at a webhook of any store; once per webhook. */
   'operator_event/delivery_exhausted': OperatorEvent;
   /** An app gets its first access to a store that a member gives it. */
   'operator_event/app_installed': OperatorEvent;
