@@ -3,7 +3,7 @@ import { mock, test } from 'node:test';
 import { standingClock } from '../../test/setup/clock.ts';
 import { Pace } from './lifecycle.ts';
 
-const [MINUTE_MS, HOUR_MS] = [60_000, 3_600_000];
+const MINUTE_MS = 60_000;
 
 test('a process is quiet a minute after its last work, and after the last word of another process', () => {
   const clock = standingClock();
@@ -15,20 +15,6 @@ test('a process is quiet a minute after its last work, and after the last word o
     clock.advance(1);
     assert.equal(pace.isQuiet, true);
   }
-});
-
-test('a process with work is not quiet, and is for a minute after the work has ended', () => {
-  const clock = standingClock();
-  const pace = new Pace(clock);
-  let hasWork = true;
-  pace.watch(() => hasWork);
-  clock.advance(HOUR_MS);
-  assert.equal(pace.isQuiet, false);
-  hasWork = false;
-  clock.advance(MINUTE_MS - 1);
-  assert.equal(pace.isQuiet, false);
-  clock.advance(1);
-  assert.equal(pace.isQuiet, true);
 });
 
 test('work after a quiet time waits for the refreshes, and other work for nothing', async () => {

@@ -66,7 +66,6 @@ const LONGEST_PAUSE_MS = 3_600_000;
 /** How often a process looks for work: seldom while it has none, so that an idle installation leaves its database alone. */
 export class Pace {
   readonly #clock: Clock;
-  readonly #checks: (() => boolean)[] = [];
   readonly #refreshes: (() => Promise<void>)[] = [];
   #refreshing: Promise<unknown> = Promise.resolve();
   #worksAtMs: number;
@@ -75,11 +74,6 @@ export class Pace {
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#worksAtMs = clock.monotonicMs();
-  }
-
-  /** Adds a part that may have work. */
-  watch(hasWork: () => boolean): void {
-    this.#checks.push(hasWork);
   }
 
   /** Adds what has to be done before a process does work again after a quiet time. */
@@ -94,11 +88,7 @@ export class Pace {
 
   /** Returns whether neither this process nor another one has had work for a minute. */
   get isQuiet(): boolean {
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - Math.max(this.#worksAtMs, this.#othersWorkAtMs) < QUIET_AFTER_MS) return false;
-    if (!this.#checks.some((hasWork) => hasWork())) return true;
-    this.#worksAtMs = nowMs;
-    return false;
+    return this.#clock.monotonicMs() - Math.max(this.#worksAtMs, this.#othersWorkAtMs) >= QUIET_AFTER_MS;
   }
 
   /** Notes work of this process. After a quiet time, resolves when everything is refreshed. */

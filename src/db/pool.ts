@@ -218,7 +218,7 @@ export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> 
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 }
 
-/** All that listen hear it, whatever else they listen to. */
+/** The channel that every listening process subscribes to. */
 const WORKING_CHANNEL = 'halcyon_working';
 
 /** Announces that there is work, so that no process that listens is quiet; in a transaction, when it commits. */
@@ -267,7 +267,7 @@ export async function listen(
     for (let retryMs = RETRY_MIN_MS; !stopped.signal.aborted; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
       try {
         connection = await open();
-        pace.othersWork();
+        void pace.work();
         onMissed();
         return;
       } catch {

@@ -128,9 +128,10 @@ export class Worker implements Running {
     options.metrics.watch(runtime.clock, options.settings.slots, this.#parts);
   }
 
-  /** Returns whether this worker can deliver. */
+  /** Returns whether this worker can deliver: its lease is confirmed, or will be as soon as there is work. */
   isUsable(): boolean {
-    return this.#parts.ownership.isUsable();
+    const { ownership } = this.#parts;
+    return ownership.isAsleep || ownership.isLeaseConfirmed();
   }
 
   async start(): Promise<void> {
@@ -151,7 +152,6 @@ export class Worker implements Running {
       },
       { silenceMs: this.#settings.leaseMs, pace: this.#runtime.pace },
     );
-    this.#runtime.pace.watch(() => this.#hasWork());
     ownership.start(shardWork);
     dispatcher.start();
     discovery.start();
@@ -227,12 +227,6 @@ export class Worker implements Running {
     // The scan fetches nothing for a lane that has its earliest delivery in memory.
     for (const { deliveries } of lanes.all()) if (deliveries.hasWork) deliveries.markIncomplete();
     discovery.scanAll();
-  }
-
-  #hasWork(): boolean {
-    const { lanes, dispatcher, recorder } = this.#parts;
-    const hasLaneWork = (): boolean => [...lanes.all()].some(({ deliveries }) => deliveries.hasWork);
-    return dispatcher.slots.inFlight > 0 || recorder.unrecorded() > 0 || hasLaneWork();
   }
 
   /**

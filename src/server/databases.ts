@@ -37,6 +37,7 @@ export class Databases implements Running {
   readonly #stopping = new AbortController();
   #map: ShardMap;
   #following: Promise<void> = Promise.resolve();
+  #reading: Promise<void> | undefined;
 
   constructor(map: ShardMap, deps: Deps) {
     this.#deps = deps;
@@ -90,8 +91,8 @@ export class Databases implements Running {
   async start(): Promise<void> {
     await this.home.start();
     await this.#startOthers();
-    this.#deps.pace.refreshBy(() => this.#readMap());
-    this.#following = this.#deps.pace.repeat(POLL_MS, () => this.#readMap(), this.#stopping.signal);
+    this.#deps.pace.refreshBy(() => this.#follow());
+    this.#following = this.#deps.pace.repeat(POLL_MS, () => this.#follow(), this.#stopping.signal);
   }
 
   async stopStreams(): Promise<void> {
@@ -100,7 +101,7 @@ export class Databases implements Running {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await Promise.all([this.#following, ...this.#starting.values()]);
+    await Promise.all([this.#following, this.#reading, ...this.#starting.values()]);
     await Promise.all(this.all().map((database) => database.stop()));
   }
 
@@ -155,6 +156,13 @@ export class Databases implements Running {
         await delay(RETRY_MS, undefined, { signal }).catch(() => {});
       }
     }
+  }
+
+  /** Reads the map once at a time: an older version that is read last would close databases again. */
+  #follow(): Promise<void> {
+    if (this.#stopping.signal.aborted) return Promise.resolve();
+    this.#reading ??= this.#readMap().finally(() => (this.#reading = undefined));
+    return this.#reading;
   }
 
   async #readMap(): Promise<void> {

@@ -1,4 +1,4 @@
-/** The readers of a type of events: whom a change of EVENTS_FILE, MAPPING_FILE or an embedded relation concerns. */
+/** The readers of a type of events: the webhooks that a change of EVENTS_FILE, MAPPING_FILE or an embedded relation affects. */
 import { resourceTypes } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { listReading, type ReadingWebhook } from './readers-sql.ts';

@@ -145,7 +145,15 @@ for (const what of ['app', 'store'] as const)
     await letIn(other, app, { scope: 'user_full_access' });
     assert.deepEqual(await delivered(owner, app), PUBLISHED);
     const page = what === 'app' ? `/operator/apps/${app.credentials.client_id}` : `/operator/stores/${owner.storeId}`;
+    await sql`
+      update webhook set is_active = false, inactive_reason = 'failures', epoch = epoch + 1
+      where store_id = ${owner.storeId} and is_for_app and event_resource = 'transaction'`;
     await suspend(page);
+    // Another query enables what has failed, but not meanwhile.
+    await call('PATCH', `/clients/${app.credentials.client_id}`, {
+      token: platform,
+      body: { webhook_query: 'fields=id' },
+    });
     assert.deepEqual([await delivered(owner, app), await pending(owner, app)], [[], 0]);
     const { status } = await call('DELETE', `/grants/${await grantOf(other)}`, { token: platform });
     assert.equal(status, 204);

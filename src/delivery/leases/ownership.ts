@@ -177,7 +177,6 @@ export class Ownership implements Running {
   readonly #handBack: HandBack;
   #isStopping = false;
   #isStopped = false;
-  /** No heartbeats are sent: the process is quiet. */
   #isAsleep = false;
   #announcedAtMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -239,9 +238,9 @@ export class Ownership implements Running {
     return this.#owned.shards.filter((shard) => this.owns(shard));
   }
 
-  /** Returns whether this worker can deliver: its lease is confirmed, or it will be as soon as there is work. */
-  isUsable(): boolean {
-    return this.#isAsleep || this.isLeaseConfirmed();
+  /** Whether no heartbeats are sent until there is work. */
+  get isAsleep(): boolean {
+    return this.#isAsleep;
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
@@ -298,12 +297,12 @@ export class Ownership implements Running {
 
   /**
    * Returns whether this worker is asleep. Its lease lapses then, and another worker that has work may take its shards; after the
-   * quiet time it takes them again. What the others did meanwhile says nothing: they were asleep, too.
+   * quiet time it takes them again. Ignores how long other counters stood still: those workers sent no heartbeats either.
    */
   #sleeps(): boolean {
     const { isQuiet } = this.#runtime.pace;
     if (this.#isAsleep && !isQuiet) {
-      this.#remove(this.#owned.shards, 'quiet');
+      if (!this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'quiet');
       this.#otherWorkers.forget();
     }
     this.#isAsleep = isQuiet;
@@ -401,7 +400,7 @@ export class Ownership implements Running {
   }
 
   #suspendWhenExpired(): void {
-    if (!this.isUsable()) this.#remove(this.#owned.shards, 'silent');
+    if (!this.#isAsleep && !this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'silent');
   }
 
   #remove(shards: readonly number[], cause: LossCause): void {

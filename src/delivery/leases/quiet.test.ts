@@ -19,10 +19,10 @@ const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 const QUIET_MS = 60_000;
 const HALF = 128;
 
-/** `paceClock`: undefined if the clock of the leases is that of the quiet times, too. */
+/** `clock` is that of the leases, `paceClock` that of the quiet times. */
 async function startOwner(
   sql: Sql,
-  { id, clock, paceClock = clock }: { id: number; clock: PassingClock; paceClock?: PassingClock },
+  { id, clock, paceClock }: { id: number; clock: PassingClock; paceClock: PassingClock },
   ends: Cleanups,
 ) {
   const pace = new Pace(paceClock);
@@ -63,31 +63,30 @@ const owns = ({ ownership }: Owner, shards: number) =>
     async () => (ownership.isLeaseConfirmed() ? ownership.owned().length : 0),
     (count) => count === shards,
   );
-/** Waits until the worker sends no heartbeats and counts as usable nevertheless. */
 const sleeps = ({ ownership }: Owner) =>
   until(
-    async () => [ownership.isLeaseConfirmed(), ownership.isUsable()],
-    ([isConfirmed, isUsable]) => isConfirmed === false && isUsable === true,
+    async () => ownership.isAsleep,
+    (isAsleep) => isAsleep,
   );
 
 async function startTwo() {
   const ends = cleanups();
   const { sql } = await testDatabase(ends);
-  const clock = standingClock();
-  const one = await startOwner(sql, { id: 1, clock }, ends);
+  const [clock, paceClock] = [standingClock(), standingClock()];
+  const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
   await owns(one, 2 * HALF);
-  const other = await startOwner(sql, { id: 2, clock }, ends);
+  const other = await startOwner(sql, { id: 2, clock, paceClock }, ends);
   for (const owner of [one, other]) await owns(owner, HALF);
   const beats = async () => {
     const rows = await sql<{ beat: number }[]>`select beat from worker order by id`;
     return rows.map(({ beat }) => beat);
   };
-  return { clock, one, other, beats };
+  return { clock, paceClock, one, other, beats };
 }
 
 test('without work two workers send no heartbeats, and work of one wakes both with the shards they had', async () => {
-  const { clock, one, other, beats } = await startTwo();
-  clock.advance(QUIET_MS);
+  const { clock, paceClock, one, other, beats } = await startTwo();
+  paceClock.advance(QUIET_MS);
   for (const owner of [one, other]) await sleeps(owner);
   const before = await beats();
   for (let round = 0; round < 3; round += 1) {
@@ -103,12 +102,13 @@ test('without work two workers send no heartbeats, and work of one wakes both wi
 });
 
 test('a worker with work keeps the others awake, and all fall asleep together', async () => {
-  const { clock, one, other } = await startTwo();
+  const { clock, paceClock, one, other } = await startTwo();
   const isAwake = ({ ownership, pace }: Owner) => ownership.isLeaseConfirmed() && !pace.isQuiet;
   // The leases count by the same clock: each step waits for heartbeats.
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 1_000) {
       clock.advance(1_000);
+      paceClock.advance(1_000);
       for (const owner of [one, other]) if (!owner.pace.isQuiet) await owns(owner, HALF);
     }
   };
@@ -132,8 +132,8 @@ test('a worker that does not wake is dead after the time of a lease', async () =
   const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
   await owns(one, HALF);
   paceClock.advance(QUIET_MS);
-  clock.advance(QUIET_MS);
   await sleeps(one);
+  clock.advance(QUIET_MS);
   await one.pace.work();
   await owns(one, HALF);
   const beats = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
@@ -150,17 +150,27 @@ test('a worker that does not wake is dead after the time of a lease', async () =
   assert.equal((await one.counted()).takenFromDead, HALF);
 });
 
-test('a worker that wakes has its shards under new tokens: another one may have had them meanwhile', async () => {
-  const { clock, one, other } = await startTwo();
+test('a worker that wakes after its lease has its shards under new tokens: another one may have had them meanwhile', async () => {
+  const ends = cleanups();
+  const { sql } = await testDatabase(ends);
+  const [clock, paceClock] = [standingClock(), standingClock()];
+  const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
+  await owns(one, 2 * HALF);
   const before = one.tokens();
-  clock.advance(QUIET_MS);
-  for (const owner of [one, other]) await sleeps(owner);
+  paceClock.advance(QUIET_MS);
+  await sleeps(one);
   await one.pace.work();
-  await owns(one, HALF);
+  await owns(one, 2 * HALF);
+  assert.deepEqual(one.tokens(), before, 'the lease had not ended');
+  paceClock.advance(QUIET_MS);
+  await sleeps(one);
+  clock.advance(settings.leaseMs);
+  await one.pace.work();
+  await owns(one, 2 * HALF);
   assert.deepEqual(
     one.tokens(),
     before.map((token) => token + 1),
   );
   const { quiet, silent } = await one.counted();
-  assert.deepEqual([quiet, silent], [HALF, 0]);
+  assert.deepEqual([quiet, silent], [2 * HALF, 0]);
 });

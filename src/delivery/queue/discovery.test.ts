@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import { dayOf, idOf, SHARDS as SHARD_COUNT } from '#core/ids.ts';
+import { Pace } from '#core/lifecycle.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
-import { AWAKE } from '../../../test/setup/clock.ts';
+import { AWAKE, standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -44,7 +45,7 @@ function supply(lane: Lane, isSent = false): void {
 function discoveryOf(
   t: { after: (end: () => void) => void },
   isSent = false,
-  { log = createLog('silent'), heldLanes = PLACES + 1, sql: own = sql } = {},
+  { log = createLog('silent'), heldLanes = PLACES + 1, sql: own = sql, pace = AWAKE } = {},
 ) {
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes });
@@ -65,7 +66,7 @@ function discoveryOf(
     removeClosed: () => void (givenUp += 1),
   };
   const discovery = new Discovery(
-    { sql: own, clock: systemClock, pace: AWAKE, log },
+    { sql: own, clock: systemClock, pace, log },
     {
       lanes,
       ownership: { owns: (shard) => SHARDS.includes(shard) },
@@ -226,4 +227,21 @@ test('a shard that cannot be read delays no other', async (t) => {
     async () => found.size,
     (count) => count === 2 * EACH,
   );
+});
+
+test('a delivery that is due later keeps the process from becoming quiet', async (t) => {
+  await sql`update delivery set due_at = now() + interval '1 hour'`;
+  const clock = standingClock();
+  const pace = new Pace(clock);
+  const { discovery, found } = discoveryOf(t, false, { pace });
+  for (let round = 0; round < 3; round += 1) {
+    clock.advance(60_000);
+    assert.equal(pace.isQuiet, true);
+    discovery.runRound();
+    await until(
+      async () => pace.isQuiet,
+      (isQuiet) => !isQuiet,
+    );
+  }
+  assert.equal(found.size, 0);
 });

@@ -234,6 +234,8 @@ export class Discovery {
     const { shard, after } = scan;
     const { webhookId, dueAt } = head;
     const isNew = scan.pass(webhookId);
+    // Each round finds what is pending, also what is due later, so that the process is not quiet meanwhile.
+    if (dueAt !== null) void this.#runtime.pace.work();
     if (dueAt === null) this.#parts.unfetched.end(shard, webhookId);
     else if (isNew && !this.#place({ ...head, dueAt })) this.#resumeLater(shard, after);
   }
@@ -250,6 +252,7 @@ export class Discovery {
   /** Requests the shards again after an error; while the database is unavailable, the other shards would fail too. */
   async #retry(shards: readonly number[], error: unknown): Promise<void> {
     this.#runtime.log.warn({ shards, reason: String(error) }, 'discovery failed; retrying');
+    void this.#runtime.pace.work();
     const again = setTimeout(() => !this.#stopping.signal.aborted && this.#request(shards), RETRY_MS);
     again.unref();
     if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });

@@ -23,7 +23,7 @@ import { dayOf } from '#core/ids.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import { BLOCK_AGE_MS } from '#db/numbers.ts';
 import { createMissing, partitionsOf } from '#db/partitions.ts';
-import { DatabaseError, transaction, type Sql } from '#db/pool.ts';
+import { announceWorking, DatabaseError, transaction, type Sql } from '#db/pool.ts';
 import {
   createGuards,
   dropGuards,
@@ -230,6 +230,8 @@ async function switchMap({ home, move, applied, patienceMs }: Run): Promise<Late
 async function deliver({ source, target, move }: Run): Promise<void> {
   await insertLeases(target.sql, await readFences(source.sql, move.shards));
   await followDeclarations(target.sql);
+  // The shards have no owner yet.
+  await announceWorking(target.sql);
 }
 
 async function finish({ home, source, replication, move }: Run): Promise<void> {

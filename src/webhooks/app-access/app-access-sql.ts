@@ -131,9 +131,9 @@ export async function findDeclaring(sql: Queryable, scope: Scope, apps?: readonl
 export async function readClient(
   sql: Queryable,
   client: number,
-): Promise<{ clientId: string; name: string } | undefined> {
-  const [row] = await sql<{ clientId: string; name: string }[]>`
-    select client_id as "clientId", name from client where id = ${client}`;
+): Promise<{ clientId: string; name: string; isSuspended: boolean } | undefined> {
+  const [row] = await sql<{ clientId: string; name: string; isSuspended: boolean }[]>`
+    select client_id as "clientId", name, suspended_reason is not null as "isSuspended" from client where id = ${client}`;
   return row;
 }
 

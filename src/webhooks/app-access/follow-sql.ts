@@ -59,22 +59,24 @@ export async function deleteDeclared(sql: Queryable, webhooks: readonly Key[]): 
 }
 
 /**
- * Writes the declared settings to locked webhooks of an app. Each gets another revision, so that workers read its key again; those that
- * were disabled because of their failures are enabled.
+ * Writes the declared settings to locked webhooks of an app. Each gets another revision, so that workers read its key again. With other
+ * settings, those that were disabled because of their failures are enabled, unless the app or the store is suspended.
  */
 export async function updateDeclared(
   sql: Queryable,
   webhooks: readonly Key[],
-  { url, query, filter, events }: Declared & { url: string },
+  { url, query, filter, events, isSuspended }: Declared & { url: string; isSuspended: boolean },
   now: Date,
 ): Promise<void> {
-  const hasFailed = sql`coalesce(w.inactive_reason in ('failures', 'gone'), false)`;
+  const differs = sql`(w.url, w.query, w.filter, w.events)
+    is distinct from (${url}::text, ${query}::text, ${filter}::text, ${events}::text[])`;
+  const revives = sql`(coalesce(w.inactive_reason in ('failures', 'gone'), false) and ${differs} and not ${isSuspended}::boolean
+    and exists (select from store s where s.shard = w.shard and s.id = w.store_id and s.suspended_reason is null))`;
   await sql`
   update webhook w set url = ${url}, query = ${query}, filter = ${filter}, filter_id = ${filter && filterIdOf(filter)},
-    events = ${events}::text[], is_active = w.is_active or ${hasFailed},
-    inactive_reason = case when not ${hasFailed} then w.inactive_reason end, revision = revision + 1,
-    date_modified = case when ${hasFailed} or (w.url, w.query, w.filter, w.events)
-      is distinct from (${url}::text, ${query}::text, ${filter}::text, ${events}::text[]) then ${now}::timestamptz else w.date_modified end
+    events = ${events}::text[], is_active = w.is_active or ${revives},
+    inactive_reason = case when not ${revives} then w.inactive_reason end, revision = revision + 1,
+    date_modified = case when ${differs} then ${now}::timestamptz else w.date_modified end
   from ${keysOf(sql, webhooks)}
   where w.shard = k.shard and w.id = k.id`;
 }

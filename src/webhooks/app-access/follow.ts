@@ -78,15 +78,15 @@ async function follow(
 ): Promise<void> {
   const accounts = deps.accounts.of(tx);
   const { url, ...declaration } = (await readDeclared(tx, client)) ?? NOTHING;
-  const names = await readClient(accounts, client);
+  const app = await readClient(accounts, client);
   // Retention has deleted the app, and deletes its last webhooks.
-  if (names === undefined) return;
-  const declared = new Map(url === null ? [] : declaredBy({ ...declaration, ...names }).map((one) => [one.type, one]));
+  if (app === undefined) return;
+  const declared = new Map(url === null ? [] : declaredBy({ ...declaration, ...app }).map((one) => [one.type, one]));
   const webhooks = await lockDeclared(tx, client, shards, range);
   for (const [type, ofType] of Map.groupBy(webhooks, (webhook) => webhook.type)) {
     const settings = type === null ? undefined : declared.get(type);
     if (url === null || settings === undefined) await deleteDeclared(tx, ofType);
-    else await updateDeclared(tx, ofType, { ...settings, url }, now);
+    else await updateDeclared(tx, ofType, { ...settings, url, isSuspended: app.isSuspended }, now);
   }
   await announceWebhooks(tx, deps.announce, webhooks);
   const apps = await findDeclaring(accounts, { client });
@@ -125,15 +125,11 @@ export function startFollowing(deps: AnnouncingDeps & { sql: Sql; clock: Clock; 
   const failed = (error: unknown): void => {
     if (!isUnavailable(error)) log.error({ err: error }, 'following a declaration failed; retrying');
   };
-  const run = async (): Promise<void> => {
-    while (!signal.aborted) {
-      for (const client of await listChanging(sql).catch((error: unknown) => (failed(error), []))) {
-        if (!signal.aborted) await followAll(client).catch(failed);
-      }
-      await pace.pause(POLL_MS, signal);
-    }
+  const round = async (): Promise<void> => {
+    for (const client of await listChanging(sql).catch((error: unknown) => (failed(error), [])))
+      await followAll(client).catch(failed);
   };
-  const running = run();
+  const running = round().then(() => pace.repeat(POLL_MS, round, signal));
   return {
     stop: async () => {
       stopping.abort();

@@ -83,13 +83,10 @@ export class OperatorEvents implements Running {
   }
 
   async #run(): Promise<void> {
-    const { pace } = this.#deps;
-    const { signal } = this.#stopping;
+    const round = () => Promise.all(this.#deps.databases().map((database) => this.#serve(database)));
     await this.#check();
-    while (!signal.aborted) {
-      await Promise.all(this.#deps.databases().map((database) => this.#serve(database)));
-      await pace.pause(POLL_MS, signal);
-    }
+    await round();
+    await this.#deps.pace.repeat(POLL_MS, round, this.#stopping.signal);
   }
 
   /** Logs an error if the platform store does not exist. Never rejects. */
@@ -110,7 +107,8 @@ export class OperatorEvents implements Running {
       while (!this.#stopping.signal.aborted && (await this.#publish(source)) === BATCH);
       this.#failing.delete(source.id);
     } catch (error) {
-      if (!this.#failing.has(source.id) && !isUnavailable(error))
+      if (isUnavailable(error)) return;
+      if (!this.#failing.has(source.id))
         log.error({ err: error, database: source.id, store: platformStore }, 'events for the operator wait; retrying');
       this.#failing.add(source.id);
     }
@@ -120,8 +118,9 @@ export class OperatorEvents implements Running {
     const now = this.#deps.clock.now();
     const untilMs = Math.floor((now.getTime() - COMMIT_MS) / HOUR_MS) * HOUR_MS;
     if ((this.#counted.get(id) ?? 0) >= untilMs) return;
-    await transaction(sql, (tx) => countNotArrived(tx, new Date(untilMs), now));
+    // A count that fails is repeated by that of the next hour: it may be the count that is too much for the database.
     this.#counted.set(id, untilMs);
+    await transaction(sql, (tx) => countNotArrived(tx, new Date(untilMs), now));
   }
 
   /** Publishes a batch of the events of a database, and returns their number. */

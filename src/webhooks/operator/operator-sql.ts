@@ -1,7 +1,7 @@
 /** The statements of the events for the operator, until they are published. */
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
-import type { Queryable } from '#db/pool.ts';
+import { announceWorking, type Queryable } from '#db/pool.ts';
 import type { InternalEvent } from '#events/publish/internal-event.ts';
 import { hasNotArrived } from '../history/history-sql.ts';
 
@@ -27,6 +27,7 @@ export async function insertHappened(tx: Queryable, happened: readonly Happened[
     from unnest(
       ${happened.map(({ action }) => action)}::text[], ${happened.map(({ body }) => JSON.stringify(body))}::text[]
     ) as h (action, body)`;
+  await announceWorking(tx);
 }
 
 export async function hasWaiting(sql: Queryable): Promise<boolean> {
@@ -50,10 +51,12 @@ export async function deletePublished(tx: Queryable, ids: readonly number[]): Pr
 const DAY_MS = 86_400_000;
 /** A delivery that fails is at most this much older than its end, unless a rate limit has delayed it: retries end after four days. */
 const DELIVERY_DAYS = 7;
+/** Deliveries that are counted at once, in some seconds. */
+const COUNTED_MAX = 100_000;
 
 /**
  * Adds an event for each webhook and hour, of those that ended since the last count and before `until`, with the number of events that did
- * not arrive in it; of the last day, if the count is older. The first count only notes the time. A process that counts at the same time
+ * not arrive in it; of the last day, if the count is older. Of more than 100,000 failed deliveries some are not counted. The first count only notes the time. A process that counts at the same time
  * waits, and finds nothing to count.
  *
  * What a person or an operator has ended on purpose does not fail. Events for the operator are not counted: about a webhook that does not
@@ -75,8 +78,11 @@ export async function countNotArrived(tx: Queryable, until: Date, now: Date): Pr
     select 'delivery_exhausted', json_build_object('store_id', w.store_id, 'webhook_id', w.id, 'events_total', count(*),
       'date_from', date_bin('1 hour', d.date_ended, 'epoch')), ${now}
     from last
-    join delivery_done d on d.state = 'failed' and d.resent_as is null and d.id >= ${fromId}
-      and d.date_ended >= last.since and d.date_ended < ${until}
+    cross join lateral (
+      select * from delivery_done where state = 'failed' and resent_as is null and id >= ${fromId}
+        and date_ended >= last.since and date_ended < ${until}
+      limit ${COUNTED_MAX}
+    ) as d
     join webhook w on w.shard = d.shard and w.id = d.webhook_id
       and (w.is_active or w.inactive_reason is not null and w.inactive_reason <> 'suspended')
     cross join lateral (
