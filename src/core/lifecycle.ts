@@ -93,8 +93,9 @@ export class Pace {
 
   /** Notes work of this process. After a quiet time, resolves when everything is refreshed. */
   readonly work = async (): Promise<void> => {
-    if (this.isQuiet) this.#refresh();
+    const wasQuiet = this.isQuiet;
     this.#worksAtMs = this.#clock.monotonicMs();
+    if (wasQuiet) this.#refresh();
     await this.#refreshing;
   };
 

@@ -226,6 +226,32 @@ export async function announceWorking(sql: Queryable): Promise<void> {
   await sql`select pg_notify(${WORKING_CHANNEL}, '')`;
 }
 
+/** More often than a process becomes quiet. */
+const ANNOUNCE_EVERY_MS = 20_000;
+
+/**
+ * Announces at the end of a quiet time that this process has work, and then regularly while it has. Otherwise others would become quiet, and
+ * would not find by polling what they were not notified of; workers would take their shards.
+ */
+export function keepAwake(sql: Sql, pace: Pace, everyMs = ANNOUNCE_EVERY_MS): Running {
+  const stopping = new AbortController();
+  let announcedMs = Number.NEGATIVE_INFINITY;
+  const announce = async (): Promise<void> => {
+    if (pace.worksAtMs <= announcedMs) return;
+    announcedMs = pace.worksAtMs;
+    // While the database is not available, no other process has work either.
+    await announceWorking(sql).catch(() => {});
+  };
+  pace.refreshBy(announce);
+  const running = pace.repeat(everyMs, announce, stopping.signal);
+  return {
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
 /** Statements per `silenceMs` on an idle connection; one that does not respond to them is lost. */
 const CHECKS = 4;
 const RETRY_MIN_MS = 50;

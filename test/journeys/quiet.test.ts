@@ -51,13 +51,19 @@ test('after a quiet time an event is delivered, and probes do not end the quiet 
 });
 
 test('a process that only delivers wakes when another one publishes', async () => {
-  const { pace, rest } = createPace();
-  const app = await startTestApp({ roles: ['serve'] });
+  const [serving, delivering] = [createPace(), createPace()];
+  const app = await startTestApp({ roles: ['serve'], pace: serving.pace });
   const receiver = await startReceiver();
-  await app.startSecond({ roles: ['deliver'], pace });
+  await app.startSecond({ roles: ['deliver'], pace: delivering.pace });
   await addWebhook(app, receiver.url);
   for (const id of [1, 2]) {
-    await rest();
+    for (const { rest } of [serving, delivering]) await rest();
+    // Any request: the process may be killed before it notifies others of what it publishes.
+    assert.equal((await app.api('GET', `/stores/${app.storeId}`)).status, 200);
+    await until(
+      async () => delivering.pace.isQuiet,
+      (isQuiet) => !isQuiet,
+    );
     await publish(app, id);
     await receiver.until(id);
   }

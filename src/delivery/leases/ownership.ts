@@ -2,7 +2,7 @@
  * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
  * surplus ones.
  */
-import { announceWorking, openDedicated, type Sql } from '#db/pool.ts';
+import { openDedicated, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import { SHARDS } from '#core/ids.ts';
@@ -23,9 +23,6 @@ const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
     'lease expired: no heartbeat was confirmed in time; running attempts are aborted; none starts until a heartbeat is confirmed',
   fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
-
-/** More often than a process falls asleep without work. */
-const ANNOUNCE_EVERY_MS = 20_000;
 
 type TakenShard = { shard: number; fence: number; crashCount: number };
 
@@ -178,7 +175,6 @@ export class Ownership implements Running {
   #isStopping = false;
   #isStopped = false;
   #isAsleep = false;
-  #announcedAtMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -309,16 +305,6 @@ export class Ownership implements Running {
     return isQuiet;
   }
 
-  /** Keeps the other workers awake while this one has work: otherwise it would take their shards. */
-  async #announceWorking(): Promise<void> {
-    const { clock, pace } = this.#runtime;
-    const nowMs = clock.monotonicMs();
-    if (pace.worksAtMs <= this.#announcedAtMs || nowMs - this.#announcedAtMs < ANNOUNCE_EVERY_MS) return;
-    if (this.#otherWorkers.live().length === 1) return;
-    this.#announcedAtMs = nowMs;
-    await announceWorking(this.#connection);
-  }
-
   /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
     this.#timer = undefined;
@@ -357,7 +343,6 @@ export class Ownership implements Running {
     const [workers, leases] = await look(this.#connection);
     this.#owners = new Map(leases.flatMap(({ shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
-    await this.#announceWorking();
     if (this.#otherWorkers.hasDisconnected()) this.#next(this.#hurryMs());
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
     if (changes !== this.#owned.changes || this.#isStopped || !this.isLeaseConfirmed()) return;

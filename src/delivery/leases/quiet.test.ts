@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import { createLog } from '#core/log.ts';
 import { Pace } from '#core/lifecycle.ts';
-import type { Sql } from '#db/pool.ts';
+import { keepAwake, type Sql } from '#db/pool.ts';
 import { standingClock, type PassingClock } from '../../../test/setup/clock.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
@@ -32,6 +32,7 @@ async function startOwner(
   const ignore = () => {};
   const handlers = { onWork: ignore, onWebhook: ignore, onRetry: ignore, onEvents: ignore, onMissed: ignore };
   const listening = await listenForChanges(sql, handlers, { silenceMs: QUIET_MS, pace });
+  const announcing = keepAwake(sql, pace, settings.beatMs);
   const work: ShardEvents = {
     gained: ignore,
     lost: ignore,
@@ -42,6 +43,7 @@ async function startOwner(
   ownership.start(work);
   ends.after(async () => {
     await ownership.stop();
+    await announcing.stop();
     await listening.stop();
   });
   const counted = async () => {
