@@ -197,10 +197,10 @@ test('the page of events names the webhooks that read a type or a member, and wh
     (await openConsole(operator, factor, `/operator/events?${new URLSearchParams({ q }).toString()}`)).text;
   const readers = cellsOf(await find('transaction/created'), 'Webhooks');
   assert.ok(readers.length > 0);
-  for (const [name = '', id, store, places] of readers) {
+  for (const [name = '', webhookId, store, places] of readers) {
     const [row] = await sql<
       { name: string; store: number }[]
-    >`select name, store_id as store from webhook where id = ${Number(id)}`;
+    >`select name, store_id as store from webhook where id = ${Number(webhookId)}`;
     assert.deepEqual([name, store, places], [row?.name, String(row?.store), 'events']);
   }
   const [{ count } = { count: 0 }] = await sql<{ count: number }[]>`

@@ -7,11 +7,6 @@ import type { StorePage } from './app-access-sql.ts';
 import type { WebhookRef } from './app-webhooks-sql.ts';
 import type { Declared } from './declared.ts';
 
-/** Returns the shards that this database has. */
-export async function listOwnShards(sql: Queryable): Promise<number[]> {
-  return (await sql<{ shard: number }[]>`select shard from shard_lease`).map(({ shard }) => shard);
-}
-
 /** Returns the number of stores in which the app has a webhook for its own events. */
 export async function countDeclaredStores(sql: Queryable, client: number): Promise<number> {
   const [row] = await sql<{ total: number }[]>`

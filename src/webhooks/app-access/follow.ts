@@ -11,6 +11,7 @@ import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Pace, Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import { listLeasedShards } from '#shards/map-sql.ts';
 import { announceTo, announceWebhooks, type AnnouncingDeps } from './app-access.ts';
 import {
   countInstalledStores,
@@ -28,7 +29,6 @@ import {
   deleteDeclared,
   listChanging,
   listDeclaredStores,
-  listOwnShards,
   lockChange,
   lockDeclared,
   updateChange,
@@ -42,7 +42,7 @@ const POLL_MS = 5_000;
 
 /** Lets the stores of an app follow its declaration in this database, the first of them at once. */
 export async function beginFollowing(tx: Queryable, deps: AnnouncingDeps, client: number, now: Date): Promise<void> {
-  const shards = await listOwnShards(tx);
+  const shards = await listLeasedShards(tx);
   const installed = await countInstalledStores(deps.accounts.of(tx), client, shards);
   await upsertChange(tx, client, Math.max(installed, await countDeclaredStores(tx, client)));
   await followNext(tx, deps, client, now);
@@ -100,7 +100,7 @@ export async function followNext(tx: Queryable, deps: AnnouncingDeps, client: nu
   const change = await lockChange(tx, client);
   if (change === undefined) return false;
   // Rows of shards that have moved to another database are refused.
-  const within = { shards: await listOwnShards(tx), after: change.after };
+  const within = { shards: await listLeasedShards(tx), after: change.after };
   const stores = await nextStores(tx, accounts, client, within);
   const last = stores.at(-1);
   if (last !== undefined) await follow(tx, deps, client, { ...within, stores, last }, now);
