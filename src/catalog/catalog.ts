@@ -283,10 +283,11 @@ export function scopedTypes(): readonly ResourceType[] {
   return types.filter((type) => type !== OPERATOR_EVENT);
 }
 
-/** Returns the choices that forms of a store do not offer: the type and the events for the operator, except in the platform store. */
-export function withheldFrom(storeId: number, platformStore: number | undefined): readonly string[] {
-  return storeId === platformStore ? [] : [OPERATOR_EVENT, ...eventsOf(OPERATOR_EVENT)];
-}
+/** The choices that only the forms of the platform store offer: the type and the events for the operator. */
+export const OPERATOR_CHOICES: readonly string[] = [
+  OPERATOR_EVENT,
+  ...Object.keys(builtIn.operator_event).map((action) => `${OPERATOR_EVENT}/${action}`),
+];
 
 /** The action of the events that delete a resource. */
 export const DELETED = 'deleted';

@@ -1,7 +1,7 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import type { Runtime } from '#runtime/runtime.ts';
 import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
-import { allEvents, resourceTypes, withheldFrom, zoomableOf } from '#catalog/catalog.ts';
+import { allEvents, resourceTypes, OPERATOR_CHOICES, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
 import { shapeOf, shapeOfEvent } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
@@ -112,7 +112,7 @@ const createList = ({ sql, search, config: { baseUrl, stores } }: Deps): Operati
         items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
         timeZone: found.timeZone,
-        withheld: withheldFrom(storeId, stores.platformStore),
+        withheld: storeId === stores.platformStore ? [] : OPERATOR_CHOICES,
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: storeAddress, title: 'The store', crumb: 'Store' }],
       };

@@ -10,7 +10,7 @@ import { createInternalEventWriter, type InternalEventDeps } from '#events/publi
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
-import { createOperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
+import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
@@ -42,6 +42,13 @@ export const announceChanges: WebhookChanges['announce'] = (tx, shard, ids) =>
     ids.map((webhookId) => ({ shard, webhookId })),
   );
 
+/** Without PLATFORM_STORE there is no webhook for the operator. */
+const NOTHING_NOTED: OperatorOutbox = {
+  noteChanges: async () => {},
+  noteExpired: async () => {},
+  noteDisabled: async () => {},
+};
+
 /**
  * Creates the writer of internal events, and the changes of webhooks that depend on accounts. Commands have no worker; the shard owners
  * are notified of the deliveries.
@@ -57,7 +64,7 @@ export function openInternalEvents(
     accounts,
     writeInternalEvents,
     changelog,
-    ...createOperatorOutbox(stores?.platformStore),
+    ...(stores?.platformStore === undefined ? NOTHING_NOTED : createOperatorOutbox()),
     ...createAppAccess({ accounts, changelog, writeInternalEvents, announce: announceChanges }),
   };
 }

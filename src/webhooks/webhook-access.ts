@@ -4,7 +4,7 @@
  * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
-import { isHiddenFromApps, withheldFrom } from '#catalog/catalog.ts';
+import { HIDDEN_FROM_APPS, OPERATOR_CHOICES } from '#catalog/catalog.ts';
 import { publicKeyOf } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -146,7 +146,7 @@ export function seesHistory(
   { eventResource, isForApp, client }: Pick<WebhookRow, 'eventResource' | 'isForApp' | 'client'>,
 ): boolean {
   const app = appOf(principal);
-  return app === null || (isForApp ? client === app : !isHiddenFromApps(eventResource));
+  return app === null || (isForApp ? client === app : !HIDDEN_FROM_APPS.includes(eventResource ?? ''));
 }
 
 /**
@@ -281,7 +281,7 @@ export function documentFor(
     publicKey: publicKeyOf(encryptionKey),
     nextPublicKey: publicKeyOf(nextEncryptionKey),
   });
-  return { ...document, withheld: withheldFrom(webhook.storeId, stores.platformStore) };
+  return { ...document, withheld: webhook.storeId === stores.platformStore ? [] : OPERATOR_CHOICES };
 }
 
 /** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */

@@ -1,5 +1,5 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
-import { isHiddenFromApps } from '#catalog/catalog.ts';
+import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
 import { isSigningKey } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
@@ -87,7 +87,7 @@ const IS_HELD_IS_FIXED: Fault = {
 
 /** Returns a fault for another resource if not every app sees the deliveries, because that depends on the resource (`seesHistory`). */
 function fixedFaults(before: string | null, after: string | null): Fault[] {
-  if (!isHiddenFromApps(before) || after === before) return [];
+  if (!HIDDEN_FROM_APPS.includes(before ?? '') || after === before) return [];
   const message = `event_resource ${before} cannot be replaced, because only some apps may see its deliveries: create another webhook`;
   return [{ code: 'invalid_value', message, field: 'event_resource' }];
 }

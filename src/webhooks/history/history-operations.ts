@@ -1,5 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
-import { allEvents, isTest, withheldFrom } from '#catalog/catalog.ts';
+import { allEvents, isTest, OPERATOR_CHOICES } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
@@ -73,7 +73,7 @@ const historyOf = (
         : { items: [], total: 0 };
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
       const of = { storeId, webhookId: id };
-      const withheld = withheldFrom(storeId, stores.platformStore);
+      const withheld = storeId === stores.platformStore ? [] : OPERATOR_CHOICES;
       return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, withheld, of, ...found };
     },
   });
@@ -264,7 +264,7 @@ export function createStoreStatuses({ sql, search, config: { baseUrl, stores } }
         items: rows.map((row) => deliveryDocument(row, { id: row.webhookId, storeId, timeZone }, baseUrl)),
         total,
         timeZone,
-        withheld: withheldFrom(storeId, stores.platformStore),
+        withheld: storeId === stores.platformStore ? [] : OPERATOR_CHOICES,
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: address, title: 'The store', crumb: 'Store' }],
       };

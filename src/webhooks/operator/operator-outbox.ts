@@ -16,12 +16,6 @@ export type OperatorOutbox = {
   noteDisabled: (tx: Queryable, webhook: { storeId: number; id: number; why: string }, now: Date) => Promise<void>;
 };
 
-const NOTHING: OperatorOutbox = {
-  noteChanges: async () => {},
-  noteExpired: async () => {},
-  noteDisabled: async () => {},
-};
-
 /** Returns what a change of a store means. */
 function ofStore({ resource, action, storeId, before, after }: Change): Happened[] {
   if (resource !== 'store') return [];
@@ -59,8 +53,7 @@ async function note(tx: Queryable, happened: readonly Happened[], now: Date): Pr
   if (happened.length > 0) await insertHappened(tx, happened, now);
 }
 
-export function createOperatorOutbox(platformStore: number | undefined): OperatorOutbox {
-  if (platformStore === undefined) return NOTHING;
+export function createOperatorOutbox(): OperatorOutbox {
   return {
     noteChanges: async (home, changes, now) =>
       note(home, [...changes.flatMap(ofStore), ...(await ofApps(home, grantsIn(changes)))], now),
