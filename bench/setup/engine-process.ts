@@ -14,7 +14,7 @@ import { runLoad, type Load } from './load.ts';
 import { publishAtPace, type Pace, type Paced } from './pace.ts';
 import { RELATION_PREFIX } from './seed.ts';
 import { kindOf, type StatementCounts } from './statement-kinds.ts';
-import { AWAKE } from '../../test/setup/clock.ts';
+import { NEVER_QUIET } from '../../test/setup/clock.ts';
 
 const ends: (() => Promise<void>)[] = [];
 const counts: StatementCounts = {};
@@ -58,7 +58,7 @@ const handlers = {
       const recoveries = startRecoveries({
         sql,
         clock: engine.clock,
-        pace: AWAKE,
+        pace: NEVER_QUIET,
         log: createLog('error'),
         metrics: createRecoveryMetrics(new Registry()),
         allocateIds: createIdAllocator(),

@@ -12,7 +12,7 @@ import { openInternalEvents } from '../../src/server/publishing.ts';
 import { startRetention } from '../../src/server/retention.ts';
 import { answer } from './child.ts';
 import { openPools } from '../../test/setup/store-pools.ts';
-import { AWAKE } from '../../test/setup/clock.ts';
+import { NEVER_QUIET } from '../../test/setup/clock.ts';
 
 /** Later than any bench ends. */
 const NEVER_MS = 2 ** 31 - 1;
@@ -45,7 +45,7 @@ const handlers = {
       direct: sql,
       secretKeys: [Buffer.from(given.secretKey)],
       clock: systemClock,
-      pace: AWAKE,
+      pace: NEVER_QUIET,
       passwordCost: PASSWORD_COST,
       openPools,
       random: Math.random,
@@ -66,7 +66,15 @@ const handlers = {
     const registry = new Registry();
     const settings = { everyMs: 1, idleEveryMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {
-      housekeeping: startRetention({ direct: sql, clock: systemClock, pace: AWAKE, log, registry, purges, settings }),
+      housekeeping: startRetention({
+        direct: sql,
+        clock: systemClock,
+        pace: NEVER_QUIET,
+        log,
+        registry,
+        purges,
+        settings,
+      }),
       registry,
     };
   },

@@ -273,11 +273,6 @@ export function isInternal(type: ResourceType): boolean {
 /** The types about what the access of an app does not include: of `app` it sees what is about itself, of the other nothing. */
 export const HIDDEN_FROM_APPS: readonly string[] = ['app', OPERATOR_EVENT];
 
-/** Returns whether apps do not see all events of this type. */
-export function isHiddenFromApps(type: string | null): boolean {
-  return type !== null && HIDDEN_FROM_APPS.includes(type);
-}
-
 /** Returns the types that the scopes of an app can name. */
 export function scopedTypes(): readonly ResourceType[] {
   return types.filter((type) => type !== OPERATOR_EVENT);

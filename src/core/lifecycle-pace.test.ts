@@ -36,6 +36,22 @@ test('work after a quiet time waits for the refreshes, and other work for nothin
   assert.deepEqual(done, ['refreshed', 'refreshed']);
 });
 
+test('work after a quiet time does not wait longer than two seconds for a database', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.after(() => mock.timers.reset());
+  const clock = standingClock();
+  const pace = new Pace(clock);
+  pace.refreshBy(() => new Promise(() => {}));
+  clock.advance(MINUTE_MS);
+  let isResolved = false;
+  const working = pace.work().then(() => (isResolved = true));
+  mock.timers.tick(1_999);
+  await new Promise(setImmediate);
+  assert.equal(isResolved, false);
+  mock.timers.tick(1);
+  await working;
+});
+
 test('a pause lasts an hour in a quiet time, and ends at its next interval after that', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   t.after(() => mock.timers.reset());

@@ -63,6 +63,9 @@ const QUIET_AFTER_MS = 60_000;
 /** The longest pause. Requests and notifications end a quiet time, so this is for what they do not announce, such as the end of a day. */
 const LONGEST_PAUSE_MS = 3_600_000;
 
+/** How long the first request after a quiet time waits at most: a database may not respond. */
+const REFRESH_MAX_MS = 2_000;
+
 /** How often a process looks for work: seldom while it has none, so that an idle installation leaves its database alone. */
 export class Pace {
   readonly #clock: Clock;
@@ -91,7 +94,7 @@ export class Pace {
     return this.#clock.monotonicMs() - Math.max(this.#worksAtMs, this.#othersWorkAtMs) >= QUIET_AFTER_MS;
   }
 
-  /** Notes work of this process. After a quiet time, resolves when everything is refreshed. */
+  /** Notes work of this process. After a quiet time, resolves when everything is refreshed, or two seconds have passed. */
   readonly work = async (): Promise<void> => {
     const wasQuiet = this.isQuiet;
     this.#worksAtMs = this.#clock.monotonicMs();
@@ -122,6 +125,9 @@ export class Pace {
   }
 
   #refresh(): void {
-    this.#refreshing = Promise.all(this.#refreshes.map((refresh) => refresh()));
+    const done = new AbortController();
+    const late = timers.setTimeout(REFRESH_MAX_MS, undefined, { signal: done.signal }).catch(() => {});
+    const refreshed = Promise.all(this.#refreshes.map((refresh) => refresh())).finally(() => done.abort());
+    this.#refreshing = Promise.race([refreshed, late]);
   }
 }

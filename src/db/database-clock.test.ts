@@ -8,7 +8,7 @@ import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { DatabaseClock, readDatabaseTime } from './database-clock.ts';
 import type { Sql } from './pool.ts';
-import { AWAKE } from '../../test/setup/clock.ts';
+import { NEVER_QUIET } from '../../test/setup/clock.ts';
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
@@ -29,7 +29,7 @@ function machine(wrongMs: number) {
 async function follow(t: TestContext, local: ReturnType<typeof machine>, database: Sql = sql) {
   const said: string[] = [];
   const log = createLog('info', { write: (line: string) => void said.push(line) });
-  const clock = await DatabaseClock.follow({ sql: database, local, pace: AWAKE, log });
+  const clock = await DatabaseClock.follow({ sql: database, local, pace: NEVER_QUIET, log });
   t.after(() => clock.stop());
   return { clock, said };
 }

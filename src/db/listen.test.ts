@@ -6,7 +6,7 @@ import { cleanups } from '../../test/setup/cleanups.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
 import { listen, openPool, type Sql } from './pool.ts';
-import { AWAKE } from '../../test/setup/clock.ts';
+import { NEVER_QUIET } from '../../test/setup/clock.ts';
 
 async function startListening(sql: Sql, silenceMs: number) {
   const events = new EventEmitter();
@@ -15,7 +15,7 @@ async function startListening(sql: Sql, silenceMs: number) {
   const { stop } = await listen(
     sql,
     { 'channel one': emit('one'), two: emit('two') },
-    { onMissed: () => events.emit('missed', (missed += 1)), silenceMs, pace: AWAKE },
+    { onMissed: () => events.emit('missed', (missed += 1)), silenceMs, pace: NEVER_QUIET },
   );
   return { events, stop, missed: () => missed };
 }

@@ -8,7 +8,7 @@ import { until } from '../../test/setup/until.ts';
 import { nextEventBlock } from './numbers.ts';
 import { maintainPartitions, createMissing, keepPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
-import { AWAKE } from '../../test/setup/clock.ts';
+import { NEVER_QUIET } from '../../test/setup/clock.ts';
 
 const TODAY = dayOf(new Date());
 const at = (day: number): Date => new Date(startOfDay(day).getTime() + 3_600_000);
@@ -148,7 +148,7 @@ test('a minute after the start the rows of ended days are counted', async () => 
   const keeper = await keepPartitions({
     direct: sql,
     clock: systemClock,
-    pace: AWAKE,
+    pace: NEVER_QUIET,
     log: createLog('silent'),
     retentionDays: 30,
   });

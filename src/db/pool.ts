@@ -231,9 +231,9 @@ const ANNOUNCE_EVERY_MS = 20_000;
 
 /**
  * Announces at the end of a quiet time that this process has work, and then regularly while it has. Otherwise others would become quiet, and
- * would not find by polling what they were not notified of; workers would take their shards.
+ * would not find by polling what they were not notified of; and this worker would take their shards.
  */
-export function keepAwake(sql: Sql, pace: Pace, everyMs = ANNOUNCE_EVERY_MS): Running {
+export function announceWhileWorking(sql: Sql, pace: Pace, everyMs = ANNOUNCE_EVERY_MS): Running {
   const stopping = new AbortController();
   let announcedMs = Number.NEGATIVE_INFINITY;
   const announce = async (): Promise<void> => {

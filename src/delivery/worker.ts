@@ -131,7 +131,7 @@ export class Worker implements Running {
   /** Returns whether this worker can deliver: its lease is confirmed, or will be as soon as there is work. */
   isUsable(): boolean {
     const { ownership } = this.#parts;
-    return ownership.isAsleep || ownership.isLeaseConfirmed();
+    return ownership.isQuiet || ownership.isLeaseConfirmed();
   }
 
   async start(): Promise<void> {

@@ -137,7 +137,7 @@ export function readersPage(
     root,
     'Events',
     html`<div class="card">
-      <p>Which webhooks would a change of a type of events concern?</p>
+      <p>Which webhooks would a change of a type of events affect?</p>
       <form method="get" action="${consolePath(root)}/events" role="search" class="filter">
         <div class="field">
           <label for="q">Type, or type/name of an event, a member or a relation</label>

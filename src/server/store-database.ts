@@ -5,7 +5,16 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from '@prometheus-io/client';
-import { keepAwake, serversOf, transaction, type Sql, openDedicated, resume, suspend, type Tx } from '#db/pool.ts';
+import {
+  announceWhileWorking,
+  serversOf,
+  transaction,
+  type Sql,
+  openDedicated,
+  resume,
+  suspend,
+  type Tx,
+} from '#db/pool.ts';
 import type { Runtime, RuntimeConfig } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
@@ -282,7 +291,7 @@ async function startParts(
   const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
   await deps.prepare();
-  keep(keepAwake(sql, pace));
+  keep(announceWhileWorking(sql, pace));
   keep(await keepPartitions({ direct, clock, pace, log, retentionDays: config.database.retentionDays }));
   keep(startFollowing({ ...internalEvents, sql, clock, pace, log, announce: announceChanges }));
   if (worker !== undefined) {

@@ -8,7 +8,7 @@ import { until } from '../../test/setup/until.ts';
 import { assignShards } from './map-sql.ts';
 import { HOME } from './map.ts';
 
-test('a change of the map wakes quiet processes', async (t) => {
+test('a change of the map ends the quiet time of all processes', async (t) => {
   const { sql } = await testDatabase(t);
   const clock = standingClock();
   const pace = new Pace(clock);

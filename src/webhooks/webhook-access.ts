@@ -281,7 +281,7 @@ export function documentFor(
     publicKey: publicKeyOf(encryptionKey),
     nextPublicKey: publicKeyOf(nextEncryptionKey),
   });
-  return { ...document, withheld: webhook.storeId === stores.platformStore ? [] : OPERATOR_CHOICES };
+  return { ...document, withheld: withheldFrom(webhook.storeId, stores) };
 }
 
 /** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */
@@ -429,4 +429,12 @@ export async function requireStoreNotSuspended(
 ): Promise<void> {
   const reason = await lockSuspensionOf(tx, store);
   if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
+}
+
+/** Returns the choices that the forms of a store do not offer. */
+export function withheldFrom(
+  storeId: number,
+  { platformStore }: { platformStore?: number | undefined },
+): readonly string[] {
+  return storeId === platformStore ? [] : OPERATOR_CHOICES;
 }

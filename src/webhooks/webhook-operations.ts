@@ -1,5 +1,4 @@
 /** The collection of a store's webhooks (list, create), and the operations of the module. */
-import { OPERATOR_CHOICES } from '#catalog/catalog.ts';
 import { zoneOf } from '#catalog/resource-access.ts';
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
@@ -23,6 +22,7 @@ import {
   valueFaults,
   requireNotSuspended,
   requireStoreNotSuspended,
+  withheldFrom,
 } from './webhook-access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks } from './webhook-document.ts';
 import {
@@ -79,7 +79,7 @@ const createList = (deps: WebhookDeps): Operation =>
         { rel: 'receiving', href: `${deps.config.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
       ];
       const items = rows.map((row) => documentFor(deps, row, request));
-      const withheld = store.storeId === deps.config.stores.platformStore ? [] : OPERATOR_CHOICES;
+      const withheld = withheldFrom(store.storeId, deps.config.stores);
       return {
         path,
         items,

@@ -28,7 +28,7 @@ import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { passwords } from '../setup/passwords.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const UNDER_WAY = 500;
@@ -382,7 +382,7 @@ test('deliveries that another process has to send reach it without NOTIFY', asyn
   const listening = await listen(
     sql,
     { halcyon_work: () => void (notifications += 1) },
-    { onMissed: () => assert.fail('the connection broke'), silenceMs: 60_000, pace: AWAKE },
+    { onMissed: () => assert.fail('the connection broke'), silenceMs: 60_000, pace: NEVER_QUIET },
   );
   ends.after(() => listening.stop());
   let round = 0;

@@ -1,7 +1,7 @@
 /** The event catalogue of the running server: complete, and true for what the same server delivers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allEvents, bareKindOf, eventsOf, isHiddenFromApps, OPERATOR_EVENT, relationsOf } from '#catalog/catalog.ts';
+import { allEvents, bareKindOf, eventsOf, HIDDEN_FROM_APPS, OPERATOR_EVENT, relationsOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/resource-document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { zoomsOf } from '../setup/any-resource.ts';
@@ -49,7 +49,7 @@ test('the links lead from the documentation to every event that a webhook can su
     const body = { name: 'x', format: 'json', encryption_key: 'k', events: [event], query: `zoom=${zooms.join(',')}` };
     const created = await api('POST', `${store}/webhooks`, {
       // An app is sent its own events only, by the webhook that it declares, and none for the operator.
-      ...(isHiddenFromApps(type) && { token: catalogue.platformToken }),
+      ...(HIDDEN_FROM_APPS.includes(type) && { token: catalogue.platformToken }),
       body: zooms.length === 0 ? { ...body, query: '' } : body,
     });
     assert.equal(created.status, 201, await created.clone().text());

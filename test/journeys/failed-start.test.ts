@@ -14,7 +14,7 @@ import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 import { openPools } from '../setup/store-pools.ts';
 import { LOW_COST } from '../setup/passwords.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 test('a server whose port is taken leaves nothing running', async () => {
   const ends = cleanups();
@@ -31,7 +31,7 @@ test('a server whose port is taken leaves nothing running', async () => {
     direct: sql,
     secretKeys: [randomBytes(32)],
     clock: systemClock,
-    pace: AWAKE,
+    pace: NEVER_QUIET,
     openPools,
     random: () => 0.5,
     passwordCost: LOW_COST,

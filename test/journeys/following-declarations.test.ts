@@ -5,7 +5,7 @@ import { createLog } from '#core/log.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { announceChanges, openInternalEvents } from '../../src/server/publishing.ts';
-import { AWAKE, testClock } from '../setup/clock.ts';
+import { NEVER_QUIET, testClock } from '../setup/clock.ts';
 import { singleDatabase } from '../setup/database.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
@@ -128,7 +128,9 @@ test('a process that starts continues what another one has begun, with the last 
   await next(client);
   await declaring(client, { url: 'https://gadget.example.com/3' });
   assert.deepEqual(await progressOf(client), [BATCH, STORES]);
-  const started = [1, 2].map(() => startFollowing({ ...deps, sql, clock, pace: AWAKE, log: createLog('silent') }));
+  const started = [1, 2].map(() =>
+    startFollowing({ ...deps, sql, clock, pace: NEVER_QUIET, log: createLog('silent') }),
+  );
   await until(
     () => progressOf(client),
     (progress) => progress === undefined,

@@ -18,7 +18,7 @@ import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { openPools } from '../setup/store-pools.ts';
 import { LOW_COST } from '../setup/passwords.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 async function ask(address: string, method = 'GET') {
   const response = await fetch(address, { method });
@@ -46,7 +46,7 @@ async function startDeliverer(sql: Sql, ends: Cleanups): Promise<string> {
     direct: sql,
     secretKeys,
     clock: systemClock,
-    pace: AWAKE,
+    pace: NEVER_QUIET,
     random: () => 0.5,
     passwordCost: LOW_COST,
     log,

@@ -50,7 +50,7 @@ test('after a quiet time an event is delivered, and probes do not end the quiet 
   }
 });
 
-test('a process that only delivers wakes when another one publishes', async () => {
+test('the quiet time of a process that only delivers ends with a request to another one', async () => {
   const [serving, delivering] = [createPace(), createPace()];
   const app = await startTestApp({ roles: ['serve'], pace: serving.pace });
   const receiver = await startReceiver();

@@ -6,7 +6,7 @@ import { moveLoaded, openRecoveries, writePage } from '#events/replay/recoveries
 import { insertResend } from '#events/replay/replay-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { listen } from '#db/pool.ts';
-import { AWAKE, standingClock } from '../setup/clock.ts';
+import { NEVER_QUIET, standingClock } from '../setup/clock.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { runOut as runOutOf, SETTINGS, startRecoveryFixture } from '../setup/recovery-fixture.ts';
 import { until } from '../setup/until.ts';
@@ -476,7 +476,7 @@ test('a recovery is announced to the owner of its shard', async () => {
   const listener = await listen(
     sql,
     { halcyon_webhook: (payload) => announced.push(payload) },
-    { onMissed: () => {}, silenceMs: 60_000, pace: AWAKE },
+    { onMissed: () => {}, silenceMs: 60_000, pace: NEVER_QUIET },
   );
   await recover(webhook);
   await until(

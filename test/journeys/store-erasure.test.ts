@@ -17,7 +17,7 @@ import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { storesOf } from '../setup/suite-map.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 const app = await startTestApp();
 const receiver = await startReceiver();
@@ -299,7 +299,7 @@ test('workers are notified of every webhook of an erased store', async (t) => {
   const ignore = (): void => undefined;
   const onWebhook = ({ webhookId }: { webhookId: number }): void => void notified.add(webhookId);
   const handlers = { onWebhook, onWork: ignore, onRetry: ignore, onEvents: ignore, onMissed: ignore };
-  const listening = await listenForChanges(sql, handlers, { silenceMs: HOUR_MS, pace: AWAKE });
+  const listening = await listenForChanges(sql, handlers, { silenceMs: HOUR_MS, pace: NEVER_QUIET });
   t.after(() => listening.stop());
   assert.equal(await erase(store), 204);
   await until(

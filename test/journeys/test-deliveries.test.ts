@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { eventsOf, isHiddenFromApps, resourceTypes } from '#catalog/catalog.ts';
+import { eventsOf, HIDDEN_FROM_APPS, resourceTypes } from '#catalog/catalog.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -155,7 +155,7 @@ test('every resource has a sample, in every format, that has the form of a real 
   for (const type of resourceTypes()) {
     for (const format of ['json', 'partner_automation']) {
       // An app cannot subscribe to the events of apps and for the operator.
-      const token = isHiddenFromApps(type) ? app.platformToken : app.token;
+      const token = HIDDEN_FROM_APPS.includes(type) ? app.platformToken : app.token;
       const at = await create(receiver.url, { event_resource: type, format }, token);
       assert.equal((await trial(at, token)).body['outcome'], 'delivered', type);
       const got = receiver.got.at(-1);

@@ -1,7 +1,7 @@
 /** Every constraint and default of a webhook's fields, as in the specification's table and the contract. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isHiddenFromApps, resourceTypes } from '#catalog/catalog.ts';
+import { HIDDEN_FROM_APPS, resourceTypes } from '#catalog/catalog.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, a } = await startWebhookApi();
@@ -26,7 +26,7 @@ const accepted: [string, object, object][] = [
   ['filter by a pointer', { filter: '/_embedded/svc:items/0/code:in=a,b&total_order:greaterthan=100' }, {}],
   ['encryption_key of 1000 characters', { encryption_key: 'k'.repeat(1000) }, {}],
   ...resourceTypes()
-    .filter((type) => !isHiddenFromApps(type))
+    .filter((type) => !HIDDEN_FROM_APPS.includes(type))
     .map((type): [string, object, object] => [`event_resource ${type}`, { event_resource: type }, {}]),
   ['event_resource ""', { event_resource: '' }, { event_resource: null, events: [] }],
   ['events alone', { events: ['customer/created'] }, { event_resource: 'customer' }],

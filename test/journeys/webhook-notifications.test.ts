@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { listenForChanges } from '#delivery/announce.ts';
 import { startTestApp } from '../setup/app.ts';
 import { until } from '../setup/until.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 const { api, sql, storeId, platformToken } = await startTestApp({ roles: ['serve'] });
 
@@ -27,7 +27,7 @@ test('workers are notified of a changed url before the retry of what is pending,
       onEvents: () => {},
       onMissed: () => assert.fail('the connection was not lost'),
     },
-    { silenceMs: 60_000, pace: AWAKE },
+    { silenceMs: 60_000, pace: NEVER_QUIET },
   );
   t.after(() => listening.stop());
   const id = await create();
@@ -52,7 +52,7 @@ test('each change of a webhook, its deletion, and a new domain or the deletion o
       onEvents: () => {},
       onMissed: () => assert.fail('the connection was not lost'),
     },
-    { silenceMs: 60_000, pace: AWAKE },
+    { silenceMs: 60_000, pace: NEVER_QUIET },
   );
   after(() => changes.stop());
   const [one, other] = [await create(), await create()];

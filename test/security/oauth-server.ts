@@ -20,7 +20,7 @@ import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
 import { LOW_COST } from '../setup/passwords.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -160,7 +160,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       direct: sql,
       secretKeys: keys,
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
-      pace: AWAKE,
+      pace: NEVER_QUIET,
       openPools,
       random: () => 0.5,
       passwordCost: options.passwordCost ?? LOW_COST,

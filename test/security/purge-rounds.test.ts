@@ -12,7 +12,7 @@ import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
-import { AWAKE } from '../setup/clock.ts';
+import { NEVER_QUIET } from '../setup/clock.ts';
 
 const { sql, address } = await testDatabase();
 const BATCH = 3;
@@ -30,7 +30,15 @@ function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: 
   const registry = new Registry();
   const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
-  const fixture = startRetention({ direct: on, clock: systemClock, pace: AWAKE, log, registry, purges, settings });
+  const fixture = startRetention({
+    direct: on,
+    clock: systemClock,
+    pace: NEVER_QUIET,
+    log,
+    registry,
+    purges,
+    settings,
+  });
   return { stop: fixture.stop, metrics: () => registry.metrics() };
 }
 

@@ -45,5 +45,5 @@ export function standingClock(): PassingClock {
   };
 }
 
-/** A process that always looks for work as often as one that has work. */
-export const AWAKE = new Pace({ now: () => new Date(0), monotonicMs: () => 0 });
+/** The pace of a process that never becomes quiet. */
+export const NEVER_QUIET = new Pace({ now: () => new Date(0), monotonicMs: () => 0 });

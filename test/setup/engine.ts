@@ -20,7 +20,7 @@ import { createStore } from '#stores/store.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createNotices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook, type DisableWebhook } from '#webhooks/webhook-end.ts';
-import { AWAKE, passingClock, type PassingClock } from './clock.ts';
+import { NEVER_QUIET, passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups, type Cleanups } from './cleanups.ts';
 import { resolverOf } from './name-server.ts';
@@ -214,7 +214,16 @@ export async function startEngine(
     startWorker: async (settings = {}, own = {}) => {
       const workerId = randomBytes(6).readUIntBE(0, 6);
       const guard = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, given.resolve ?? resolverOf());
-      const runtime = { sql, direct: given.direct ?? sql, clock, pace: AWAKE, random: () => 0, log, sealer, guard };
+      const runtime = {
+        sql,
+        direct: given.direct ?? sql,
+        clock,
+        pace: NEVER_QUIET,
+        random: () => 0,
+        log,
+        sealer,
+        guard,
+      };
       const worker = new Worker(runtime, {
         metrics: createEngineMetrics(new Registry()),
         leaseClock: { now: clock.now, monotonicMs: systemClock.monotonicMs },

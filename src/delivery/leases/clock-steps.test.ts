@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import type { Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
-import { AWAKE, standingClock, type TestClock } from '../../../test/setup/clock.ts';
+import { NEVER_QUIET, standingClock, type TestClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -24,7 +24,7 @@ function steppedBy(stepMs: number): TestClock {
 
 function startOwner(sql: Sql, clock: TestClock, ends: Cleanups): Ownership {
   const ownership = new Ownership(
-    { direct: sql, clock, pace: AWAKE, log: createLog('silent') },
+    { direct: sql, clock, pace: NEVER_QUIET, log: createLog('silent') },
     settings,
     createShardMetrics(new Registry()),
   );

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import { createLog } from '#core/log.ts';
 import { cleanups } from '../../../test/setup/cleanups.ts';
-import { AWAKE, standingClock } from '../../../test/setup/clock.ts';
+import { NEVER_QUIET, standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
@@ -19,7 +19,7 @@ test('shards taken before a lapse of the lease are not used after it: another wo
   const held = new Set<number>();
   const clock = standingClock();
   const ownership = new Ownership(
-    { direct: sql, clock, pace: AWAKE, log: createLog('silent') },
+    { direct: sql, clock, pace: NEVER_QUIET, log: createLog('silent') },
     settings,
     createShardMetrics(new Registry()),
   );

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import { openPool, type Queryable, type Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
-import { AWAKE, standingClock } from '../../../test/setup/clock.ts';
+import { NEVER_QUIET, standingClock } from '../../../test/setup/clock.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
@@ -22,7 +22,7 @@ function startOwner(sql: Sql, workerId: number, ends: Cleanups, beatMs = setting
   const registry = new Registry();
   const clock = standingClock();
   const ownership = new Ownership(
-    { direct: sql, clock, pace: AWAKE, log: createLog('silent') },
+    { direct: sql, clock, pace: NEVER_QUIET, log: createLog('silent') },
     { ...settings, beatMs, workerId },
     createShardMetrics(registry),
   );

@@ -174,7 +174,7 @@ export class Ownership implements Running {
   readonly #handBack: HandBack;
   #isStopping = false;
   #isStopped = false;
-  #isAsleep = false;
+  #isQuiet = false;
   #timer: NodeJS.Timeout | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -234,9 +234,9 @@ export class Ownership implements Running {
     return this.#owned.shards.filter((shard) => this.owns(shard));
   }
 
-  /** Whether no heartbeats are sent until there is work. */
-  get isAsleep(): boolean {
-    return this.#isAsleep;
+  /** Whether the process is quiet, so that no heartbeats are sent. */
+  get isQuiet(): boolean {
+    return this.#isQuiet;
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
@@ -292,23 +292,23 @@ export class Ownership implements Running {
   }
 
   /**
-   * Returns whether this worker is asleep. Its lease lapses then, and another worker that has work may take its shards; after the
-   * quiet time it takes them again. Ignores how long other counters stood still: those workers sent no heartbeats either.
+   * Notes whether the process is quiet. The lease lapses then, and a worker with work may take the shards; after the quiet time this
+   * worker takes them again, and ignores how long other counters stood still: those workers sent no heartbeats either.
    */
-  #sleeps(): boolean {
+  #checkPace(): void {
     const { isQuiet } = this.#runtime.pace;
-    if (this.#isAsleep && !isQuiet) {
+    if (this.#isQuiet && !isQuiet) {
       if (!this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'quiet');
       this.#otherWorkers.forget();
     }
-    this.#isAsleep = isQuiet;
-    return isQuiet;
+    this.#isQuiet = isQuiet;
   }
 
   /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
     this.#timer = undefined;
-    if (this.#sleeps()) {
+    this.#checkPace();
+    if (this.#isQuiet) {
       this.#timer = setTimeout(() => this.#loop(), this.#settings.beatMs);
       return;
     }
@@ -385,7 +385,7 @@ export class Ownership implements Running {
   }
 
   #suspendWhenExpired(): void {
-    if (!this.#isAsleep && !this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'silent');
+    if (!this.#isQuiet && !this.isLeaseConfirmed()) this.#remove(this.#owned.shards, 'silent');
   }
 
   #remove(shards: readonly number[], cause: LossCause): void {

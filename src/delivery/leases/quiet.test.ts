@@ -1,10 +1,10 @@
-/** Workers without work send no heartbeats. They start again together, and none takes a sleeping one for dead. */
+/** Quiet workers send no heartbeats. They begin again together, and none considers another one dead that was quiet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from '@prometheus-io/client';
 import { createLog } from '#core/log.ts';
 import { Pace } from '#core/lifecycle.ts';
-import { keepAwake, type Sql } from '#db/pool.ts';
+import { announceWhileWorking, oneOf, type Sql } from '#db/pool.ts';
 import { standingClock, type PassingClock } from '../../../test/setup/clock.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
@@ -18,13 +18,13 @@ import { Ownership } from './ownership.ts';
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 const QUIET_MS = 60_000;
 const HALF = 128;
+const HOUR_MS = 3_600_000;
+const STEP_MS = 500;
 
-/** `clock` is that of the leases, `paceClock` that of the quiet times. */
-async function startOwner(
-  sql: Sql,
-  { id, clock, paceClock }: { id: number; clock: PassingClock; paceClock: PassingClock },
-  ends: Cleanups,
-) {
+type OwnerOptions = { id: number; clock: PassingClock; paceClock: PassingClock; announceEveryMs?: number };
+
+/** `clock` is that of the leases, `paceClock` that of the quiet times. Unless the test says so, work is announced after a quiet time only. */
+async function startOwner(sql: Sql, { id, clock, paceClock, announceEveryMs = HOUR_MS }: OwnerOptions, ends: Cleanups) {
   const pace = new Pace(paceClock);
   const registry = new Registry();
   const runtime = { direct: sql, clock, pace, log: createLog('silent') };
@@ -32,7 +32,7 @@ async function startOwner(
   const ignore = () => {};
   const handlers = { onWork: ignore, onWebhook: ignore, onRetry: ignore, onEvents: ignore, onMissed: ignore };
   const listening = await listenForChanges(sql, handlers, { silenceMs: QUIET_MS, pace });
-  const announcing = keepAwake(sql, pace, settings.beatMs);
+  const announcing = announceWhileWorking(sql, pace, announceEveryMs);
   const work: ShardEvents = {
     gained: ignore,
     lost: ignore,
@@ -55,7 +55,7 @@ async function startOwner(
       silent: lost('silent'),
     };
   };
-  const tokens = () => ownership.owned().map((shard) => ownership.fenceOf(shard) ?? 0);
+  const tokens = () => ownership.owned().map((shard) => ownership.fenceOf(shard) ?? assert.fail());
   return { ownership, pace, counted, tokens };
 }
 type Owner = Awaited<ReturnType<typeof startOwner>>;
@@ -65,19 +65,19 @@ const owns = ({ ownership }: Owner, shards: number) =>
     async () => (ownership.isLeaseConfirmed() ? ownership.owned().length : 0),
     (count) => count === shards,
   );
-const sleeps = ({ ownership }: Owner) =>
+const becomesQuiet = ({ ownership }: Owner) =>
   until(
-    async () => ownership.isAsleep,
-    (isAsleep) => isAsleep,
+    async () => ownership.isQuiet,
+    (isQuiet) => isQuiet,
   );
 
-async function startTwo() {
+async function startTwo(options: Pick<OwnerOptions, 'announceEveryMs'> = {}) {
   const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const [clock, paceClock] = [standingClock(), standingClock()];
-  const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
+  const one = await startOwner(sql, { id: 1, clock, paceClock, ...options }, ends);
   await owns(one, 2 * HALF);
-  const other = await startOwner(sql, { id: 2, clock, paceClock }, ends);
+  const other = await startOwner(sql, { id: 2, clock, paceClock, ...options }, ends);
   for (const owner of [one, other]) await owns(owner, HALF);
   const beats = async () => {
     const rows = await sql<{ beat: number }[]>`select beat from worker order by id`;
@@ -86,14 +86,14 @@ async function startTwo() {
   return { clock, paceClock, one, other, beats };
 }
 
-test('without work two workers send no heartbeats, and work of one wakes both with the shards they had', async () => {
+test('two quiet workers send no heartbeats, and after work of one of them both have the shards they had', async () => {
   const { clock, paceClock, one, other, beats } = await startTwo();
   paceClock.advance(QUIET_MS);
-  for (const owner of [one, other]) await sleeps(owner);
+  for (const owner of [one, other]) await becomesQuiet(owner);
   const before = await beats();
   for (let round = 0; round < 3; round += 1) {
     clock.advance(QUIET_MS);
-    for (const owner of [one, other]) await sleeps(owner);
+    for (const owner of [one, other]) await becomesQuiet(owner);
   }
   assert.deepEqual(await beats(), before);
   await one.pace.work();
@@ -103,28 +103,33 @@ test('without work two workers send no heartbeats, and work of one wakes both wi
   for (const owner of [one, other]) assert.equal((await owner.counted()).takenFromDead, 0);
 });
 
-test('a worker with work keeps the others awake, and all fall asleep together', async () => {
-  const { clock, paceClock, one, other } = await startTwo();
-  const isAwake = ({ ownership, pace }: Owner) => ownership.isLeaseConfirmed() && !pace.isQuiet;
+test('while one worker has work no other is quiet, and all become quiet together', async () => {
+  const { clock, paceClock, one, other } = await startTwo({ announceEveryMs: settings.beatMs });
+  const isAtWork = ({ ownership, pace }: Owner) => ownership.isLeaseConfirmed() && !pace.isQuiet;
   // The leases count by the same clock: each step waits for heartbeats.
   const pass = async (ms: number): Promise<void> => {
-    for (let passed = 0; passed < ms; passed += 1_000) {
-      clock.advance(1_000);
-      paceClock.advance(1_000);
+    for (let passed = 0; passed < ms; passed += STEP_MS) {
+      clock.advance(STEP_MS);
+      paceClock.advance(STEP_MS);
       for (const owner of [one, other]) if (!owner.pace.isQuiet) await owns(owner, HALF);
     }
   };
   for (let round = 0; round < 4; round += 1) {
     await one.pace.work();
     await pass(25_000);
-    assert.deepEqual([one, other].map(isAwake), [true, true], `round ${round}`);
+    assert.deepEqual([one, other].map(isAtWork), [true, true], `round ${round}`);
   }
-  await pass(2 * QUIET_MS);
-  for (const owner of [one, other]) await sleeps(owner);
+  await until(
+    async () => {
+      await pass(STEP_MS);
+      return [one, other].every(({ ownership }) => ownership.isQuiet);
+    },
+    (areQuiet) => areQuiet,
+  );
   for (const owner of [one, other]) assert.equal((await owner.counted()).takenFromDead, 0);
 });
 
-test('a worker that does not wake is dead after the time of a lease', async () => {
+test('a quiet worker that sends no heartbeats after work of another is dead after the time of a lease', async () => {
   const ends = cleanups();
   const { sql } = await testDatabase(ends);
   // Frozen, with half of the shards.
@@ -134,11 +139,11 @@ test('a worker that does not wake is dead after the time of a lease', async () =
   const one = await startOwner(sql, { id: 1, clock, paceClock }, ends);
   await owns(one, HALF);
   paceClock.advance(QUIET_MS);
-  await sleeps(one);
+  await becomesQuiet(one);
   clock.advance(QUIET_MS);
   await one.pace.work();
   await owns(one, HALF);
-  const beats = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
+  const beats = async () => (await oneOf(sql<{ beat: number }[]>`select beat from worker where id = 1`)).beat;
   const before = await beats();
   await until(beats, (now) => now > before + 10);
   assert.equal(one.ownership.owned().length, HALF);
@@ -152,7 +157,7 @@ test('a worker that does not wake is dead after the time of a lease', async () =
   assert.equal((await one.counted()).takenFromDead, HALF);
 });
 
-test('a worker that wakes after its lease has its shards under new tokens: another one may have had them meanwhile', async () => {
+test('after a quiet time longer than its lease a worker has its shards under new tokens: another one may have had them', async () => {
   const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const [clock, paceClock] = [standingClock(), standingClock()];
@@ -160,12 +165,12 @@ test('a worker that wakes after its lease has its shards under new tokens: anoth
   await owns(one, 2 * HALF);
   const before = one.tokens();
   paceClock.advance(QUIET_MS);
-  await sleeps(one);
+  await becomesQuiet(one);
   await one.pace.work();
   await owns(one, 2 * HALF);
   assert.deepEqual(one.tokens(), before, 'the lease had not ended');
   paceClock.advance(QUIET_MS);
-  await sleeps(one);
+  await becomesQuiet(one);
   clock.advance(settings.leaseMs);
   await one.pace.work();
   await owns(one, 2 * HALF);

@@ -5,7 +5,7 @@ import { dayOf, idOf, SHARDS as SHARD_COUNT } from '#core/ids.ts';
 import { Pace } from '#core/lifecycle.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
-import { AWAKE, standingClock } from '../../../test/setup/clock.ts';
+import { NEVER_QUIET, standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -45,7 +45,7 @@ function supply(lane: Lane, isSent = false): void {
 function discoveryOf(
   t: { after: (end: () => void) => void },
   isSent = false,
-  { log = createLog('silent'), heldLanes = PLACES + 1, sql: own = sql, pace = AWAKE } = {},
+  { log = createLog('silent'), heldLanes = PLACES + 1, sql: own = sql, pace = NEVER_QUIET } = {},
 ) {
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes });

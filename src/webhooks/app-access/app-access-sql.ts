@@ -1,6 +1,6 @@
 /** The access of apps to stores: under which grants their webhooks may send, and the scopes of all grants together. */
 import { LOCKS } from '#db/advisory-lock.ts';
-import type { Queryable } from '#db/pool.ts';
+import { oneOf, type Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Declaration } from './declared.ts';
 
@@ -187,9 +187,9 @@ const grantsIn = (sql: Queryable, client: number, shards: readonly number[]) => 
 
 /** Returns the number of stores in these shards that an app has access to. */
 export async function countInstalledStores(sql: Queryable, client: number, shards: readonly number[]): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from (select distinct m.shard, m.store_id ${grantsIn(sql, client, shards)}) as s`;
-  return row?.total ?? 0;
+  const { total } = await oneOf(sql<{ total: number }[]>`
+    select count(*) as total from (select distinct m.shard, m.store_id ${grantsIn(sql, client, shards)}) as s`);
+  return total;
 }
 
 /** Returns the next stores in these shards that an app has access to, by shard and id. */

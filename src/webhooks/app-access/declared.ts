@@ -1,7 +1,7 @@
 /** What an app declares, once for all stores: the settings of its webhooks, and the scopes that they need. */
 import {
   eventsOf,
-  isHiddenFromApps,
+  HIDDEN_FROM_APPS,
   readScopeOf,
   resourceOfEvent,
   titleOf,
@@ -50,7 +50,7 @@ const OF_ALL_EVENTS = ['user_full_access', 'store_full_access', 'store_read', 'w
 /** Returns whether the scope of an app in a store (null: none) covers events of the type; its own events need none. */
 export function covers(scope: string | null, type: ResourceType | null): boolean {
   if (type === 'app') return true;
-  if (type === null || scope === null || isHiddenFromApps(type)) return false;
+  if (type === null || scope === null || HIDDEN_FROM_APPS.includes(type)) return false;
   const held = new Set(scope.split(' '));
   return [...OF_ALL_EVENTS, readScopeOf(type)].some((name) => held.has(name));
 }

@@ -2,16 +2,16 @@
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import type { ResourceType } from '#catalog/catalog.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Queryable } from '#db/pool.ts';
+import { oneOf, type Queryable } from '#db/pool.ts';
 import type { StorePage } from './app-access-sql.ts';
 import type { WebhookRef } from './app-webhooks-sql.ts';
 import type { Declared } from './declared.ts';
 
 /** Returns the number of stores in which the app has a webhook for its own events. */
 export async function countDeclaredStores(sql: Queryable, client: number): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from webhook where client = ${client} and is_for_app and event_resource = 'app'`;
-  return row?.total ?? 0;
+  const { total } = await oneOf(sql<{ total: number }[]>`
+    select count(*) as total from webhook where client = ${client} and is_for_app and event_resource = 'app'`);
+  return total;
 }
 
 /** Returns the next stores in these shards in which the app has a webhook that it declares, by shard and id. */

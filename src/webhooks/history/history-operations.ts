@@ -1,5 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
-import { allEvents, isTest, OPERATOR_CHOICES } from '#catalog/catalog.ts';
+import { allEvents, isTest } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
@@ -13,6 +13,7 @@ import {
   sendingWebhookOf,
   type WebhookDeps,
   webhookOf,
+  withheldFrom,
 } from '../webhook-access.ts';
 import { addressOfStore, addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
 import { type WebhookRow, lockWebhook } from '../webhook-sql.ts';
@@ -73,7 +74,7 @@ const historyOf = (
         : { items: [], total: 0 };
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
       const of = { storeId, webhookId: id };
-      const withheld = storeId === stores.platformStore ? [] : OPERATOR_CHOICES;
+      const withheld = withheldFrom(storeId, stores);
       return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, withheld, of, ...found };
     },
   });
@@ -264,7 +265,7 @@ export function createStoreStatuses({ sql, search, config: { baseUrl, stores } }
         items: rows.map((row) => deliveryDocument(row, { id: row.webhookId, storeId, timeZone }, baseUrl)),
         total,
         timeZone,
-        withheld: storeId === stores.platformStore ? [] : OPERATOR_CHOICES,
+        withheld: withheldFrom(storeId, stores),
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: address, title: 'The store', crumb: 'Store' }],
       };

@@ -1,7 +1,7 @@
 /** The properties of a client, and what is derived from them: schemas, settings and their parsing, and what a change changes. */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { allEvents, isHiddenFromApps, resourceOfEvent } from '#catalog/catalog.ts';
+import { allEvents, HIDDEN_FROM_APPS, resourceOfEvent } from '#catalog/catalog.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { externalIdHints } from '#http/external-keys.ts';
 import {
@@ -42,7 +42,7 @@ const declaredText = (description: string) =>
 
 /** Returns the events that a client may declare: all but those for the operator, and those of apps, which it gets in any case. */
 export function declarableEvents(): readonly string[] {
-  return allEvents().filter((event) => !isHiddenFromApps(resourceOfEvent(event) ?? null));
+  return allEvents().filter((event) => !HIDDEN_FROM_APPS.includes(resourceOfEvent(event) ?? ''));
 }
 
 export const clientFields = {
