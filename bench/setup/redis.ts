@@ -1,10 +1,11 @@
-/** The Redis that Debian brings, on a socket in a temporary folder; nothing of the machine's own is touched. */
+/** The Redis that Debian brings, on a socket in a temporary folder and on a port of loopback; nothing of the machine's own is touched. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../../test/setup/free-port.ts';
 import { until } from '../../test/setup/until.ts';
 import { processorMsOf } from '../../test/setup/processor-time.ts';
 import type { Defer } from './run.ts';
@@ -21,7 +22,8 @@ const settings = {
   'auto-aof-rewrite-percentage': '0',
 };
 
-export type Redis = { socket: string; settings: string; cpuMs: () => Promise<number> };
+/** `url`: the same server on a port of loopback. */
+export type Redis = { socket: string; url: string; settings: string; cpuMs: () => Promise<number> };
 
 /** Undefined where the machine has none. */
 export async function startRedis(defer: Defer): Promise<Redis | undefined> {
@@ -30,7 +32,14 @@ export async function startRedis(defer: Defer): Promise<Redis | undefined> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-redis-'));
   defer(() => rm(folder, { recursive: true, force: true }));
   const socket = join(folder, 'redis.sock');
-  const options = Object.entries({ ...settings, port: '0', unixsocket: socket, dir: folder });
+  const port = await freePort();
+  const options = Object.entries({
+    ...settings,
+    bind: '127.0.0.1',
+    port: String(port),
+    unixsocket: socket,
+    dir: folder,
+  });
   const args = options.flatMap(([name, value]) => [`--${name}`, value]);
   const server = spawn(PROGRAM, args, { stdio: 'ignore' });
   const ended = once(server, 'exit');
@@ -47,6 +56,7 @@ export async function startRedis(defer: Defer): Promise<Redis | undefined> {
   const named = Object.entries(settings).filter(([, value]) => value !== '');
   return {
     socket,
+    url: `redis://127.0.0.1:${port}`,
     settings: `Redis ${number} ${named.map(([name, value]) => `${name}=${value}`).join(' ')}`,
     cpuMs: () => processorMsOf(String(server.pid)),
   };
