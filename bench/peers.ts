@@ -1,7 +1,7 @@
 /**
  * Halcyon beside others by HTTP, as a platform uses them: one event of 1 KB per request, 64 requests at once, 100 endpoints, each result
  * stored. The others are the floor (bench/setup/floor-process.ts), and Svix and Outpost where `BENCH_SVIX` and `BENCH_OUTPOST` have the path
- * of their program. In each round each program is started anew, alone, and warmed up. `--brief`: without the costs at fixed rates.
+ * of their program. In each round each program starts with empty databases, alone, and is warmed up. `--brief`: without the costs at fixed rates.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { until } from '../test/setup/until.ts';
