@@ -200,6 +200,7 @@ const httpSettings = (set: Settings) =>
     requestTimeoutMs: 60_000,
     unsentMs: 15_000,
     unsentBytesMax: 256 * 1024 * 1024,
+    arrivingBytesMax: 256 * 1024 * 1024,
     trustedProxies: set.TRUSTED_PROXIES,
   });
 

@@ -8,6 +8,7 @@ import { Readable } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
 import { isTracing } from '#core/tracing.ts';
+import { limitArriving } from './bodies/arriving.ts';
 import { storedCaller } from './caller.ts';
 import { corsHeaders } from './cors.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
@@ -221,6 +222,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   if (isTracing) traceRequests(app);
   watchRequests(app, services.metrics);
   limitUnsent(app, settings);
+  limitArriving(app, settings);
   const addresses = createAddresses();
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Content-Type-Options', 'nosniff');

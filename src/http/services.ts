@@ -13,6 +13,7 @@ export type HttpSettings = {
   requestTimeoutMs: number;
   unsentMs: number;
   unsentBytesMax: number;
+  arrivingBytesMax: number;
   /** Networks of proxies whose `X-Forwarded-For` is trusted; from other peers it is ignored. */
   trustedProxies: readonly string[];
   versionHeader: string;

@@ -1,5 +1,6 @@
 /** Several requests on one connection, some of them malformed: each answer belongs to its request, and is sent once. */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -92,4 +93,23 @@ test('an answer that waits for an earlier one contains no "100 Continue"', async
     assert.equal(status, 200);
     assert.match(body.toString(), /^\{.*\}$/s);
   }
+});
+
+test('clients that send a part of a body and wait are cut off before they exhaust the memory', async (t) => {
+  const part = Buffer.alloc(15 * 1024 * 1024, ' ');
+  const ended: number[] = [];
+  // The limit is 256 MiB.
+  for (let n = 0; n < 18; n += 1) {
+    const client = connect(port, '127.0.0.1').on('error', () => {});
+    t.after(() => client.destroy());
+    client.once('close', () => ended.push(n));
+    const publish = head('POST', `/stores/${app.storeId}/events`, `Content-Length: ${part.length + 1}`);
+    client.write(publish.replace(app.token, app.platformToken));
+    client.write(part);
+  }
+  await until(
+    async () => ended,
+    ({ length }) => length > 0,
+  );
+  assert.ok(ended.length < 3, `${ended.length} of 18 connections were closed`);
 });

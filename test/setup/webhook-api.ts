@@ -199,6 +199,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
         requestTimeoutMs: 60_000,
         unsentMs: 30_000,
         unsentBytesMax: 256 * 1024 * 1024,
+        arrivingBytesMax: 256 * 1024 * 1024,
         trustedProxies: [],
         versionHeader: 'SERVICE-API-VERSION',
         authOrigin: AUTH_URL,
