@@ -181,7 +181,7 @@ export const svix: StartPeer = async (defer, urls) => {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const env = {
-    SVIX_DB_DSN: socketUrlOf(database),
+    SVIX_DB_DSN: urlOf(database.address),
     SVIX_REDIS_DSN: redis.url,
     SVIX_JWT_SECRET: randomBytes(16).toString('hex'),
     SVIX_LISTEN_ADDRESS: `127.0.0.1:${port}`,
