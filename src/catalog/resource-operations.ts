@@ -37,6 +37,9 @@ import {
   type JsonObject,
   resourceDocument,
   currencyOf,
+  BARE_LINKS,
+  FULL_SHAPE,
+  shapeOf,
 } from './resource-document.ts';
 import {
   listEmbedded,
@@ -47,7 +50,6 @@ import {
   findUpTo,
   listResources,
 } from './catalog-sql.ts';
-import { BARE_LINKS, FULL_SHAPE, shapeOf } from './shape.ts';
 import { internalProperties } from './internal-types.ts';
 import type { Charts, Curve } from '#hypermedia/view.ts';
 

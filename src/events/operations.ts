@@ -2,8 +2,7 @@
 import type { Runtime } from '#runtime/runtime.ts';
 import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
 import { allEvents, resourceTypes, OPERATOR_CHOICES, zoomableOf } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/resource-document.ts';
-import { shapeOf, shapeOfEvent } from '#catalog/shape.ts';
+import { resourceDocument, shapeOf, shapeOfEvent } from '#catalog/resource-document.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { listing } from '#http/list-operation.ts';

@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import type { Runtime } from '#runtime/runtime.ts';
 import { Type, type Static } from 'typebox';
-import { scenarioEvents, scenarios, type Scenario } from '#catalog/scenarios.ts';
+import { scenarioEvents, scenarios, type Scenario } from '#catalog/sample.ts';
 import { accepting, type Operation } from '#http/operation.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, notFound, Problem, type Fault, temporary } from '#core/problem.ts';

@@ -13,13 +13,13 @@ import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
-import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
+import { ACCOUNTS_HERE, type Accounts, HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
 import type { DatabaseSiblings } from './siblings.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import { HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
-import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
+import { lockForAccess } from '#db/advisory-lock.ts';
+import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { copyStore, type CopyDeps } from '#stores/store.ts';
 import { copyDeclaration } from '#webhooks/app-access/declaration.ts';
 

@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
-import { ACCOUNTS_HERE } from '#shards/accounts.ts';
+import { ACCOUNTS_HERE } from '#shards/map.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';

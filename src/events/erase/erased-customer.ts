@@ -1,7 +1,7 @@
 /** Sends `customer/erased` to the webhooks that may have got data of a customer, in the transaction that erases the customer. */
 import { ERASED, typeOfRelation } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
-import { storedShape } from '#catalog/shape.ts';
+import { storedShape } from '#catalog/resource-document.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
