@@ -1,6 +1,6 @@
 /** The statements about deliveries and their events that several parts of delivery execute. */
 import type { Queryable } from '#db/pool.ts';
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';

@@ -3,7 +3,7 @@ import { resourceDocument, FULL_SHAPE } from '#catalog/resource-document.ts';
 import { asPublished } from '#catalog/resource-relations.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { eventDocument, publishedDocument } from './event-document.ts';
+import { eventDocument, publishedDocument } from './operations.ts';
 import type { LoadResult } from './load/load.ts';
 import { loadDocument } from './load/load-operation.ts';
 import type { PublishedEvent } from './publish/publish.ts';

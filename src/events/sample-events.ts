@@ -11,7 +11,7 @@ import type { Keys } from '#core/keys.ts';
 import { invalid, notFound, Problem, type Fault, temporary } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import type { Sql } from '#db/pool.ts';
-import { addressOfEvents, eventDocument, publishedDocument } from './event-document.ts';
+import { addressOfEvents, eventDocument, publishedDocument } from './operations.ts';
 import { isSandbox } from './events-sql.ts';
 import { keyOfRequest, validateKeys } from './publish/key.ts';
 import type { Publisher } from './publish/publish.ts';

@@ -2,12 +2,11 @@
 import { createChangelog, type Change } from '#changelog/changelog.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
-import { createIdAllocator, type IdAllocator } from '#events/publish/publish-batch.ts';
+import { createIdAllocator, type IdAllocator } from '#db/partitions.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { EventCaches } from '#events/erase/erasure.ts';
-import type { PublishMetrics } from '#events/event-metrics.ts';
+import { type PublishMetrics, createPublisher } from '#events/publish/publish.ts';
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
-import { createPublisher } from '#events/publish/publish.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
 import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-outbox.ts';

@@ -9,7 +9,7 @@ import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { lockPreviousVersions, findKeys, publishBatch, type Batch } from '#events/publish/publish-sql.ts';
 import { rowOf, inLockOrder, toColumns } from '#events/publish/rows.ts';
-import { derivingStores } from '#events/publish/subscription-sql.ts';
+import { derivingStores } from '#events/revenue-sql.ts';
 import {
   endOldEpochs,
   countFaults,

@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from '@prometheus-io/client';
-import { nextEventBlock } from '#db/numbers.ts';
+import { nextEventBlock, createIdAllocator } from '#db/partitions.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { publishBatch } from '#events/publish/publish-sql.ts';
 import { rowOf, toColumns } from '#events/publish/rows.ts';
-import { createRecoveryMetrics } from '#events/event-metrics.ts';
-import { countMissed, Recoveries, type MissedCount, type RecoveriesDeps } from '#events/replay/recoveries.ts';
+import {
+  createRecoveryMetrics,
+  countMissed,
+  Recoveries,
+  type MissedCount,
+  type RecoveriesDeps,
+} from '#events/replay/recoveries.ts';
 import { findRecoverable } from '#events/replay/recoveries-sql.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';

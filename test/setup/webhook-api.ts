@@ -14,7 +14,7 @@ import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
+import { createIdAllocator } from '#db/partitions.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import { createRequestMetrics } from '#http/requests.ts';

@@ -25,7 +25,7 @@ import {
 import { lockPreviousVersions, LOCK_MS, upsertTerms } from '../publish/publish-sql.ts';
 import { lockedProblem } from '../publish/publish.ts';
 import { compare, decisiveDate } from '../publish/rows.ts';
-import { derivingStores, lastTerms, type Book } from '../publish/subscription-sql.ts';
+import { derivingStores, lastTerms, type Book } from '../revenue-sql.ts';
 import { loadVersions, type LoadColumns, type LoadedVersion } from './load-sql.ts';
 
 /** On two cores a chunk keeps one of them for 2 ms: a live delivery passes eight processes, and waits for a core at each. */

@@ -19,15 +19,16 @@ import type { Queryable } from '#db/pool.ts';
 import { isNumber, parseExact, type ExactNumber } from '#core/exact-number.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
-import type { IdAllocator, PreviousVersions } from './publish-batch.ts';
+import type { PreviousVersions } from './publish-batch.ts';
 import type { TermColumns } from './publish-sql.ts';
 import { numberAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './publish-request.ts';
-import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
+import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from '../revenue-sql.ts';
 import { embeddedUnder, isObject } from '#catalog/resource-document.ts';
 import type { SubscriptionStep } from '#catalog/internal-types.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 
 type About = {
   subscriptionId: string;

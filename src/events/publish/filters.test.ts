@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileFilter } from '#catalog/payload-filter.ts';
-import { evaluateFilters } from './filters.ts';
+import { evaluateFilters } from './publish-batch.ts';
 import { rowOf, toColumns } from './rows.ts';
 
 test('filters of long patterns leave time to others', async () => {

@@ -5,9 +5,9 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import type { OPERATOR_EVENT } from '#catalog/catalog.ts';
 import type { AppChange, ChangelogEntry, OperatorEvent } from '#catalog/internal-types.ts';
-import type { IdAllocator } from './publish-batch.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 import { publishBatch, type ClaimColumns } from './publish-sql.ts';
-import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
+import { busyIfUnknownFilter, evaluateFilters, readFilters } from './publish-batch.ts';
 import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toColumns } from './rows.ts';
 
 /**

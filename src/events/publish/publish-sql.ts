@@ -1,5 +1,5 @@
 /** SQL of publishing: the statement of a batch, filters of webhooks, idempotency keys, locked versions, and sample events. */
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';

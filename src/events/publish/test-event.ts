@@ -6,7 +6,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import type { IdAllocator } from './publish-batch.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 import { nextNonce, numberAt } from './rows.ts';
 import { insertPullSample, insertSample } from './publish-sql.ts';
 

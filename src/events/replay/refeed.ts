@@ -11,12 +11,11 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { clearableText, type Hints } from '#http/inputs.ts';
-import type { IdAllocator } from '../publish/publish-batch.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
-import { addressOfEvent, eventDocument } from '../event-document.ts';
-import type { PublishMetrics } from '../event-metrics.ts';
-import type { PublishedEvent } from '../publish/publish.ts';
-import { busyIfUnknownFilter, readFilters } from '../publish/filters.ts';
+import { addressOfEvent, eventDocument } from '../operations.ts';
+import type { PublishMetrics, PublishedEvent } from '../publish/publish.ts';
+import { busyIfUnknownFilter, readFilters } from '../publish/publish-batch.ts';
 import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './replay-sql.ts';
 
 /** Action of refeed events, to which webhooks cannot subscribe. */

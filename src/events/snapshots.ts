@@ -12,7 +12,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
 import { temporary } from '#core/problem.ts';
-import type { InternalEventWriter } from '../publish/internal-event.ts';
+import type { InternalEventWriter } from './publish/internal-event.ts';
 import {
   dueBooks,
   type DueBook,
@@ -25,7 +25,7 @@ import {
   type Sums,
   lockBook,
   updateDueTime,
-} from './snapshots-sql.ts';
+} from './revenue-sql.ts';
 
 // Updates the due time of the revenue snapshot when the time zone of a store changes.
 

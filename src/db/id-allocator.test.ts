@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EVENT_BLOCK } from '#db/numbers.ts';
+import { EVENT_BLOCK, createIdAllocator } from './partitions.ts';
 import { dayOf } from '#core/ids.ts';
-import { testDatabase } from '../../../test/setup/database.ts';
-import { createIdAllocator } from './publish-batch.ts';
+import { testDatabase } from '../../test/setup/database.ts';
 
 const { sql } = await testDatabase();
 const DAY = dayOf(new Date());
