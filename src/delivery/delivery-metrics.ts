@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Aggregator, type Registry } from '@prom
 import type { Clock } from '#core/clock.ts';
 import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
-import type { OutcomeConsumer } from './outcomes.ts';
+import type { OutcomeConsumer } from './record/record.ts';
 import type { Slots } from './queue/run-queue.ts';
 import type { Sockets } from './attempt/http/endpoint-connections.ts';
 import {

@@ -155,17 +155,19 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 /** A statement costs PostgreSQL 333 µs and 31 µs for each row, so results wait for others. */
 const GATHER_MS = 10;
 
+type PendingEntry = { entry: Entry; tries: number; startedMs: number; onRecorded: (isWritten: boolean) => void };
+
 /**
  * Writes an entry that was rejected, with less content in each try, so that it blocks neither its lane nor a stop.
  * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
- * the webhook has to be disabled.
+ * the webhook has to be disabled. Returns undefined if no variant can be written yet.
  */
 async function writeReduced(
   writer: Writer,
   { clock, log }: RecorderRuntime,
-  entry: Entry,
+  { entry, tries }: PendingEntry,
   why: unknown,
-): Promise<boolean> {
+): Promise<boolean | undefined> {
   const { shard, delivery, webhook } = entry;
   const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
   const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
@@ -193,13 +195,29 @@ async function writeReduced(
       failure = error;
     }
   }
-  throw failure;
+  if (tries === 0)
+    log.error({ err: failure, delivery: delivery.id }, 'recording a result failed in every form; retrying');
+  return undefined;
 }
 
-type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
+/** `isWritten`: committed. Otherwise the shard was lost: the next owner repeats the attempt, and counts and reports it. */
+export type RecordResult = { isWritten: boolean; durationMs: number };
 
-export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): Recorder {
-  const { log } = runtime;
+/** A consumer must not throw: the entry would not be recorded, or stay in its lane. */
+export type OutcomeConsumer = {
+  /** Takes an entry before it is recorded. */
+  completed?: (entry: Entry) => void;
+  /** Takes it afterwards, before the callback of the entry. */
+  recorded: (entry: Entry, result: RecordResult) => void;
+};
+
+/** `consumers` get each entry once. */
+export function createRecorder(
+  runtime: RecorderRuntime,
+  parts: RecorderParts,
+  consumers: readonly OutcomeConsumer[] = [],
+): Recorder {
+  const { clock } = runtime;
   const writer = new Writer(runtime, parts);
   const { lanes } = parts;
   /** Returns whether another delivery waits for the record, or the end of the webhook's deliveries. */
@@ -211,17 +229,11 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
   const report = (batch: readonly PendingEntry[], written: readonly boolean[]): void => {
     unrecorded -= batch.length;
     for (const { entry } of batch) byShard[entry.shard] = (byShard[entry.shard] ?? 0) - 1;
-    for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
-  };
-
-  /** Returns undefined if no variant can be written yet. */
-  const writeOne = async ({ entry, tries }: PendingEntry, refusal: unknown): Promise<boolean | undefined> => {
-    try {
-      return await writeReduced(writer, runtime, entry, refusal);
-    } catch (error) {
-      const about = { err: error, delivery: entry.delivery.id };
-      if (tries === 0) log.error(about, 'recording a result failed in every form; retrying');
-      return undefined;
+    for (const [index, { entry, startedMs, onRecorded }] of batch.entries()) {
+      const isWritten = written[index] === true;
+      const result = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+      for (const consumer of consumers) consumer.recorded(entry, result);
+      onRecorded(isWritten);
     }
   };
 
@@ -237,7 +249,7 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
       );
     } catch (error) {
       if (single === undefined) throw error;
-      const isWritten = await writeOne(single, error);
+      const isWritten = await writeReduced(writer, runtime, single, error);
       if (isWritten === undefined) return void retryLater(single);
       written = [isWritten];
     }
@@ -271,9 +283,10 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
     unrecorded: () => unrecorded,
     isRecording: (shard) => byShard[shard] !== 0,
     record: (entry, onRecorded) => {
+      for (const consumer of consumers) consumer.completed?.(entry);
       unrecorded += 1;
       byShard[entry.shard] = (byShard[entry.shard] ?? 0) + 1;
-      submit({ entry, tries: 0, onRecorded });
+      submit({ entry, tries: 0, startedMs: clock.monotonicMs(), onRecorded });
     },
   };
 }
