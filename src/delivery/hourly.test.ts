@@ -146,7 +146,7 @@ test('an attempt that was not recorded because its shard was lost is left to the
   const metrics = createEngineMetrics(new Registry()).attempts;
   const parts = {
     ownership: { workerId: 77, fenceOf: () => undefined, lastFenceOf: () => undefined, lost: () => {} },
-    quarantine: { isMarked: () => false },
+    quarantine: { markers: new Map() },
     lanes: { isOrdered: () => false },
   };
   const { record } = createRecorder(runtime, parts, [metrics, stats]);

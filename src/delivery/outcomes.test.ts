@@ -43,7 +43,7 @@ async function start(fence: number) {
     { sql, clock: systemClock, log },
     {
       ownership: { workerId: WORKER, fenceOf, lastFenceOf: fenceOf, lost: () => (current = undefined) },
-      quarantine: { isMarked: () => false },
+      quarantine: { markers: new Map() },
       lanes: { isOrdered: () => false },
     },
     [createWarnings(log, (notice) => notices.push(notice))],

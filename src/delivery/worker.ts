@@ -14,7 +14,7 @@ import type { EventRow } from './delivery-sql.ts';
 import { HourlyStats, type HourlyStatsSettings, createAttemptLog, createWarnings, type Notify } from './outcomes.ts';
 import { Ownership, type LeaseSettings } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
-import { Unfetched } from './pull/unfetched.ts';
+import { Unfetched } from './pull/pull-streams.ts';
 import { Quarantine } from './quarantine.ts';
 import { Arrivals } from './queue/arrivals.ts';
 import { Discovery } from './queue/discovery.ts';

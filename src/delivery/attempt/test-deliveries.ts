@@ -7,10 +7,9 @@ import { transaction, type Tx } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { attempt, rowOf, unsentAttempt, type RunningAttempt } from './attempt.ts';
+import { attempt, rowOf, unsentAttempt, type RunningAttempt, type ExchangeLimits } from './attempt.ts';
 import { type EventRow, loadTargets, lockWebhook, insertTestDelivery, type TestAttemptRow } from '../delivery-sql.ts';
 import { Connections, type ConnectionSettings } from './http/endpoint-connections.ts';
-import type { ExchangeLimits } from './http/exchange.ts';
 import { bodyOf, Composer, type ComposerSettings } from './attempt-request.ts';
 import { activeTarget, type TargetRow } from './delivery-target.ts';
 

@@ -8,7 +8,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import { SHARDS } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
-import type { Unfetched } from '../pull/unfetched.ts';
+import type { Unfetched } from '../pull/pull-streams.ts';
 import type { Lane } from './lane.ts';
 import type { FetchRequests, Lanes } from './lanes.ts';
 import type { Dispatcher } from './dispatcher.ts';

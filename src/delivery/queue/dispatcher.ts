@@ -271,7 +271,7 @@ export class Dispatcher {
       while (
         !this.#isStopped &&
         ownership.isLeaseConfirmed() &&
-        quarantine.exclusiveId === undefined &&
+        quarantine.slot.exclusiveId === undefined &&
         hasCapacity()
       ) {
         const attempt = this.#runQueue.dequeue();
@@ -348,15 +348,19 @@ export class Dispatcher {
 
   #return(lane: Lane, delivery: Pending): void {
     lane.deliveries.requeue(delivery);
-    this.send(this.#parts.quarantine.leave(delivery.id));
+    this.#leaveQuarantine(lane, delivery);
+  }
+
+  #leaveQuarantine({ shard }: Lane, delivery: Pending): void {
+    const { quarantine } = this.#parts;
+    if (quarantine.shards.has(shard)) this.send(quarantine.leave(delivery.id));
   }
 
   /** Records the entry. The delivery stays known to its lane until then. */
   #write(lane: Lane, entry: Entry): void {
-    const { recorder, quarantine } = this.#parts;
-    recorder.record(entry, (isWritten) => {
+    this.#parts.recorder.record(entry, (isWritten) => {
       if (isWritten) this.#persisted(lane, entry);
-      this.send(quarantine.leave(entry.delivery.id));
+      this.#leaveQuarantine(lane, entry.delivery);
       this.#continue(lane);
     });
   }
@@ -369,7 +373,8 @@ export class Dispatcher {
   }
 
   #persisted(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
-    this.#parts.quarantine.unmark(shard, delivery.id);
+    // Recording the delivery has deleted its marker.
+    this.#parts.quarantine.markers.get(shard)?.delete(delivery.id);
     lane.deliveries.complete(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
     // Reading the settings again finds the pending disable, which is then executed.
     if (webhook?.isPendingDisable === true) this.#parts.requests.reload(lane);

@@ -48,7 +48,7 @@ function recorderWith(fence: number | undefined, onLost: (shard: number) => void
     { sql, clock: systemClock, log: createLog('silent') },
     {
       ownership: { workerId: WORKER, fenceOf: look, lastFenceOf: look, lost },
-      quarantine: { isMarked: () => false },
+      quarantine: { markers: new Map() },
       lanes: { isOrdered: () => isOrdered },
     },
   );

@@ -14,7 +14,7 @@ type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
 /** The parts that a recorder reads: fencing tokens, markers of deliveries, and whether deliveries wait for the end of another. */
 type RecorderParts = {
   ownership: OwnerTokens & Pick<Ownership, 'lastFenceOf'>;
-  quarantine: Pick<Quarantine, 'isMarked'>;
+  quarantine: Pick<Quarantine, 'markers'>;
   lanes: { isOrdered: (shard: number, webhookId: number) => boolean };
 };
 
@@ -111,7 +111,7 @@ class Writer {
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter(
-      (entry) => !this.ownsShard(entry) || quarantine.isMarked(entry.shard, entry.delivery.id),
+      (entry) => !this.ownsShard(entry) || quarantine.markers.get(entry.shard)?.has(entry.delivery.id) === true,
     );
     const rows = toColumns(candidates, keepResponses);
     const recorded = await recordBatch(sql, workerId, columns, rows, toStates(candidates), deliveriesOf(marked), now);
