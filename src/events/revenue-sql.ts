@@ -30,12 +30,10 @@ function dueAfter(day: string, timeZone: string): Date {
 
 // Around a publish of subscriptions. All transactions lock rows in the same order.
 
-type Stores = { shard: number[]; storeId: number[] };
-
 /** Returns the stores for which Halcyon derives subscription events. */
-export async function derivingStores(sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> {
+export async function derivingStores(sql: Queryable, storeIds: readonly number[]): Promise<ReadonlySet<number>> {
   const rows = await sql<{ id: number }[]>`
-    select s.id from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
+    select s.id from unnest(${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[]) as a (shard, store_id)
     cross join lateral (
       select s.id, s.subscription_events from store s where s.shard = a.shard and s.id = a.store_id limit 1
     ) as s
@@ -59,11 +57,11 @@ export type Book = {
  * Returns the revenue books of stores and share-locks them until the transaction ends, so that their days cannot be closed.
  * Stores without a book yet, and erased stores, are absent.
  */
-export async function lockBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> {
+export async function lockBooks(sql: Queryable, storeIds: readonly number[], now: Date): Promise<Book[]> {
   const books = await sql<(Omit<Book, 'day'> & { openDay: string })[]>`
   select s.id as "storeId", s.time_zone as "timeZone", b.open_day::text as "openDay",
     (b.next_day - 1)::text as "openingDay"
-  from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
+  from (select * from unnest(${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[]) as a (shard, store_id) order by 1, 2) as a
   cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
   cross join lateral (
     select b.open_day, b.next_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
@@ -93,19 +91,22 @@ export async function openBooks(sql: Queryable, timeZones: ReadonlyMap<number, s
     on conflict (shard, store_id) do nothing`;
 }
 
-type SubscriptionKeys = { shard: number[]; storeId: number[]; id: string[] };
-
 export type LastTerm = Term & { storeId: number; id: string; day: string };
 
 /**
  * Returns the last term of each subscription, erased ones included. This is a separate statement after the versions are locked,
  * because a statement that waits for a lock keeps its old snapshot of other rows.
  */
-export async function lastTerms(sql: Queryable, keys: SubscriptionKeys): Promise<LastTerm[]> {
+export async function lastTerms(
+  sql: Queryable,
+  keys: readonly Pick<LastTerm, 'storeId' | 'id'>[],
+): Promise<LastTerm[]> {
   return sql<LastTerm[]>`
   select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
     t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
-  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.id}::text[]) as a (shard, store_id, id)
+  from unnest(
+    ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[], ${keys.map(({ id }) => id)}::text[]
+  ) as a (shard, store_id, id)
   cross join lateral (
     select * from subscription_term t
     where t.shard = a.shard and t.store_id = a.store_id and t.subscription_id = a.id

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { lockPreviousVersions, findKeys, publishBatch, type Batch } from '#events/publish/publish-sql.ts';
-import { rowOf, inLockOrder, toColumns } from '#events/publish/rows.ts';
+import { rowOf, inLockOrder, toBatchRows } from '#events/publish/rows.ts';
 import { derivingStores } from '#events/revenue-sql.ts';
 import {
   endOldEpochs,
@@ -143,16 +143,15 @@ function publish(rows: readonly number[]) {
     return rowOf(event, ownIdAt(n), { n: (events += 1), at, now: NOW });
   });
   const batch: Batch = {
-    columns: toColumns(written.toSorted(inLockOrder), NOW),
+    rows: toBatchRows(written.toSorted(inLockOrder), NOW),
     filters: { known: [], passed: [] },
-    claims: {
-      shard: shards(rows),
-      storeId: rows.map(ownIdAt),
-      key: rows.map((n) => `new-${n}`),
-      fingerprint: rows.map(() => Buffer.alloc(32)),
-      eventIds: rows.map((n) => `{${idAt(n)}}`),
-    },
-    terms: null,
+    claims: rows.map((n) => ({
+      storeId: ownIdAt(n),
+      key: `new-${n}`,
+      fingerprint: Buffer.alloc(32),
+      eventIds: `{${idAt(n)}}`,
+    })),
+    terms: [],
     day: DAY,
     now: NOW,
     baseUrl: 'x',
@@ -165,16 +164,18 @@ const owner = { shard: SHARD, storeId: ownIdAt(1), id: ownIdAt(1) };
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
   'lock existing rows': (rows) =>
-    lockPreviousVersions(sql, {
-      shard: shards(rows),
-      storeId: rows.map(ownIdAt),
-      type: rows.map(() => 'customer'),
-      id: rows.map(String),
-    }),
+    lockPreviousVersions(
+      sql,
+      rows.map((n) => ({ storeId: ownIdAt(n), type: 'customer', id: String(n) })),
+    ),
   'find keys': (rows) =>
-    findKeys(sql, { shard: shards(rows), storeId: rows.map(ownIdAt), key: rows.map(String) }, new Date(0)),
+    findKeys(
+      sql,
+      rows.map((n) => ({ storeId: ownIdAt(n), key: String(n) })),
+      new Date(0),
+    ),
   'see which stores derive': async (rows) => {
-    await derivingStores(sql, { shard: shards(rows), storeId: rows.map(ownIdAt) });
+    await derivingStores(sql, rows.map(ownIdAt));
     return rows;
   },
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),

@@ -5,7 +5,7 @@ import { Registry } from '@prometheus-io/client';
 import { nextEventBlock, createIdAllocator } from '#db/partitions.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { publishBatch } from '#events/publish/publish-sql.ts';
-import { rowOf, toColumns } from '#events/publish/rows.ts';
+import { rowOf, toBatchRows } from '#events/publish/rows.ts';
 import {
   createRecoveryMetrics,
   countMissed,
@@ -76,8 +76,8 @@ export async function startRecoveryFixture() {
       assert.ok(n !== undefined, 'no id is left for today');
       const row = rowOf(event, storeId, { n, at: 0, now });
       const filters = { known: [], passed: [] };
-      const batch = { filters, claims: null, terms: null, day: dayOf(now), now, baseUrl: app.baseUrl };
-      await publishBatch(tx, { columns: toColumns([row], now), ...batch });
+      const batch = { filters, claims: [], terms: [], day: dayOf(now), now, baseUrl: app.baseUrl };
+      await publishBatch(tx, { rows: toBatchRows([row], now), ...batch });
       written.resolve(row.eventId);
       await released.promise;
     });

@@ -198,8 +198,7 @@ export async function eraseResource(
   } = await transaction(sql, async (tx) => {
     // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
     // that holds no lock while it waits.
-    const columns = { shard: [shard], storeId: [storeId] };
-    const [book] = key.type === 'subscription' ? await lockBooks(tx, columns, now) : [];
+    const [book] = key.type === 'subscription' ? await lockBooks(tx, [storeId], now) : [];
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(labelOf(key.type));
     unmodified(latest.version);

@@ -21,22 +21,21 @@ import {
   toCommitted,
   type Committed,
   inLockOrder,
-  toColumns,
+  toBatchRows,
   type Row,
   type NewestDateOf,
   byResource,
   decisiveDate,
   dependsOnStored,
   markStale,
-  type PublishColumns,
+  type BatchRow,
 } from './rows.ts';
 import {
   lockPreviousVersions,
   LOCK_MS,
   publishBatch,
-  type ClaimColumns,
+  type Batch,
   type Published,
-  type TermColumns,
   filtersOfStores,
   type FilterColumns,
 } from './publish-sql.ts';
@@ -102,23 +101,21 @@ const literalOf = (ids: readonly string[]): string => `{${ids.join(',')}}`;
 const PAUSED_AFTER_MS = 10;
 
 /** Evaluates the filters of each event's store. Events of stores without known filters are not parsed. */
-export async function evaluateFilters(columns: PublishColumns, filtersOf: FiltersOf): Promise<FilterColumns> {
+export async function evaluateFilters(rows: readonly BatchRow[], filtersOf: FiltersOf): Promise<FilterColumns> {
   let since = performance.now();
   const known: FilterColumns['known'] = [];
   const passed: FilterColumns['passed'] = [];
-  for (const [at, storeId] of columns.storeId.entries()) {
-    const filters = filtersOf(storeId)?.filter(({ type }) => type === columns.type[at]) ?? [];
+  for (const [at, { row, modifiedAt }] of rows.entries()) {
+    const { type, resourceId, body, kind } = row.event;
+    const filters = filtersOf(row.storeId)?.filter((one) => one.type === type) ?? [];
     if (filters.length === 0) continue;
-    const [resourceId, modifiedAt, body] = [columns.resourceId[at], columns.modifiedAt[at], columns.body[at]];
-    if (resourceId === undefined || modifiedAt === undefined || body === undefined)
-      throw new Error('A column is short');
     const payload = payloadOf({ resourceId, modifiedAt, body });
     while (known.length < at) known.push(null);
     while (passed.length < at) passed.push(null);
     known.push(literalOf(filters.map(({ id }) => id)));
     const ids: string[] = [];
     // What has only an id passes every filter: a receiver of the resource must not miss that it is deleted.
-    const isBare = columns.isDeletion[at] === true || columns.isNotice[at] === true;
+    const isBare = kind === 'deletion' || kind === 'notice';
     for (const { id, passes } of filters) {
       if (isBare || passes(payload)) ids.push(id);
       if (performance.now() - since < PAUSED_AFTER_MS) continue;
@@ -187,12 +184,8 @@ const keyOf = (storeId: number, type: string, id: string): string => `${storeId}
 async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> {
   const groups = dependent(rows);
   const firsts = groups.flatMap(([row]) => row ?? []);
-  const found = await lockPreviousVersions(tx, {
-    shard: firsts.map(({ shard }) => shard),
-    storeId: firsts.map(({ storeId }) => storeId),
-    type: firsts.map(({ event }) => event.type),
-    id: firsts.map(({ event }) => event.resourceId),
-  });
+  const keys = firsts.map(({ storeId, event }) => ({ storeId, type: event.type, id: event.resourceId }));
+  const found = await lockPreviousVersions(tx, keys);
   const previousVersions = new Map(
     found.map((previous) => [keyOf(previous.storeId, previous.type, previous.id), previous]),
   );
@@ -250,16 +243,13 @@ const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) =>
 function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }: Filters) {
   const writeRows = async (
     on: Queryable,
-    rows: readonly Row[],
-    {
-      newestDateOf,
-      ...options
-    }: { claims: ClaimColumns | null; terms: TermColumns | null; now: Date; newestDateOf?: NewestDateOf },
+    all: readonly Row[],
+    { newestDateOf, ...options }: Pick<Batch, 'claims' | 'terms' | 'now'> & { newestDateOf?: NewestDateOf },
   ): Promise<Published[]> => {
     const { now } = options;
-    const columns = toColumns(rows.toSorted(inLockOrder), now, newestDateOf);
-    const filters = await evaluateFilters(columns, filtersOf);
-    return publishBatch(on, { ...options, columns, filters, day: dayOf(now), baseUrl });
+    const rows = toBatchRows(all.toSorted(inLockOrder), now, newestDateOf);
+    const filters = await evaluateFilters(rows, filtersOf);
+    return publishBatch(on, { ...options, rows, filters, day: dayOf(now), baseUrl });
   };
 
   /** Locks the previous versions first and writes derived events in the same transaction. */
@@ -285,7 +275,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }
     const rows = rowsOf(drafts);
     if (rows.some(isAboutSubscriptions) || dependOnPreviousVersions(rows))
       return writeWithPreviousVersions(drafts, now);
-    const options = { claims: claimsOf(drafts), terms: null, now };
+    const options = { claims: claimsOf(drafts), terms: [], now };
     return { rows, returned: rows.length === 0 ? [] : await writeRows(sql, rows, options), refused: new Set() };
   };
 }
