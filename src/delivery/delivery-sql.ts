@@ -4,7 +4,7 @@ import { nextDeliveryId } from '#db/partitions.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';
-import { ownedUnder, type Fences } from './leases/leases-sql.ts';
+import { ownedUnder, type Fence } from './leases/leases-sql.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 
@@ -160,26 +160,28 @@ export async function notify(sql: Queryable, channel: string, payload: string): 
 }
 
 /** Attempts per webhook, hour in which they began, and outcome. */
-export type HourColumns = {
-  shard: number[];
-  webhookId: number[];
-  hour: Date[];
-  outcome: string[];
-  attempts: number[];
-  /** Histograms as PostgreSQL array literals: `unnest` would flatten an array of arrays. */
-  durations: string[];
+export type HourRow = {
+  shard: number;
+  webhookId: number;
+  hourMs: number;
+  outcome: string;
+  attempts: number;
+  durations: number[];
 };
 
 /**
  * Adds to existing rows, except of shards that have moved to another database meanwhile. In key order, so that two workers that write the same shard after a take-over do not deadlock.
  */
-export async function addHours(sql: Queryable, rows: HourColumns): Promise<void> {
+export async function addHours(sql: Queryable, rows: readonly HourRow[]): Promise<void> {
+  // As array literals: `unnest` would flatten an array of arrays.
+  const durations = rows.map((row) => `{${row.durations.join()}}`);
   await sql`
     insert into webhook_hour as t (shard, webhook_id, hour, outcome, attempts, durations)
     select n.shard, n.webhook_id, n.hour, n.outcome, n.attempts, n.durations::bigint[]
     from unnest(
-      ${rows.shard}::smallint[], ${rows.webhookId}::bigint[], ${rows.hour}::timestamptz[], ${rows.outcome}::text[],
-      ${rows.attempts}::bigint[], ${rows.durations}::text[]
+      ${rows.map(({ shard }) => shard)}::smallint[], ${rows.map(({ webhookId }) => webhookId)}::bigint[],
+      ${rows.map(({ hourMs }) => new Date(hourMs))}::timestamptz[], ${rows.map(({ outcome }) => outcome)}::text[],
+      ${rows.map(({ attempts }) => attempts)}::bigint[], ${durations}::text[]
     ) as n (shard, webhook_id, hour, outcome, attempts, durations)
     where exists (select from shard_lease l where l.shard = n.shard)
     order by n.shard, n.webhook_id, n.hour, n.outcome
@@ -218,7 +220,7 @@ export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
 export async function insertMarkers(
   sql: Queryable,
   worker: number,
-  fences: Fences,
+  fences: readonly Fence[],
   markers: readonly Marker[],
 ): Promise<number[]> {
   const shards = markers.map(({ shard }) => shard);

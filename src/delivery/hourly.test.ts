@@ -157,8 +157,13 @@ test('an attempt that was not recorded because its shard was lost is left to the
 
 test('histograms with fewer bounds are added to those with more', async () => {
   const id = idOf(50_000);
-  const hour = { shard: [SHARD], webhookId: [id], hour: [at(5)], outcome: ['delivered'], attempts: [1] };
-  for (const durations of ['{1,2}', '{1,1,1}', '{0,1}']) await addHours(sql, { ...hour, durations: [durations] });
+  const hour = { shard: SHARD, webhookId: id, hourMs: at(5).getTime(), outcome: 'delivered', attempts: 1 };
+  for (const durations of [
+    [1, 2],
+    [1, 1, 1],
+    [0, 1],
+  ])
+    await addHours(sql, [{ ...hour, durations }]);
   assert.deepEqual([...(await hoursOf([id]))], [{ key: `${id} 05:00 delivered`, attempts: 3, durations: [2, 4, 1] }]);
 });
 

@@ -12,7 +12,7 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storedAttempt } from './record/record-sql.ts';
-import { addHours } from './delivery-sql.ts';
+import { addHours, type HourRow } from './delivery-sql.ts';
 
 // Logs one line for each attempt.
 
@@ -118,25 +118,14 @@ export type HourlyStatsSettings = {
   hourlyStatsRows: number;
 };
 
-type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; attempts: number; durations: number[] };
-
 const HOUR_MS = 3_600_000;
 /** A few seconds fit in one statement; a backlog after a database outage takes several. */
 const ROWS_PER_STATEMENT = 5_000;
 
-const columnsOf = (rows: readonly Row[]) => ({
-  shard: rows.map(({ shard }) => shard),
-  webhookId: rows.map(({ webhookId }) => webhookId),
-  hour: rows.map(({ hourMs }) => new Date(hourMs)),
-  outcome: rows.map(({ outcome }) => outcome),
-  attempts: rows.map(({ attempts }) => attempts),
-  durations: rows.map(({ durations }) => `{${durations.join()}}`),
-});
-
 export class HourlyStats implements Running, OutcomeConsumer {
   readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
   readonly #settings: HourlyStatsSettings;
-  #rows = new Map<string, Row>();
+  #rows = new Map<string, HourRow>();
   #uncounted = 0;
   #isFailing = false;
   #timer: NodeJS.Timeout | undefined;
@@ -194,7 +183,7 @@ export class HourlyStats implements Running, OutcomeConsumer {
     return this.#flushing;
   }
 
-  #row(key: string, make: () => Row): Row | undefined {
+  #row(key: string, make: () => HourRow): HourRow | undefined {
     const known = this.#rows.get(key);
     if (known !== undefined || this.#rows.size >= this.#settings.hourlyStatsRows) return known;
     const row = make();
@@ -212,7 +201,7 @@ export class HourlyStats implements Running, OutcomeConsumer {
     while (pending.length > 0) {
       const rows = pending.slice(0, ROWS_PER_STATEMENT);
       try {
-        await addHours(sql, columnsOf(rows));
+        await addHours(sql, rows);
         this.#isFailing = false;
       } catch (error) {
         // Retrying rejected rows would fail again and block all others.
@@ -230,7 +219,7 @@ export class HourlyStats implements Running, OutcomeConsumer {
   }
 
   /** Merges rows that were not written with those collected meanwhile. */
-  #requeue(rows: readonly Row[]): void {
+  #requeue(rows: readonly HourRow[]): void {
     for (const row of rows) {
       const { webhookId, hourMs, outcome, attempts, durations } = row;
       const existing = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);

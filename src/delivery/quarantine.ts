@@ -11,7 +11,7 @@ import { createBatcher, type Batcher } from '#db/batch.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { resetCrashCounts } from './leases/leases-sql.ts';
+import { fencesOf, resetCrashCounts } from './leases/leases-sql.ts';
 import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
@@ -252,15 +252,11 @@ export class Quarantine {
 
   async #write(markers: readonly Marker[]): Promise<boolean[]> {
     const { workerId } = this.#ownership;
-    const shards = [...new Set(markers.map(({ shard }) => shard))].toSorted((a, b) => a - b);
-    const fences = shards.flatMap((shard) => {
-      const fence = this.#ownership.fenceOf(shard);
-      return fence === undefined ? [] : [{ shard, fence }];
-    });
-    const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
-    const owned = new Set(
-      fences.length === 0 ? [] : await insertMarkers(this.#runtime.sql, workerId, columns, markers),
+    const fences = fencesOf(
+      this.#ownership,
+      markers.map(({ shard }) => shard),
     );
+    const owned = new Set(fences.length === 0 ? [] : await insertMarkers(this.#runtime.sql, workerId, fences, markers));
     for (const { shard, fence } of fences) if (!owned.has(shard)) this.#ownership.lost(shard, fence);
     return markers.map(({ shard }) => owned.has(shard));
   }

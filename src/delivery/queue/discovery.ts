@@ -325,13 +325,8 @@ export async function findStaleSettings(
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
   for (let at = 0; at < all.length; at += BATCH_LANES) {
     const some = all.slice(at, at + BATCH_LANES);
-    const changed = new Set(
-      await listChanged(sql, shard, {
-        webhookId: some.map(([{ webhookId }]) => webhookId),
-        revision: some.map(([, { revision }]) => revision),
-        storeDomain: some.map(([, { storeDomain }]) => storeDomain),
-      }),
-    );
+    const read = some.map(([{ webhookId }, { revision, storeDomain }]) => ({ webhookId, revision, storeDomain }));
+    const changed = new Set(await listChanged(sql, shard, read));
     // A lane that was read again meanwhile is up to date.
     for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) requests.reload(lane);
   }

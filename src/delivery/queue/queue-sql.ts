@@ -2,16 +2,13 @@
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import type { Pending } from '../policy/entry.ts';
-import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
+import { ownedUnder, type Fence } from '../leases/leases-sql.ts';
 import type { Fetch } from './loaded-deliveries.ts';
 
 // The statements by which deliveries of one resource wait for each other.
 
-/** Due deliveries of webhooks with an ordering, as columns. */
-type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
-
 /**
- * Postpones deliveries that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
+ * Postpones deliveries of webhooks with an ordering that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
  * Returns all deliveries of shards that are owned under these fencing tokens, each with its new due time if it waits: that of the
  * first pending one of the resource, or `recheckAt` if that is later.
  *
@@ -21,14 +18,16 @@ type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
 export async function postponeWaiting(
   sql: Queryable,
   worker: number,
-  fences: Fences,
-  due: DueColumns,
+  fences: readonly Fence[],
+  due: readonly (Pending & { shard: number })[],
   recheckAt: Date,
 ): Promise<{ id: number; dueAt: Date | null }[]> {
   return sql<{ id: number; dueAt: Date | null }[]>`
     with ${ownedUnder(sql, worker, fences)}, due as materialized (
       select i.shard, i.id, i.epoch, o.webhook_id, o.resource_key, o.version
-      from unnest(${due.shard}::smallint[], ${due.id}::bigint[], ${due.epoch}::int[]) as i (shard, id, epoch)
+      from unnest(
+        ${due.map(({ shard }) => shard)}::smallint[], ${due.map(({ id }) => id)}::bigint[], ${due.map(({ epoch }) => epoch)}::int[]
+      ) as i (shard, id, epoch)
       join owned on owned.shard = i.shard
       left join lateral (
         select * from delivery_order o where o.shard = i.shard and o.delivery_id = i.id limit 1
@@ -264,15 +263,17 @@ export async function listPendingDisables(sql: Queryable, shards: readonly numbe
   limit ${limit}`;
 }
 
-/** The settings of webhooks of one shard as they were read, by column. */
-export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
+/** The settings of a webhook as they were read. */
+type ReadSettings = { webhookId: number; revision: number; storeDomain: string };
 
 /** Returns the webhooks whose settings changed since, or that were deleted. */
-export async function listChanged(sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> {
+export async function listChanged(sql: Queryable, shard: number, read: readonly ReadSettings[]): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select lane.id
-    from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
-      as lane (id, revision, domain)
+    from unnest(
+      ${read.map(({ webhookId }) => webhookId)}::bigint[], ${read.map(({ revision }) => revision)}::int[],
+      ${read.map(({ storeDomain }) => storeDomain)}::text[]
+    ) as lane (id, revision, domain)
     left join lateral (
       select w.revision, w.store_id from webhook w where w.shard = ${shard} and w.id = lane.id limit 1
     ) as w on true

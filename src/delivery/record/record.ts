@@ -7,7 +7,7 @@ import { SHARDS } from '#core/ids.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
 import type { OwnerTokens, Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
-import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
+import { toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
 
 type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
 
@@ -31,11 +31,6 @@ function requireFence({ shard, fence }: Entry): number {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
 }
-
-const deliveriesOf = (entries: readonly Entry[]) => ({
-  shard: entries.map(({ shard }) => shard),
-  deliveryId: entries.map(({ delivery }) => delivery.id),
-});
 
 /** Writes entries under the fencing tokens of their shards. */
 class Writer {
@@ -104,24 +99,20 @@ class Writer {
     const { workerId } = ownership;
     const candidates = entries.filter((entry) => this.mayOwnShard(entry));
     if (candidates.length === 0) return entries.map(() => false);
-    const fences = [...new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(
-      ([a], [b]) => a - b,
-    );
-    const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
+    const byShard = new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]));
+    const fences = [...byShard].map(([shard, fence]) => ({ shard, fence })).toSorted((a, b) => a.shard - b.shard);
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter(
       (entry) => !this.ownsShard(entry) || quarantine.markers.get(entry.shard)?.has(entry.delivery.id) === true,
     );
-    const rows = toColumns(candidates, keepResponses);
-    const recorded = await recordBatch(sql, workerId, columns, rows, toStates(candidates), deliveriesOf(marked), now);
-    const owned = new Set(recorded);
-    for (const [shard, fence] of fences) if (!owned.has(shard)) ownership.lost(shard, fence);
+    const owned = new Set(await recordBatch(sql, workerId, fences, candidates, { keepResponses, marked, now }));
+    for (const { shard, fence } of fences) if (!owned.has(shard)) ownership.lost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
     const inOrder = [...written].filter(
       ({ shard, delivery, next }) => 'state' in next && lanes.isOrdered(shard, delivery.webhookId),
     );
-    if (inOrder.length > 0) await releaseNext(sql, deliveriesOf(inOrder), now);
+    if (inOrder.length > 0) await releaseNext(sql, inOrder, now);
     return entries.map((entry) => written.has(entry));
   }
 
