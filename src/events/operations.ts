@@ -1,6 +1,6 @@
 /** The Document of an event, and API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
+import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-operations.ts';
 import { allEvents, resourceTypes, OPERATOR_CHOICES, zoomableOf, isTest } from '#catalog/catalog.ts';
 import { resourceDocument, shapeOf, shapeOfEvent, addressOf, nameOf } from '#catalog/resource-document.ts';
 import type { Sql } from '#db/pool.ts';

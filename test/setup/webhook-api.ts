@@ -13,7 +13,7 @@ import { createChangelog } from '#changelog/changelog.ts';
 import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
-import { createPreview } from '#delivery/attempt/preview.ts';
+import { createPreview } from '#delivery/attempt/test-deliveries.ts';
 import { createIdAllocator } from '#db/partitions.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency.ts';

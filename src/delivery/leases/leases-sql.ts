@@ -128,18 +128,18 @@ export async function takeShards(sql: Queryable, worker: number, shards: number[
     select shard, fence, deaths as "crashCount" from taken`;
 }
 
+/** The CTE `owned (shard)`: those of the shards that the worker owns under any token, locked in shard order. */
+const lockOwned = (sql: Queryable, worker: number, shards: readonly number[]) => sql`owned as materialized (
+  select shard from shard_lease where shard = any (${shards}::smallint[]) and owner = ${worker} order by shard for no key update
+)`;
+
 /**
  * Takes shards of this worker again, under a new fencing token and with unchanged crash counts. After a lapse of the
  * lease, results sent under the old token may still be on their way.
  */
 export async function retakeShards(sql: Queryable, worker: number, shards: number[]) {
   return sql<{ shard: number; fence: number; crashCount: number }[]>`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set fence = l.fence + 1 from owned where l.shard = owned.shard
     returning l.shard, l.fence, l.deaths as "crashCount"`;
 }
@@ -147,24 +147,14 @@ export async function retakeShards(sql: Queryable, worker: number, shards: numbe
 /** Hands shards back, except those that have another owner by now. */
 export async function releaseShards(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set owner = null, deaths = 0 from owned where l.shard = owned.shard`;
 }
 
 /** Resets the crash counts of the shards. */
 export async function resetCrashCounts(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set deaths = 0 from owned where l.shard = owned.shard`;
 }
 

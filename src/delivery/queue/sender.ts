@@ -11,7 +11,7 @@ import type { Quarantine } from '../quarantine.ts';
 import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
 import type { FetchRequests } from './lanes.ts';
 import type { Lane } from './lane.ts';
-import type { ScheduledAttempt } from './run-queue.ts';
+import type { ScheduledAttempt, SlotUse } from './run-queue.ts';
 
 type CompletionSettings = DeactivationSettings & {
   /** An attempt that takes longer counts as slow. */
@@ -27,7 +27,7 @@ export function complete(
     fence,
     inFlight,
     isProbe,
-  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight' | 'isProbe'>,
+  }: Omit<ScheduledAttempt, keyof SlotUse | 'isOverBudget' | 'ageBucket'>,
   result: Attempt,
   loopIsLagging: boolean,
   { clock, random }: Pick<Runtime, 'clock' | 'random'>,

@@ -27,7 +27,7 @@ import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { type ApiRequest, guarded, type Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
 import { labelOf, collectionOf, ERASED, typeOfRelation } from '#catalog/catalog.ts';
-import { resourceKeyOf } from '#catalog/resource-access.ts';
+import { resourceKeyOf } from '#catalog/resource-operations.ts';
 import { addressOfEvent } from '../operations.ts';
 import { endTerm, lockBooks } from '../revenue-sql.ts';
 import type { Principal } from '#core/principal.ts';

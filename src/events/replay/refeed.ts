@@ -1,6 +1,6 @@
 /** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
 import { Type, type Static } from 'typebox';
-import { isVisible, resourceMissing, resourceNotFound, resourceKeyOf } from '#catalog/resource-access.ts';
+import { isVisible, resourceMissing, resourceNotFound, resourceKeyOf } from '#catalog/resource-operations.ts';
 import { eventsOf, labelOf, type ResourceType } from '#catalog/catalog.ts';
 import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';

@@ -38,7 +38,7 @@ import { beginning } from '#http/idempotency.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { zoneOf } from '#catalog/resource-access.ts';
+import { zoneOf } from '#catalog/resource-operations.ts';
 import { addressOfEvent, addressOfEvents, eventOf } from '#events/operations.ts';
 import type { Search } from '#db/search.ts';
 import type { Runtime } from '#runtime/runtime.ts';
