@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import { within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
@@ -442,11 +442,9 @@ export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running 
     }
   };
   const running = run();
-  return {
-    stop: async () => {
-      stopping.abort();
-      const late = delay(STOP_MS, undefined, { ref: false });
-      await Promise.race([running, late]);
-    },
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await running;
   };
+  return within(STOP_MS, { stop });
 }
