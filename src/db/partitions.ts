@@ -1,5 +1,5 @@
 /** The days of append-only tables: their partitions, and the numbers of the ids of their rows. */
-import { SHARDS, dayOf, dayOfId, firstIdOfDay, NUMBERS_A_DAY } from '#core/ids.ts';
+import { SHARDS, dailyIdOf, dayOf, dayOfId, firstIdOfDay, NUMBERS_A_DAY } from '#core/ids.ts';
 import { LOCKS, underLock } from './advisory-lock.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { countDays, deleteDayCounts } from './day-counts.ts';
@@ -254,10 +254,7 @@ export async function readUsedNumbers(sql: Queryable, day: number): Promise<Read
   return new Map(rows.map(({ kind, used }) => [kind, used]));
 }
 
-/**
- * Returns a number for each of the shards, unique per shard and day; `shards` may contain repetitions. `inTransaction`: the
- * caller occupies a connection of the pool.
- */
+/** Returns an event id for each of the shards, which may contain repetitions. `inTransaction`: the caller occupies a connection of the pool. */
 export type IdAllocator = (
   sql: Queryable,
   request: { day: number; shards: readonly number[] },
@@ -268,7 +265,7 @@ export type IdAllocator = (
 type Block = { day: number; first: number; fetchedMs: number; used: Map<number, number> };
 
 /**
- * Creates an allocator of the numbers in event ids. It takes them from blocks, in which each shard counts separately;
+ * Creates an allocator of event ids. It takes their numbers from blocks, in which each shard counts separately;
  * concurrent callers wait for the same fetch. Callers in a transaction fetch a block themselves, because the other fetch may
  * wait for the connection that they occupy. If two blocks arrive at once, the rest of the first is unused.
  *
@@ -294,7 +291,7 @@ export function createIdAllocator(monotonicMs: () => number = () => 0): IdAlloca
     return block.first + used;
   };
   return async (sql, { day, shards }, inTransaction) => {
-    const numbers: number[] = [];
+    const ids: number[] = [];
     if (shards.length > 0 && block !== undefined && monotonicMs() - block.fetchedMs > BLOCK_AGE_MS) block = undefined;
     for (const shard of shards) {
       let number = take(day, shard);
@@ -303,8 +300,8 @@ export function createIdAllocator(monotonicMs: () => number = () => 0): IdAlloca
         if (inTransaction) await fetchBlock(sql, day);
         else await (fetching ??= fetchBlock(sql, day).finally(() => (fetching = undefined)));
       }
-      numbers.push(number);
+      ids.push(dailyIdOf(day, number, shard));
     }
-    return numbers;
+    return ids;
   };
 }

@@ -134,7 +134,7 @@ let events = 10 * ROWS;
 function publish(rows: readonly number[]) {
   const written = rows.map((n, at) => {
     const event = { type: 'customer', action: 'created', resourceId: String(n), modifiedAt: null, body: '{}' } as const;
-    return rowOf(event, ownIdAt(n), { n: (events += 1), at, now: NOW });
+    return rowOf(event, ownIdAt(n), { id: idAt((events += 1)), at });
   });
   const batch: Batch = {
     rows: toBatchRows(written.toSorted(inLockOrder), NOW),

@@ -14,7 +14,7 @@ import {
   type RecoveriesDeps,
 } from '#events/replay/recoveries.ts';
 import { findRecoverable } from '#events/replay/recoveries-sql.ts';
-import { dayOf, shardOf } from '#core/ids.ts';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from './app.ts';
 import { testDatabase } from './database.ts';
@@ -74,7 +74,7 @@ export async function startRecoveryFixture() {
       const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
       const n = await nextEventBlock(tx, dayOf(now));
       assert.ok(n !== undefined, 'no id is left for today');
-      const row = rowOf(event, storeId, { n, at: 0, now });
+      const row = rowOf(event, storeId, { id: dailyIdOf(dayOf(now), n, shardOf(storeId)), at: 0 });
       const filters = { known: [], passed: [] };
       const batch = { filters, claims: [], terms: [], day: dayOf(now), now, baseUrl: app.baseUrl };
       await publishBatch(tx, { rows: toBatchRows([row], now), ...batch });

@@ -33,9 +33,9 @@ import { endTerm, lockBooks } from '../revenue-sql.ts';
 import type { Principal } from '#core/principal.ts';
 import type { InternalEventDeps } from '../publish/internal-event.ts';
 import { storedShape } from '#catalog/resource-document.ts';
-import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { dayOf } from '#core/ids.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
-import { nextNonce, numberAt } from '../publish/rows.ts';
+import { idAt, nextNonce } from '../publish/rows.ts';
 
 type EventNames = { shard: number; ids: readonly number[] };
 
@@ -267,8 +267,7 @@ async function sendErasure(
 ): Promise<number> {
   const { shard, storeId, type, id: resourceId } = key;
   const day = dayOf(now);
-  const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
-  const id = dailyIdOf(day, numberAt(numbers, 0), shard);
+  const id = idAt(await allocateIds(tx, { day, shards: [shard] }, 'inTransaction'), 0);
   const event = { id, action: ERASED, version, nonce: nextNonce(), baseUrl, body: `{"id":${publishedId}}` };
   const readers = (await listReaders(tx, key)).filter(
     (webhook) => webhook.type === type || embedsCustomer(storedShape(webhook.query ?? '', webhook.type).zoom),

@@ -21,7 +21,7 @@ import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import type { PreviousVersions } from './publish-batch.ts';
 import type { NewTerm } from './publish-sql.ts';
-import { numberAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
+import { idAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './publish-request.ts';
 import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from '../revenue-sql.ts';
@@ -289,12 +289,11 @@ export async function derive(
     terms.push(...derivedHere.terms);
   }
   const shards = steps.map(({ row }) => row.shard);
-  const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
+  const ids = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
-    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });
-    const { storeId, shard, traceContext } = row;
-    return { event: event(eventId), storeId, shard, eventId, nonce, at, traceContext };
+    const id = idAt(ids, index);
+    return rowOf(event(id), row.storeId, { id, at, traceContext: row.traceContext });
   });
   return { rows: derived, terms };
 }

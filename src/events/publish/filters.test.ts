@@ -10,7 +10,7 @@ test('filters of long patterns leave time to others', async () => {
   const now = new Date(0);
   const rows = Array.from({ length: 60 }, (_, n) => {
     const event = { type: 'transaction', action: 'created', resourceId: String(n), modifiedAt: null, body } as const;
-    return rowOf(event, 256, { n, at: n, now });
+    return rowOf(event, 256, { id: n, at: n });
   });
   const batch = toBatchRows(rows, now);
   let isDone = false;

@@ -8,7 +8,7 @@ import type { AppChange, ChangelogEntry, OperatorEvent } from '#catalog/internal
 import type { IdAllocator } from '#db/partitions.ts';
 import { publishBatch, type Claim } from './publish-sql.ts';
 import { busyIfUnknownFilter, evaluateFilters, readFilters } from './publish-batch.ts';
-import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toBatchRows } from './rows.ts';
+import { idAt, rowOf, toCommitted, type Committed, inLockOrder, toBatchRows } from './rows.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
@@ -62,12 +62,12 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     // The filters in the database, because the transaction may change them and cannot be repeated here.
     const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
-    const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
+    const ids = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
     const rows = events.map(({ storeId, type, action = 'created', key, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
       const empty = { type, action, resourceId: '', modifiedAt: null, body: '' };
-      const row = rowOf(empty, storeId, { n: numberAt(numbers, at), at, now });
+      const row = rowOf(empty, storeId, { id: idAt(ids, at), at });
       const { eventId: id } = row;
       const representation = resource({ id, timeZone });
       const body = typeof representation === 'string' ? representation : JSON.stringify(representation);

@@ -296,7 +296,7 @@ export function createBatchWriter(deps: BatchDeps) {
   ): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = repeated.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, repeated);
-    const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
+    const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }));
     const { rows, returned, refused } = await write(drafts, now);
     const written = new Map(returned.map((row) => [row.eventId, row]));
     for (const one of drafts) {

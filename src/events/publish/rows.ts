@@ -4,7 +4,7 @@
  */
 import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
-import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import type { TraceContext } from '#core/tracing.ts';
 import type { NewEvent } from './publish-request.ts';
 import type { Claim, Published } from './publish-sql.ts';
@@ -56,24 +56,19 @@ function createNonces(): () => number {
 }
 export const nextNonce = createNonces();
 
-/**
- * Returns the number allocated for the event at a position. Throws if there are too few, because two events with the same id
- * would lose one.
- */
-export function numberAt(numbers: readonly number[], at: number): number {
-  const n = numbers[at];
-  if (n === undefined) throw new Error(`There is no number for event ${at} of ${numbers.length}`);
-  return n;
+/** Returns the id allocated for the event at a position. Throws if there are too few: two events with the same id would lose one. */
+export function idAt(ids: readonly number[], at: number): number {
+  const id = ids[at];
+  if (id === undefined) throw new Error(`There is no id for event ${at} of ${ids.length}`);
+  return id;
 }
 
 export function rowOf(
   event: Row['event'],
   storeId: number,
-  { n, at, now, traceContext = null }: { n: number; at: number; now: Date; traceContext?: TraceContext | null },
+  { id, at, traceContext = null }: { id: number; at: number; traceContext?: TraceContext | null },
 ): Row {
-  const shard = shardOf(storeId);
-  const eventId = dailyIdOf(dayOf(now), n, shard);
-  return { event, storeId, shard, eventId, nonce: nextNonce(), at, traceContext };
+  return { event, storeId, shard: shardOf(storeId), eventId: id, nonce: nextNonce(), at, traceContext };
 }
 
 /** Returns the committed deliveries with their events, ordered by delivery id. */
@@ -117,15 +112,15 @@ export function shardsOfNew(ready: readonly Ready[]): number[] {
   );
 }
 
-/** Makes the rows of the new events; `numbers` has one number for each. */
-export function toDrafts(ready: readonly Ready[], numbers: readonly number[], now: Date): Draft[] {
+/** Makes the rows of the new events; `ids` has one for each. */
+export function toDrafts(ready: readonly Ready[], ids: readonly number[]): Draft[] {
   let at = 0;
   return ready.map((one) => {
     const rows = new Map<number, Row>();
     for (const [index, event] of one.request.events.entries()) {
       if (one.repeated.has(index)) continue;
       const { storeId, traceContext = null } = one.request;
-      rows.set(index, rowOf(event, storeId, { n: numberAt(numbers, at), at, now, traceContext }));
+      rows.set(index, rowOf(event, storeId, { id: idAt(ids, at), at, traceContext }));
       at += 1;
     }
     return Object.assign(one, { rows });

@@ -4,10 +4,10 @@ import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { sampleResource } from '#catalog/sample.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { IdAllocator } from '#db/partitions.ts';
-import { nextNonce, numberAt } from './rows.ts';
+import { idAt, nextNonce } from './rows.ts';
 import { insertPullSample, insertSample } from './publish-sql.ts';
 
 /** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
@@ -56,8 +56,7 @@ export function createSamples({
 }): Samples {
   return {
     make: async ({ storeId, clientId, type, action, timeZone, now }) => {
-      const [day, shard] = [dayOf(now), shardOf(storeId)];
-      const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
+      const eventId = idAt(await allocateIds(sql, { day: dayOf(now), shards: [shardOf(storeId)] }), 0);
       const { id: shownId, ...sample } = sampleResource(type);
       const isBare = action !== null && bareKindOf(type, action) !== undefined;
       const { _embedded, ...properties } = isBare ? {} : sample;
