@@ -17,7 +17,9 @@ import { EVENT_BLOCK } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { firstIdOfDay, shardOf } from '#core/ids.ts';
 import type { Comparisons, Filter, Listing } from '#core/listing.ts';
-import { SAMPLE_ID } from './publish/test-event.ts';
+
+/** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
+export const SAMPLE_ID = 999_999_999;
 
 /** Properties of an event that lists can filter and order by, with the type of comparison. */
 export const EVENT_PROPERTIES = {

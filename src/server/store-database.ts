@@ -26,7 +26,7 @@ import { attemptsMaxOf } from '#delivery/policy/policy.ts';
 import { DocumentRequests, Handshakes } from '#delivery/attempt/single-requests.ts';
 import { Worker } from '#delivery/worker.ts';
 import { type IdAllocator, createIdAllocator, keepPartitions } from '#db/partitions.ts';
-import { createSamples } from '#events/publish/test-event.ts';
+import { createSamples } from '#events/sample-events.ts';
 import type { SendingOnDemand, WebhookChanges } from '#webhooks/webhook-access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook, createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';

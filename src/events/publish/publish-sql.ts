@@ -5,7 +5,7 @@ import { shardOf } from '#core/ids.ts';
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import { decisiveDate, type BatchRow } from './rows.ts';
 import type { Term } from '#catalog/mrr.ts';
-import type { SampleEvent } from './test-event.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 
 /** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
 export const NO_EVENT = 0;
@@ -263,6 +263,8 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
 }
 
 // Sample events.
+
+export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string };
 
 /**
  * Inserts a test event, which belongs to no resource: it creates no version and is in no chain. Returns whether the store
