@@ -12,7 +12,7 @@ import { readUsedNumbers, PARENTS, partitionsOf } from '#db/partitions.ts';
 import { announceWorking, type Queryable, type Tx } from '#db/pool.ts';
 import { createSealer, keyIdOf, readSealingKey } from '#db/seal.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
-import { readBacklog } from '#delivery/backlog-sql.ts';
+import { readBacklog } from '#delivery/queue/queue-sql.ts';
 import { hasStore } from '#webhooks/webhook-sql.ts';
 import { createKeyVault } from '#webhooks/webhook-vault.ts';
 import { findKeyFiles } from '../key-file.ts';

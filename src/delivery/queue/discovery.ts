@@ -284,11 +284,7 @@ export class Discovery {
   }
 }
 
-type ReconcileParts = {
-  lanes: Lanes;
-  ownership: Pick<Ownership, 'owns'>;
-  requests: Pick<FetchRequests, 'reload'>;
-};
+type ReconcileParts = Pick<DiscoveryParts, 'lanes' | 'ownership' | 'requests'>;
 
 /** Maximum per shard and scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
