@@ -4,7 +4,6 @@ import { nextDeliveryId } from '#db/partitions.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';
-import { ownedUnder, type Fence } from './leases/leases-sql.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 
@@ -200,40 +199,4 @@ export async function purgeHours(sql: Queryable, before: Date, limit: number): P
       select ctid from webhook_hour where hour < ${before} order by hour limit ${limit} for update skip locked
     ))`;
   return count;
-}
-
-export type Marker = { shard: number; deliveryId: number };
-/** `fence`: the token of the owner that sent it last. */
-export type StoredMarker = Marker & { fence: number; crashCount: number };
-
-/** Returns the deliveries that were in flight when owners of these shards crashed. */
-export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
-  return sql<StoredMarker[]>`
-  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
-  from delivery_suspect where shard = any (${shards}::smallint[])`;
-}
-
-/**
- * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing markers keep their
- * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
- */
-export async function insertMarkers(
-  sql: Queryable,
-  worker: number,
-  fences: readonly Fence[],
-  markers: readonly Marker[],
-): Promise<number[]> {
-  const shards = markers.map(({ shard }) => shard);
-  const ids = markers.map(({ deliveryId }) => deliveryId);
-  const owned = await sql<{ shard: number }[]>`
-    with ${ownedUnder(sql, worker, fences)}, marked as (
-      insert into delivery_suspect (shard, delivery_id, fence)
-      select n.shard, n.delivery_id, owned.fence
-      from unnest(${shards}::smallint[], ${ids}::bigint[]) as n (shard, delivery_id)
-      join owned on owned.shard = n.shard
-      order by n.shard, n.delivery_id
-      on conflict (shard, delivery_id) do update set fence = excluded.fence
-    )
-    select shard from owned`;
-  return owned.map(({ shard }) => shard);
 }

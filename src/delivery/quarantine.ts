@@ -11,11 +11,11 @@ import { createBatcher, type Batcher } from '#db/batch.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { fencesOf, resetCrashCounts } from './leases/leases-sql.ts';
+import { resetCrashCounts } from './leases/leases-sql.ts';
 import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
-import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './delivery-sql.ts';
+import { insertMarkers, loadMarkers, type Marker, type StoredMarker, fencesOf } from './record/record-sql.ts';
 
 /**
  * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at

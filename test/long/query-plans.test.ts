@@ -18,9 +18,9 @@ import {
   listChanged,
   loadArrivals,
 } from '#delivery/queue/queue-sql.ts';
-import { insertMarkers, loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
+import { loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
 import type { Entry } from '#delivery/policy/entry.ts';
-import { recordBatch } from '#delivery/record/record-sql.ts';
+import { recordBatch, insertMarkers } from '#delivery/record/record-sql.ts';
 import { attemptsAt } from '#webhooks/history/history-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';

@@ -1,4 +1,4 @@
-import type { Fragment, Queryable } from '#db/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 
 export type WorkerRow = { id: number; beat: number };
 /** `isDisconnected`: the session that sent the last heartbeat has ended. */
@@ -46,41 +46,6 @@ export async function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> 
     if (shard !== null && fence !== null) leases.push({ shard, owner, fence });
   }
   return [workers, leases];
-}
-
-/** A shard, and the fencing token under which it is owned. */
-export type Fence = { shard: number; fence: number };
-
-/** Returns those of the shards that are owned, in their order. */
-export function fencesOf(
-  ownership: { fenceOf: (shard: number) => number | undefined },
-  shards: readonly number[],
-): Fence[] {
-  return [...new Set(shards)]
-    .toSorted((a, b) => a - b)
-    .flatMap((shard) => {
-      const fence = ownership.fenceOf(shard);
-      return fence === undefined ? [] : [{ shard, fence }];
-    });
-}
-
-/**
- * The CTE `owned (shard, fence)`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. With a
- * join PostgreSQL read all leases after an ANALYZE at a time without owners: 22.8 µs a row of a batch instead of 1.2.
- */
-export function ownedUnder(sql: Queryable, worker: number, fences: readonly Fence[]): Fragment {
-  return sql`owned as materialized (
-    select o.shard, o.fence
-    from (
-      select * from unnest(${fences.map(({ shard }) => shard)}::smallint[], ${fences.map(({ fence }) => fence)}::bigint[]) as u (shard, fence)
-      order by u.shard
-    ) as f
-    cross join lateral (
-      select l.shard, l.fence from shard_lease l
-      where l.shard = f.shard and l.owner = ${worker} and l.fence = f.fence
-      limit 1 for share
-    ) as o
-  )`;
 }
 
 /** Limits how long the rest of the transaction waits for a lock; beyond that it fails with 55P03. */

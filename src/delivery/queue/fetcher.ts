@@ -5,7 +5,7 @@ import type { Log } from '#core/log.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import { loadTargets } from '../delivery-sql.ts';
-import { fencesOf } from '../leases/leases-sql.ts';
+import { fencesOf } from '../record/record-sql.ts';
 import type { OwnerTokens } from '../leases/ownership.ts';
 import { Unusable, endOldEpochBatches, noteOldEpochs, type PendingDisables } from './ending.ts';
 import { fromStored, momentOf } from '../policy/policy.ts';

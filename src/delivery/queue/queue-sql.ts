@@ -2,7 +2,7 @@
 import { type Fragment, type Queryable, oneOf } from '#db/pool.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import type { Pending } from '../policy/entry.ts';
-import { ownedUnder, type Fence } from '../leases/leases-sql.ts';
+import { ownedUnder, type Fence } from '../record/record-sql.ts';
 import type { Fetch } from './loaded-deliveries.ts';
 import { SHARDS } from '#core/ids.ts';
 

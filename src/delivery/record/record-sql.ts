@@ -1,10 +1,93 @@
-/** The statements that record results of deliveries. */
+/** The statements of a shard owner under its fencing tokens: they mark deliveries as in flight, and record their results. */
 import type { Attempt } from '../attempt/attempt.ts';
 import { isInternalError, labelOf } from '../attempt/http/attempt-outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { ownedUnder, type Fence } from '../leases/leases-sql.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+
+// Fencing tokens: what a shard owner writes is written only under the token of its shard.
+
+/** A shard, and the fencing token under which it is owned. */
+export type Fence = { shard: number; fence: number };
+
+/** Returns those of the shards that are owned, in their order. */
+export function fencesOf(
+  ownership: { fenceOf: (shard: number) => number | undefined },
+  shards: readonly number[],
+): Fence[] {
+  return [...new Set(shards)]
+    .toSorted((a, b) => a - b)
+    .flatMap((shard) => {
+      const fence = ownership.fenceOf(shard);
+      return fence === undefined ? [] : [{ shard, fence }];
+    });
+}
+
+/**
+ * The CTE `owned (shard, fence)`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. With a
+ * join PostgreSQL read all leases after an ANALYZE at a time without owners: 22.8 µs a row of a batch instead of 1.2.
+ */
+export function ownedUnder(sql: Queryable, worker: number, fences: readonly Fence[]): Fragment {
+  return sql`owned as materialized (
+    select o.shard, o.fence
+    from (
+      select * from unnest(${fences.map(({ shard }) => shard)}::smallint[], ${fences.map(({ fence }) => fence)}::bigint[]) as u (shard, fence)
+      order by u.shard
+    ) as f
+    cross join lateral (
+      select l.shard, l.fence from shard_lease l
+      where l.shard = f.shard and l.owner = ${worker} and l.fence = f.fence
+      limit 1 for share
+    ) as o
+  )`;
+}
+
+/** Locks the shard's lease for the transaction; returns whether it is owned under that token. */
+export async function lockShard(tx: Queryable, worker: number, { shard, fence }: Fence): Promise<boolean> {
+  const owned = await tx`
+    select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share`;
+  return owned.length > 0;
+}
+
+// Markers of deliveries in flight.
+
+export type Marker = { shard: number; deliveryId: number };
+/** `fence`: the token of the owner that sent it last. */
+export type StoredMarker = Marker & { fence: number; crashCount: number };
+
+/** Returns the deliveries that were in flight when owners of these shards crashed. */
+export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
+  return sql<StoredMarker[]>`
+  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
+  from delivery_suspect where shard = any (${shards}::smallint[])`;
+}
+
+/**
+ * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing markers keep their
+ * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
+ */
+export async function insertMarkers(
+  sql: Queryable,
+  worker: number,
+  fences: readonly Fence[],
+  markers: readonly Marker[],
+): Promise<number[]> {
+  const shards = markers.map(({ shard }) => shard);
+  const ids = markers.map(({ deliveryId }) => deliveryId);
+  const owned = await sql<{ shard: number }[]>`
+    with ${ownedUnder(sql, worker, fences)}, marked as (
+      insert into delivery_suspect (shard, delivery_id, fence)
+      select n.shard, n.delivery_id, owned.fence
+      from unnest(${shards}::smallint[], ${ids}::bigint[]) as n (shard, delivery_id)
+      join owned on owned.shard = n.shard
+      order by n.shard, n.delivery_id
+      on conflict (shard, delivery_id) do update set fence = excluded.fence
+    )
+    select shard from owned`;
+  return owned.map(({ shard }) => shard);
+}
+
+// Results.
 
 /**
  * Returns the attempt that is stored; null for none. An internal error is not charged, so it takes no number and is not
@@ -205,13 +288,6 @@ export async function recordWithoutHistory(
       delete from delivery_suspect s using owned where s.shard = owned.shard and s.delivery_id = ${row.id}
     )
     select shard from owned`;
-  return owned.length > 0;
-}
-
-/** Locks the shard's lease for the transaction; returns whether it is owned under that token. */
-export async function lockShard(tx: Queryable, worker: number, { shard, fence }: Fence): Promise<boolean> {
-  const owned = await tx`
-    select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share`;
   return owned.length > 0;
 }
 
