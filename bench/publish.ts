@@ -5,9 +5,8 @@
  */
 import { Registry } from '@prometheus-io/client';
 import { openPool } from '#db/pool.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
-import { createPublishMetrics } from '#events/event-metrics.ts';
-import { createPublisher, type Publisher } from '#events/publish/publish.ts';
+import { createIdAllocator } from '#db/partitions.ts';
+import { createPublishMetrics, createPublisher, type Publisher } from '#events/publish/publish.ts';
 import { readConfig } from '../src/config/config.ts';
 import { BASE_URL } from '../test/setup/engine.ts';
 import { startDatabase, type Database } from './setup/database.ts';

@@ -1,5 +1,5 @@
 /** A backlog by the million: stores with webhooks whose endpoints never answer, and what is pending and put off for them. */
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { dayOf, idOf, shardOf } from '#core/ids.ts';

@@ -1,8 +1,7 @@
 /** Stores with a webhook each, and the events that are published to them. */
 import { randomBytes } from 'node:crypto';
 import type { ResourceType } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/resource-document.ts';
-import { readShape } from '#catalog/shape.ts';
+import { resourceDocument, readShape } from '#catalog/resource-document.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import type { NewEvent } from '#events/publish/publish-request.ts';

@@ -16,11 +16,18 @@ import {
   titleOf,
   type ResourceType,
 } from './catalog.ts';
-import { CONCERNED, isObject, resourceDocument, resourceHead, type JsonObject } from './resource-document.ts';
+import {
+  CONCERNED,
+  isObject,
+  resourceDocument,
+  resourceHead,
+  type JsonObject,
+  BARE_LINKS,
+  FULL_SHAPE,
+} from './resource-document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
 import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
-import { BARE_LINKS, FULL_SHAPE } from './shape.ts';
 
 /** The store of the examples. */
 const STORE_ID = 1001;

@@ -22,9 +22,8 @@ import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { OPERATORS, readFilters } from '#hypermedia/list-query.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { mapped, type ResourceType } from './catalog.ts';
-import { memberAt, type JsonObject } from './resource-document.ts';
+import { memberAt, type JsonObject, isEncoded } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
-import { isEncoded } from './shape.ts';
 
 /** The properties of lists of resources that are not members of the JSON. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Value } from '#hypermedia/document.ts';
-import { resourceDocument, currencyOf, propertiesOf } from './resource-document.ts';
-import { readShape } from './shape.ts';
+import { resourceDocument, currencyOf, propertiesOf, readShape } from './resource-document.ts';
 
 const kindOf = (name: string, value: Value): string | undefined =>
   propertiesOf({ [name]: value }, null, 'EUR')[0]?.kind;

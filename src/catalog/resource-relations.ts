@@ -3,9 +3,8 @@ import { listExample, type Chapter, type Example, type Relation } from '#http/re
 import type { Document } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
-import { resourceDocument } from './resource-document.ts';
+import { resourceDocument, FULL_SHAPE } from './resource-document.ts';
 import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
-import { FULL_SHAPE } from './shape.ts';
 
 const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';

@@ -4,8 +4,7 @@ import { renderHal } from '#hypermedia/hal.ts';
 import { readListing } from '#hypermedia/list-query.ts';
 import { Problem } from '#core/problem.ts';
 import { builtInTypes, relationsOf, type ResourceType } from './catalog.ts';
-import { resourceDocument, type Frozen } from './resource-document.ts';
-import { readShape, shapeOf } from './shape.ts';
+import { resourceDocument, type Frozen, readShape, shapeOf } from './resource-document.ts';
 
 function messagesOf(query: string): string[] {
   try {

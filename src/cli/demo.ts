@@ -23,7 +23,7 @@ import { shardOf } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import type { Send } from '#server/app.ts';
 import { openInternalEvents } from '#server/publishing.ts';
-import { orderEvents } from '#catalog/scenarios.ts';
+import { orderEvents } from '#catalog/sample.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { FAILING_PATH, startDemoReceiver, type DemoReceiver } from './demo-receiver/receiver-server.ts';
 import type { Installation } from './installation.ts';

@@ -14,7 +14,7 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { crumbs, hrefOf } from '#hypermedia/html/links.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { addressOfEvent } from '#events/event-document.ts';
+import { addressOfEvent } from '#events/operations.ts';
 import { addressOfStore, addressOfWebhook } from '#webhooks/webhook-document.ts';
 import { addressOfDelivery } from '#webhooks/history/history-documents.ts';
 import { type Store, findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './lists-sql.ts';

@@ -53,3 +53,12 @@ async function thenUnlock<T>(connection: Queryable, lock: number, work: () => Pr
     await connection`select pg_advisory_unlock(${lock})`.catch(() => {});
   }
 }
+
+/**
+ * Locks the access of apps in this database until the transaction ends: `shared` by transactions that enable webhooks of apps,
+ * `alone` by one that applies a change of the access.
+ */
+export async function lockForAccess(tx: Queryable, mode: 'shared' | 'alone'): Promise<void> {
+  if (mode === 'shared') await tx`select pg_advisory_xact_lock_shared(${LOCKS.access})`;
+  else await tx`select pg_advisory_xact_lock(${LOCKS.access})`;
+}

@@ -1,6 +1,5 @@
 /** What concurrent callers share: a batch that is written in one transaction, a connection for short reads, a read of several keys. */
-import { isStale, type Connection } from './connection.ts';
-import type { Connections } from './connections.ts';
+import { isStale, type Connection, type Connections } from './connection.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 import { isUnavailable } from './unavailable.ts';
 

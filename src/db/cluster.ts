@@ -9,8 +9,7 @@ import { dirname, join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { Account } from './binaries.ts';
-import { programFailed, chownRecursive, initialiserOf, type Home } from './data-folder.ts';
+import { type Account, programFailed, chownRecursive, initialiserOf, type Home } from './data-folder.ts';
 import { DatabaseError, openPool } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 

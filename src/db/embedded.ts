@@ -18,7 +18,18 @@ import { dirname, join, basename } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '#core/log.ts';
-import { findPackage, usableBinaries, type Account, isReachable } from './binaries.ts';
+import {
+  findPackage,
+  usableBinaries,
+  type Account,
+  isReachable,
+  openHome,
+  hasCode,
+  unreadable,
+  unwritable,
+  newSystemHome,
+  type Home,
+} from './data-folder.ts';
 import {
   busyServerOn,
   endPredecessor,
@@ -29,7 +40,6 @@ import {
   startPostmaster,
   type Postmaster,
 } from './cluster.ts';
-import { openHome, hasCode, unreadable, unwritable, newSystemHome, type Home } from './data-folder.ts';
 import { openPool, type DatabaseAddress, type Sql, DatabaseError } from './pool.ts';
 import { UnusableError } from './usable.ts';
 

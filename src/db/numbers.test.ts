@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dayOfId, firstIdOfDay, NUMBERS_A_DAY, shardOf, startOfDay } from '#core/ids.ts';
 import { testDatabase } from '../../test/setup/database.ts';
-import { nextDeliveryId, readUsedNumbers } from './numbers.ts';
+import { nextDeliveryId, readUsedNumbers, maintainPartitions } from './partitions.ts';
 import { isOutOfNumbers } from './unavailable.ts';
-import { maintainPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
 
 async function nextId(sql: Sql, day: number): Promise<number> {

@@ -5,8 +5,7 @@ import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
-import { nextEventBlock } from './numbers.ts';
-import { maintainPartitions, createMissing, keepPartitions } from './partitions.ts';
+import { nextEventBlock, maintainPartitions, createMissing, keepPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
 import { NEVER_QUIET } from '../../test/setup/clock.ts';
 

@@ -1,14 +1,15 @@
-/** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
-import { SHARDS, dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+/** The days of append-only tables: their partitions, and the numbers of the ids of their rows. */
+import { SHARDS, dailyIdOf, dayOf, dayOfId, firstIdOfDay, NUMBERS_A_DAY } from '#core/ids.ts';
 import { LOCKS, underLock } from './advisory-lock.ts';
 import { readDatabaseTime } from './database-clock.ts';
 import { countDays, deleteDayCounts } from './day-counts.ts';
-import { createNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
 import { isLockTimeout } from './unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running, Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+
+// The partition of a day is created ahead of time, and dropped as a whole after the retention period.
 
 /** Tables that are partitioned by ranges of an id that contains its day: `id`, or the delivery id for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
@@ -186,4 +187,121 @@ export async function keepPartitions(deps: {
   }
   void pace.repeat(PARTITION_CHECK_MS, () => run().then(count).catch(failed), signal);
   return { stop: async () => stopping.abort() };
+}
+
+// Each day has a sequence for events and one for deliveries: each begins at 0, so ids of a day rise, and ends with an error after 2³⁰
+// numbers, so no id is allocated twice. A sequence is dropped with its day's partition. One sequence per shard and day would allow 256
+// times as many deliveries, but 256 sequences take 95 ms to create at the first start, and their names cost 0.25–0.5 µs of a row's 30.
+
+/** Numbers that an event writer allocates at a time and may use once in each shard. */
+export const EVENT_BLOCK = 256;
+/**
+ * How long a process uses a block. Ids of an older one would be far lower than others of the same time, and lists ordered by id would
+ * show them too late. With this age, 242 processes that write an event now and then use up the numbers of a day (17,280 blocks of
+ * 256 each).
+ */
+export const BLOCK_AGE_MS = 5_000;
+
+export type Numbered = 'event' | 'delivery';
+/** The partitioned tables whose days have a sequence. */
+const NUMBERED: Readonly<Record<string, Numbered>> = { event: 'event', delivery_done: 'delivery' };
+
+const sequenceOf = (numbered: Numbered, day: number): string => `${numbered}_n_d${day}`;
+
+/** Creates the sequence of a day's partition, if its table has one. */
+export async function createNumbers(
+  sql: Queryable,
+  { parent, name, day }: { parent: string; name: string; day: number },
+): Promise<void> {
+  const numbered = NUMBERED[parent];
+  if (numbered === undefined) return;
+  const step = numbered === 'event' ? EVENT_BLOCK : 1;
+  // Bounds cannot be parameters.
+  await sql.unsafe(`create sequence if not exists ${sequenceOf(numbered, day)} as bigint increment by ${step}
+    minvalue 0 maxvalue ${NUMBERS_A_DAY - 1} no cycle owned by ${name}.id`);
+}
+
+/** Returns the SQL of the next delivery id of a day in the shard that `shard` is the SQL of. */
+export function nextDeliveryId(sql: Queryable, day: number, shard: ReturnType<Queryable>) {
+  return sql`(${firstIdOfDay(day)}::bigint + nextval(${sequenceOf('delivery', day)}::regclass) * ${SHARDS}::int + ${shard})`;
+}
+
+/**
+ * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined if the
+ * day has no sequence yet: an error would end the caller's transaction.
+ */
+export async function nextEventBlock(sql: Queryable, day: number): Promise<number | undefined> {
+  const [row] = await sql<{ n: number | null }[]>`
+    select nextval(to_regclass(${sequenceOf('event', day)}))::float8 as n`;
+  return row?.n ?? undefined;
+}
+
+/** Returns the newest day that has an event, and undefined if none has. */
+async function newestNumberedDay(sql: Queryable): Promise<number | undefined> {
+  const [row] = await sql<{ day: number | null }[]>`
+    select max(substring(sequencename from '[0-9]+$')::int) as day from pg_sequences
+    where schemaname = current_schema() and sequencename ~ '^event_n_d[0-9]+$' and last_value is not null`;
+  return row?.day ?? undefined;
+}
+
+/** Returns the share of a day's numbers that is used (0–1), of those that have a sequence for that day. */
+export async function readUsedNumbers(sql: Queryable, day: number): Promise<ReadonlyMap<Numbered, number>> {
+  const kinds = Object.values(NUMBERED);
+  const rows = await sql<{ kind: Numbered; used: number }[]>`
+    select kind, coalesce(last_value, 0)::float8 / ${NUMBERS_A_DAY} as used
+    from unnest(${kinds}::text[], ${kinds.map((kind) => sequenceOf(kind, day))}::text[]) as wanted (kind, name)
+    join pg_sequences on schemaname = current_schema() and sequencename = wanted.name`;
+  return new Map(rows.map(({ kind, used }) => [kind, used]));
+}
+
+/** Returns an event id for each of the shards, which may contain repetitions. `inTransaction`: the caller occupies a connection of the pool. */
+export type IdAllocator = (
+  sql: Queryable,
+  request: { day: number; shards: readonly number[] },
+  inTransaction?: 'inTransaction',
+) => Promise<number[]>;
+
+/** `used`: how many numbers of the block each shard has used. */
+type Block = { day: number; first: number; fetchedMs: number; used: Map<number, number> };
+
+/**
+ * Creates an allocator of event ids. It takes their numbers from blocks, in which each shard counts separately;
+ * concurrent callers wait for the same fetch. Callers in a transaction fetch a block themselves, because the other fetch may
+ * wait for the connection that they occupy. If two blocks arrive at once, the rest of the first is unused.
+ *
+ * Without a clock blocks never expire, for programs that run once and end.
+ */
+export function createIdAllocator(monotonicMs: () => number = () => 0): IdAllocator {
+  let block: Block | undefined;
+  let fetching: Promise<void> | undefined;
+  const fetchBlock = async (sql: Queryable, day: number) => {
+    let first = await nextEventBlock(sql, day);
+    // After a clock change or a suspended computer the day may have no partitions yet.
+    if (first === undefined) {
+      await createMissing(sql, day);
+      first = await nextEventBlock(sql, day);
+    }
+    if (first === undefined) throw new Error(`Day ${day} has tables, and no numbers`);
+    block = { day, first, fetchedMs: monotonicMs(), used: new Map() };
+  };
+  const take = (day: number, shard: number): number | undefined => {
+    const used = block?.used.get(shard) ?? 0;
+    if (block?.day !== day || used === EVENT_BLOCK) return undefined;
+    block.used.set(shard, used + 1);
+    return block.first + used;
+  };
+  return async (sql, { day, shards }, inTransaction) => {
+    const ids: number[] = [];
+    if (shards.length > 0 && block !== undefined && monotonicMs() - block.fetchedMs > BLOCK_AGE_MS) block = undefined;
+    for (const shard of shards) {
+      let number = take(day, shard);
+      // Concurrent callers may have used all numbers of the shard, or fetched a block of another day.
+      for (; number === undefined; number = take(day, shard)) {
+        if (inTransaction) await fetchBlock(sql, day);
+        else await (fetching ??= fetchBlock(sql, day).finally(() => (fetching = undefined)));
+      }
+      ids.push(dailyIdOf(day, number, shard));
+    }
+    return ids;
+  };
 }

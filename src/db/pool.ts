@@ -1,7 +1,14 @@
 /** Connection pools and transactions, and LISTEN on a connection of its own. */
-import { Connection, ConnectionError, PostgresError, isStale, type ConnectionSettings } from './connection.ts';
+import {
+  Connection,
+  ConnectionError,
+  PostgresError,
+  isStale,
+  type ConnectionSettings,
+  Connections,
+  type PoolUse,
+} from './connection.ts';
 import { createReads } from './batch.ts';
-import { Connections, type PoolUse } from './connections.ts';
 import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { dailyIdOf, dayOf, SHARDS } from '#core/ids.ts';
 import { testDatabase } from '../../test/setup/database.ts';
-import { readBacklog } from './backlog-sql.ts';
+import { readBacklog } from './queue/queue-sql.ts';
 
 const NOW = new Date();
 const MINUTE_MS = 60_000;

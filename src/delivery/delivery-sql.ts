@@ -1,10 +1,9 @@
 /** The statements about deliveries and their events that several parts of delivery execute. */
 import type { Queryable } from '#db/pool.ts';
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';
-import { ownedUnder, type Fences } from './leases/leases-sql.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 
@@ -160,26 +159,28 @@ export async function notify(sql: Queryable, channel: string, payload: string): 
 }
 
 /** Attempts per webhook, hour in which they began, and outcome. */
-export type HourColumns = {
-  shard: number[];
-  webhookId: number[];
-  hour: Date[];
-  outcome: string[];
-  attempts: number[];
-  /** Histograms as PostgreSQL array literals: `unnest` would flatten an array of arrays. */
-  durations: string[];
+export type HourRow = {
+  shard: number;
+  webhookId: number;
+  hourMs: number;
+  outcome: string;
+  attempts: number;
+  durations: number[];
 };
 
 /**
  * Adds to existing rows, except of shards that have moved to another database meanwhile. In key order, so that two workers that write the same shard after a take-over do not deadlock.
  */
-export async function addHours(sql: Queryable, rows: HourColumns): Promise<void> {
+export async function addHours(sql: Queryable, rows: readonly HourRow[]): Promise<void> {
+  // As array literals: `unnest` would flatten an array of arrays.
+  const durations = rows.map((row) => `{${row.durations.join()}}`);
   await sql`
     insert into webhook_hour as t (shard, webhook_id, hour, outcome, attempts, durations)
     select n.shard, n.webhook_id, n.hour, n.outcome, n.attempts, n.durations::bigint[]
     from unnest(
-      ${rows.shard}::smallint[], ${rows.webhookId}::bigint[], ${rows.hour}::timestamptz[], ${rows.outcome}::text[],
-      ${rows.attempts}::bigint[], ${rows.durations}::text[]
+      ${rows.map(({ shard }) => shard)}::smallint[], ${rows.map(({ webhookId }) => webhookId)}::bigint[],
+      ${rows.map(({ hourMs }) => new Date(hourMs))}::timestamptz[], ${rows.map(({ outcome }) => outcome)}::text[],
+      ${rows.map(({ attempts }) => attempts)}::bigint[], ${durations}::text[]
     ) as n (shard, webhook_id, hour, outcome, attempts, durations)
     where exists (select from shard_lease l where l.shard = n.shard)
     order by n.shard, n.webhook_id, n.hour, n.outcome
@@ -198,40 +199,4 @@ export async function purgeHours(sql: Queryable, before: Date, limit: number): P
       select ctid from webhook_hour where hour < ${before} order by hour limit ${limit} for update skip locked
     ))`;
   return count;
-}
-
-export type Marker = { shard: number; deliveryId: number };
-/** `fence`: the token of the owner that sent it last. */
-export type StoredMarker = Marker & { fence: number; crashCount: number };
-
-/** Returns the deliveries that were in flight when owners of these shards crashed. */
-export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
-  return sql<StoredMarker[]>`
-  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
-  from delivery_suspect where shard = any (${shards}::smallint[])`;
-}
-
-/**
- * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing markers keep their
- * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
- */
-export async function insertMarkers(
-  sql: Queryable,
-  worker: number,
-  fences: Fences,
-  markers: readonly Marker[],
-): Promise<number[]> {
-  const shards = markers.map(({ shard }) => shard);
-  const ids = markers.map(({ deliveryId }) => deliveryId);
-  const owned = await sql<{ shard: number }[]>`
-    with ${ownedUnder(sql, worker, fences)}, marked as (
-      insert into delivery_suspect (shard, delivery_id, fence)
-      select n.shard, n.delivery_id, owned.fence
-      from unnest(${shards}::smallint[], ${ids}::bigint[]) as n (shard, delivery_id)
-      join owned on owned.shard = n.shard
-      order by n.shard, n.delivery_id
-      on conflict (shard, delivery_id) do update set fence = excluded.fence
-    )
-    select shard from owned`;
-  return owned.map(({ shard }) => shard);
 }

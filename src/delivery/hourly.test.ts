@@ -8,12 +8,11 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import type { Outcome } from './attempt/http/attempt-outcome.ts';
 import { createEngineMetrics } from './delivery-metrics.ts';
-import { withConsumers } from './outcomes.ts';
+import { HourlyStats } from './outcomes.ts';
 import { ended, deadLetter, type Entry } from './policy/entry.ts';
 import { createRecorder } from './record/record.ts';
 import { createDeliveryPurges } from './delivery-purges.ts';
 import { addHours } from './delivery-sql.ts';
-import { HourlyStats } from './hourly.ts';
 
 const SHARD = 5;
 const reply = { code: 500, headers: '', body: 'no' };
@@ -144,22 +143,27 @@ test('an attempt that was not recorded because its shard was lost is left to the
   const id = idOf(45_000);
   const stats = statsWith();
   const runtime = { sql, clock: systemClock, log };
-  const recorder = createRecorder(runtime, {
-    ownership: { workerId: 77, fenceOf: () => undefined, lastFenceOf: () => undefined, lost: () => {} },
-    quarantine: { isMarked: () => false },
-    lanes: { isOrdered: () => false },
-  });
   const metrics = createEngineMetrics(new Registry()).attempts;
-  const seen = withConsumers(recorder, runtime.clock, [metrics, stats]);
-  const isWritten = await new Promise<boolean>((resolve) => seen.record(entryOf(id, at(4)), resolve));
+  const parts = {
+    ownership: { workerId: 77, fenceOf: () => undefined, lastFenceOf: () => undefined, lost: () => {} },
+    quarantine: { markers: new Map() },
+    lanes: { isOrdered: () => false },
+  };
+  const { record } = createRecorder(runtime, parts, [metrics, stats]);
+  const isWritten = await new Promise<boolean>((resolve) => record(entryOf(id, at(4)), resolve));
   await stats.flush();
   assert.deepEqual([isWritten, ...(await hoursOf([id]))], [false]);
 });
 
 test('histograms with fewer bounds are added to those with more', async () => {
   const id = idOf(50_000);
-  const hour = { shard: [SHARD], webhookId: [id], hour: [at(5)], outcome: ['delivered'], attempts: [1] };
-  for (const durations of ['{1,2}', '{1,1,1}', '{0,1}']) await addHours(sql, { ...hour, durations: [durations] });
+  const hour = { shard: SHARD, webhookId: id, hourMs: at(5).getTime(), outcome: 'delivered', attempts: 1 };
+  for (const durations of [
+    [1, 2],
+    [1, 1, 1],
+    [0, 1],
+  ])
+    await addHours(sql, [{ ...hour, durations }]);
   assert.deepEqual([...(await hoursOf([id]))], [{ key: `${id} 05:00 delivered`, attempts: 3, durations: [2, 4, 1] }]);
 });
 

@@ -6,7 +6,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
 import type { Entry } from './policy/entry.ts';
-import { createWarnings, withConsumers, type Notice } from './outcomes.ts';
+import { createWarnings, type Notice } from './outcomes.ts';
 import { createRecorder } from './record/record.ts';
 
 const WORKER = 77;
@@ -38,16 +38,16 @@ async function start(fence: number) {
   };
   let current: number | undefined = fence;
   const fenceOf = () => current;
-  const recorder = createRecorder(
+  const notices: Notice[] = [];
+  const { record } = createRecorder(
     { sql, clock: systemClock, log },
     {
       ownership: { workerId: WORKER, fenceOf, lastFenceOf: fenceOf, lost: () => (current = undefined) },
-      quarantine: { isMarked: () => false },
+      quarantine: { markers: new Map() },
       lanes: { isOrdered: () => false },
     },
+    [createWarnings(log, (notice) => notices.push(notice))],
   );
-  const notices: Notice[] = [];
-  const { record } = withConsumers(recorder, systemClock, [createWarnings(log, (notice) => notices.push(notice))]);
   return { notices, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
 }
 

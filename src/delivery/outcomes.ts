@@ -1,40 +1,18 @@
 /**
- * The stream of outcomes: each entry that a worker records passes here once, to the parts that count, log and report it. They are
- * `AttemptMetrics` (delivery-metrics.ts), `HourlyStats` (hourly.ts), and the log and the warnings below.
+ * What counts, logs and reports each entry that a worker records, beside the metrics (`AttemptMetrics` in delivery-metrics.ts).
  */
-import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Attempt } from './attempt/attempt.ts';
 import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
 import type { Entry } from './policy/entry.ts';
 import type { DisableReason } from './policy/policy.ts';
-import type { Recorder } from './record/record.ts';
-
-/** `isWritten`: committed. Otherwise the shard was lost: the next owner repeats the attempt, and counts and reports it. */
-type RecordResult = { isWritten: boolean; durationMs: number };
-
-/** A consumer must not throw: the entry would not be recorded, or stay in its lane. */
-export type OutcomeConsumer = {
-  /** Takes an entry before it is recorded. */
-  completed?: (entry: Entry) => void;
-  recorded: (entry: Entry, result: RecordResult) => void;
-};
-
-/** Wraps a recorder, so that the consumers get each entry before its own callback does. */
-export function withConsumers(recorder: Recorder, clock: Clock, consumers: readonly OutcomeConsumer[]): Recorder {
-  return {
-    ...recorder,
-    record: (entry, onRecorded) => {
-      for (const consumer of consumers) consumer.completed?.(entry);
-      const startedMs = clock.monotonicMs();
-      recorder.record(entry, (isWritten) => {
-        const result = { isWritten, durationMs: clock.monotonicMs() - startedMs };
-        for (const consumer of consumers) consumer.recorded(entry, result);
-        onRecorded(isWritten);
-      });
-    },
-  };
-}
+import type { OutcomeConsumer, RecordResult } from './record/record.ts';
+import { isRefused } from '#db/unavailable.ts';
+import { bucketOf, emptyHistogram } from '#core/histogram.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Runtime } from '#runtime/runtime.ts';
+import { storedAttempt } from './record/record-sql.ts';
+import { addHours, type HourRow } from './delivery-sql.ts';
 
 // Logs one line for each attempt.
 
@@ -125,4 +103,131 @@ export function createWarnings(log: Log, notify: Notify): OutcomeConsumer {
       notify({ shard, webhookId, epoch, about: 'warning' });
     },
   };
+}
+
+// Hourly statistics of attempts per webhook: counted in memory as attempts are recorded and added to the table every few seconds, so an
+// attempt costs a map look-up and no statement. They only feed charts: a crash loses the last seconds, and a statement whose COMMIT result
+// got lost is counted twice.
+
+export type HourlyStatsSettings = {
+  hourlyStatsEveryMs: number;
+  /**
+   * Rows (one per webhook, hour and outcome, some 400 bytes) kept while the database does not accept them; attempts
+   * that need another row are not counted. As many more may wait while a statement is running.
+   */
+  hourlyStatsRows: number;
+};
+
+const HOUR_MS = 3_600_000;
+/** A few seconds fit in one statement; a backlog after a database outage takes several. */
+const ROWS_PER_STATEMENT = 5_000;
+
+export class HourlyStats implements Running, OutcomeConsumer {
+  readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
+  readonly #settings: HourlyStatsSettings;
+  #rows = new Map<string, HourRow>();
+  #uncounted = 0;
+  #isFailing = false;
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> | undefined;
+
+  constructor(runtime: Pick<Runtime, 'sql' | 'log'>, settings: HourlyStatsSettings) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), this.#settings.hourlyStatsEveryMs);
+  }
+
+  /** Writes the remaining rows; if that fails they are lost. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#flushing;
+    await this.flush();
+  }
+
+  recorded(entry: Entry, { isWritten }: { isWritten: boolean }): void {
+    if (isWritten) this.add(entry);
+  }
+
+  /** Counts a recorded entry, if it has a row in the history. */
+  add(entry: Entry): void {
+    const { shard, delivery } = entry;
+    const attempt = storedAttempt(entry);
+    if (attempt === null) return;
+    const hour = Math.floor(attempt.startedAt.getTime() / HOUR_MS);
+    const outcome = labelOf(attempt.outcome);
+    const row = this.#row(`${delivery.webhookId} ${hour} ${outcome}`, () => {
+      return {
+        shard,
+        webhookId: delivery.webhookId,
+        hourMs: hour * HOUR_MS,
+        outcome,
+        attempts: 0,
+        durations: emptyHistogram(),
+      };
+    });
+    if (row === undefined) {
+      this.#uncounted += 1;
+      return;
+    }
+    const bucket = bucketOf(Math.round(attempt.durationMs));
+    row.attempts += 1;
+    row.durations[bucket] = (row.durations[bucket] ?? 0) + 1;
+  }
+
+  /** Adds the collected rows to the table and keeps those that it does not accept for the next flush. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flush().finally(() => (this.#flushing = undefined));
+    return this.#flushing;
+  }
+
+  #row(key: string, make: () => HourRow): HourRow | undefined {
+    const known = this.#rows.get(key);
+    if (known !== undefined || this.#rows.size >= this.#settings.hourlyStatsRows) return known;
+    const row = make();
+    this.#rows.set(key, row);
+    return row;
+  }
+
+  async #flush(): Promise<void> {
+    const { sql, log } = this.#runtime;
+    const pending = [...this.#rows.values()];
+    this.#rows = new Map();
+    if (this.#uncounted > 0)
+      log.error({ attempts: this.#uncounted }, 'hourly statistics incomplete: row limit reached');
+    this.#uncounted = 0;
+    while (pending.length > 0) {
+      const rows = pending.slice(0, ROWS_PER_STATEMENT);
+      try {
+        await addHours(sql, rows);
+        this.#isFailing = false;
+      } catch (error) {
+        // Retrying rejected rows would fail again and block all others.
+        const isLost = isRefused(error);
+        if (isLost)
+          log.error({ err: error, rows: rows.length }, 'hourly statistics rejected by the database; rows dropped');
+        else {
+          if (!this.#isFailing) log.warn({ err: error }, 'writing hourly statistics failed; retrying');
+          this.#isFailing = true;
+          return this.#requeue(pending);
+        }
+      }
+      pending.splice(0, rows.length);
+    }
+  }
+
+  /** Merges rows that were not written with those collected meanwhile. */
+  #requeue(rows: readonly HourRow[]): void {
+    for (const row of rows) {
+      const { webhookId, hourMs, outcome, attempts, durations } = row;
+      const existing = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
+      if (existing === undefined) this.#uncounted += attempts;
+      if (existing === undefined || existing === row) continue;
+      existing.attempts += attempts;
+      for (const [bucket, count] of durations.entries())
+        existing.durations[bucket] = (existing.durations[bucket] ?? 0) + count;
+    }
+  }
 }

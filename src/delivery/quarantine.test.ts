@@ -54,7 +54,7 @@ async function quarantineOf(shard: number, fence = 1, crashCount = 0) {
   const ownership = { workerId: SELF, fenceOf: () => fence, lost: (one: number) => void lost.push(one), crashCounts };
   const quarantine = new Quarantine({ sql, log: createLog('silent') }, ownership);
   assert.deepEqual(await quarantine.load([shard]), [shard]);
-  assert.equal(quarantine.isReady(shard), true);
+  assert.equal(quarantine.markers.has(shard), true);
   /** Takes the queued deliveries and returns those that may be sent. */
   const sendAll = (): number[] => {
     const sent: number[] = [];

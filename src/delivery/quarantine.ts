@@ -15,7 +15,7 @@ import { resetCrashCounts } from './leases/leases-sql.ts';
 import type { OwnerTokens, Ownership } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
-import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './delivery-sql.ts';
+import { insertMarkers, loadMarkers, type Marker, type StoredMarker, fencesOf } from './record/record-sql.ts';
 
 /**
  * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at
@@ -36,15 +36,12 @@ const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[cr
 export class IsolationSlot {
   /** Crash counts by delivery. */
   readonly #running = new Map<number, number>();
-  #exclusive: number | undefined;
-
   /**
-   * The running delivery that excludes every other one, quarantined or not. A crash beside a hundred others would prove
-   * nothing, and a delivery with a slow receiver is in flight at every crash, whatever causes it.
+   * The running delivery that excludes every other one, quarantined or not: it waits until nothing else is running, and nothing starts
+   * before it has ended. A crash beside a hundred others would prove nothing, and a delivery with a slow receiver is in flight at every
+   * crash, whatever causes it.
    */
-  get exclusiveId(): number | undefined {
-    return this.#exclusive;
-  }
+  exclusiveId: number | undefined;
 
   get size(): number {
     return this.#running.size;
@@ -55,13 +52,13 @@ export class IsolationSlot {
     const exceedsLimit = (crashes: number) => this.#running.size + 1 > concurrencyFor(crashes);
     if (exceedsLimit(crashCount) || [...this.#running.values()].some(exceedsLimit)) return false;
     this.#running.set(id, crashCount);
-    if (concurrencyFor(crashCount) === 1) this.#exclusive = id;
+    if (concurrencyFor(crashCount) === 1) this.exclusiveId = id;
     return true;
   }
 
   /** Releases the slot; returns whether the delivery had one. */
   leave(id: number): boolean {
-    if (id === this.#exclusive) this.#exclusive = undefined;
+    if (id === this.exclusiveId) this.exclusiveId = undefined;
     return this.#running.delete(id);
   }
 }
@@ -114,7 +111,6 @@ export class CrashCounts {
 const MARK_FROM_CRASHES = 2;
 const RETRY_MS = 250;
 const BATCH_ROWS = 500;
-const NO_LANES: readonly Lane[] = [];
 
 /** `crashCounts` says how many consecutive owners of a shard crashed. */
 type Owned = OwnerTokens & { readonly crashCounts: Pick<Ownership['crashCounts'], 'of'> };
@@ -123,9 +119,14 @@ type Owned = OwnerTokens & { readonly crashCounts: Pick<Ownership['crashCounts']
 export class Quarantine {
   readonly #runtime: Pick<Runtime, 'sql' | 'log'>;
   readonly #ownership: Owned;
-  /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
-  readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
-  readonly #slot = new IsolationSlot();
+  /** Markers by shard and delivery. A shard without an entry has not been loaded yet, and nothing may be sent for it. */
+  readonly markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
+  /**
+   * Shards that had a marker, or owners that crashed repeatedly, when they were loaded; the deliveries of all others need no admission and no
+   * marker. A shard stays after it is lost, because its attempts still leave the slot.
+   */
+  readonly shards = new Set<number>();
+  readonly slot = new IsolationSlot();
   #waiting: { lane: Lane; delivery: Pending }[] = [];
   readonly #batcher: Batcher<Marker, boolean>;
 
@@ -154,8 +155,11 @@ export class Quarantine {
         // A shard that was lost and taken again meanwhile has a load of its own in progress.
         const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
         const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
-        for (const shard of stillOwned)
-          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker])));
+        for (const shard of stillOwned) {
+          const ofShard = new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker]));
+          this.markers.set(shard, ofShard);
+          if (ofShard.size > 0 || this.#haveOwnersCrashed(shard)) this.shards.add(shard);
+        }
         this.#logCrashed(rows.filter(({ shard }) => stillOwned.includes(shard)));
         return stillOwned;
       } catch (error) {
@@ -166,23 +170,8 @@ export class Quarantine {
   }
 
   lost(shards: readonly number[]): void {
-    for (const shard of shards) this.#markers.delete(shard);
+    for (const shard of shards) this.markers.delete(shard);
     this.#waiting = this.#waiting.filter(({ lane }) => !lane.isClosed);
-  }
-
-  isReady(shard: number): boolean {
-    return this.#markers.has(shard);
-  }
-
-  isMarked(shard: number, deliveryId: number): boolean {
-    return this.#markers.get(shard)?.has(deliveryId) === true;
-  }
-
-  /**
-   * The delivery that must run alone: it waits until nothing else is running, and nothing starts before it has ended.
-   */
-  get exclusiveId(): number | undefined {
-    return this.#slot.exclusiveId;
   }
 
   /** Number of deliveries that wait for the isolation slot. */
@@ -195,10 +184,10 @@ export class Quarantine {
    * front of its lane when the slot is released.
    */
   admit(lane: Lane, delivery: Pending): 'send' | 'wait' | 'never' {
-    const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
+    const crashCount = this.markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
     if (crashCount === 0) return 'send';
     if (crashCount >= DEAD_LETTER_AT_CRASHES) return 'never';
-    if (this.#slot.enter(delivery.id, crashCount)) return 'send';
+    if (this.slot.enter(delivery.id, crashCount)) return 'send';
     this.#waiting.push({ lane, delivery });
     return 'wait';
   }
@@ -208,7 +197,11 @@ export class Quarantine {
    * already.
    */
   mustMark(shard: number, deliveryId: number): boolean {
-    return this.#ownership.crashCounts.of(shard) >= MARK_FROM_CRASHES || this.isMarked(shard, deliveryId);
+    return this.#haveOwnersCrashed(shard) || this.markers.get(shard)?.has(deliveryId) === true;
+  }
+
+  #haveOwnersCrashed(shard: number): boolean {
+    return this.#ownership.crashCounts.of(shard) >= MARK_FROM_CRASHES;
   }
 
   /**
@@ -217,10 +210,10 @@ export class Quarantine {
    */
   async mark(shard: number, deliveryId: number): Promise<boolean> {
     const fence = this.#ownership.fenceOf(shard);
-    const known = this.#markers.get(shard)?.get(deliveryId);
+    const known = this.markers.get(shard)?.get(deliveryId);
     if (fence === undefined || known?.fence === fence) return fence !== undefined;
     const ownsShard = await this.#batcher.submit({ shard, deliveryId });
-    if (ownsShard) this.#markers.get(shard)?.set(deliveryId, { crashCount: known?.crashCount ?? 0, fence });
+    if (ownsShard) this.markers.get(shard)?.set(deliveryId, { crashCount: known?.crashCount ?? 0, fence });
     return ownsShard;
   }
 
@@ -229,12 +222,7 @@ export class Quarantine {
    * earlier: while it is marked, a crash caused by the next one would count against it.
    */
   leave(deliveryId: number): Iterable<Lane> {
-    return this.#slot.leave(deliveryId) ? this.release(() => true) : NO_LANES;
-  }
-
-  /** Forgets the marker, which recording the delivery has deleted. */
-  unmark(shard: number, deliveryId: number): void {
-    this.#markers.get(shard)?.delete(deliveryId);
+    return this.slot.leave(deliveryId) ? this.release(() => true) : [];
   }
 
   /**
@@ -264,15 +252,11 @@ export class Quarantine {
 
   async #write(markers: readonly Marker[]): Promise<boolean[]> {
     const { workerId } = this.#ownership;
-    const shards = [...new Set(markers.map(({ shard }) => shard))].toSorted((a, b) => a - b);
-    const fences = shards.flatMap((shard) => {
-      const fence = this.#ownership.fenceOf(shard);
-      return fence === undefined ? [] : [{ shard, fence }];
-    });
-    const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
-    const owned = new Set(
-      fences.length === 0 ? [] : await insertMarkers(this.#runtime.sql, workerId, columns, markers),
+    const fences = fencesOf(
+      this.#ownership,
+      markers.map(({ shard }) => shard),
     );
+    const owned = new Set(fences.length === 0 ? [] : await insertMarkers(this.#runtime.sql, workerId, fences, markers));
     for (const { shard, fence } of fences) if (!owned.has(shard)) this.#ownership.lost(shard, fence);
     return markers.map(({ shard }) => owned.has(shard));
   }

@@ -11,10 +11,10 @@ import { Connections, type ConnectionSettings } from './attempt/http/endpoint-co
 import { Composer, type ComposerSettings } from './attempt/attempt-request.ts';
 import type { EngineMetrics } from './delivery-metrics.ts';
 import type { EventRow } from './delivery-sql.ts';
-import { HourlyStats, type HourlyStatsSettings } from './hourly.ts';
+import { HourlyStats, type HourlyStatsSettings, createAttemptLog, createWarnings, type Notify } from './outcomes.ts';
 import { Ownership, type LeaseSettings } from './leases/ownership.ts';
 import type { Pending } from './policy/entry.ts';
-import { Unfetched } from './pull/unfetched.ts';
+import { Unfetched } from './pull/pull-streams.ts';
 import { Quarantine } from './quarantine.ts';
 import { Arrivals } from './queue/arrivals.ts';
 import { Discovery } from './queue/discovery.ts';
@@ -23,9 +23,8 @@ import { Fetcher } from './queue/fetcher.ts';
 import type { Lane } from './queue/lane.ts';
 import { FetchRequests, Lanes, type LanesLimits } from './queue/lanes.ts';
 import { PendingDisables, type DisableWebhook } from './queue/ending.ts';
-import { createAttemptLog, createWarnings, withConsumers, type Notify } from './outcomes.ts';
 import { createRecorder } from './record/record.ts';
-import { ShardWork } from './shard-work.ts';
+import type { ShardEvents } from './leases/balance.ts';
 
 /** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };
@@ -72,7 +71,7 @@ function createParts(
   // The writes of a shard owner, which check its fencing tokens: quarantine markers, results, pending disables.
   const quarantine = new Quarantine(runtime, ownership);
   const hourlyStats = new HourlyStats(runtime, settings);
-  const recorder = withConsumers(createRecorder(runtime, { ownership, quarantine, lanes }), runtime.clock, [
+  const recorder = createRecorder(runtime, { ownership, quarantine, lanes }, [
     metrics.attempts,
     hourlyStats,
     createAttemptLog(log, settings.workerId),
@@ -95,14 +94,13 @@ function createParts(
   const unfetched = new Unfetched(runtime, ownership, settings);
   const discovery = new Discovery(runtime, { lanes, ownership, unfetched, requests, dispatcher });
   const arrivals = new Arrivals(runtime, { ownership, lanes, bodies, requests, dispatcher });
-  const shardWork = new ShardWork(runtime, { lanes, quarantine, recorder, requests, dispatcher, discovery });
   return {
     connections,
     bodies,
     lanes,
     requests,
-    shardWork,
     ownership,
+    quarantine,
     hourlyStats,
     recorder,
     fetcher,
@@ -118,7 +116,9 @@ export class Worker implements Running {
   readonly #settings: WorkerSettings;
   readonly #parts: ReturnType<typeof createParts>;
   #listener: Running | undefined;
-  #webhookChanges = 0;
+  #changes = 0;
+  /** Wall-clock time when notifications may last have been missed, or shards were taken. */
+  #changedAtMs = 0;
   #stopping: Promise<void> | undefined;
 
   constructor(runtime: WorkerRuntime, options: WorkerOptions) {
@@ -135,7 +135,7 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { ownership, dispatcher, discovery, arrivals, bodies, lanes, requests, shardWork, hourlyStats } = this.#parts;
+    const { ownership, dispatcher, discovery, arrivals, bodies, lanes, requests, hourlyStats } = this.#parts;
     this.#listener = await listenForChanges(
       this.#runtime.direct,
       {
@@ -144,7 +144,7 @@ export class Worker implements Running {
         onRetry: (announced) => arrivals.retry(announced),
         onEvents: this.eventsErased,
         onMissed: () => {
-          shardWork.noteChange();
+          this.#noteChange();
           for (const lane of lanes.all()) requests.reload(lane);
           bodies.forgetAll();
           discovery.scanAll();
@@ -152,10 +152,65 @@ export class Worker implements Running {
       },
       { silenceMs: this.#settings.leaseMs, pace: this.#runtime.pace },
     );
-    ownership.start(shardWork);
+    ownership.start(this.#shardEvents());
     dispatcher.start();
     discovery.start();
     hourlyStats.start();
+  }
+
+  #noteChange(): void {
+    this.#changes += 1;
+    this.#changedAtMs = this.#runtime.clock.now().getTime();
+  }
+
+  /** The work of the owned shards: begins when a shard is taken, and ends when it is lost or handed back. */
+  #shardEvents(): ShardEvents {
+    const { lanes, quarantine, recorder, requests, dispatcher, discovery } = this.#parts;
+    return {
+      gained: (shards) => {
+        this.#noteChange();
+        void this.#begin(shards);
+      },
+      lost: (shards) => {
+        for (const shard of shards) lanes.close(shard);
+        quarantine.lost(shards);
+        dispatcher.abort((lane) => lane.isClosed);
+      },
+      // Notifications were ignored meanwhile.
+      kept: (shards) => {
+        this.#changes += 1;
+        for (const lane of lanes.ofShards(shards)) requests.reload(lane);
+        discovery.scanShards(shards);
+      },
+      drain: async (shards) => {
+        dispatcher.send(quarantine.release(({ shard }) => shards.includes(shard)));
+        for (;;) {
+          const empty = shards.filter((shard) =>
+            [...lanes.ofShards([shard])].every((lane) => lane.deliveries.isFullyRecorded),
+          );
+          if (empty.length > 0) return empty;
+          await dispatcher.completions.next();
+        }
+      },
+      isRecording: recorder.isRecording,
+    };
+  }
+
+  /** Loads the quarantine of taken shards, then their work. */
+  async #begin(shards: readonly number[]): Promise<void> {
+    const { lanes, quarantine, dispatcher, discovery } = this.#parts;
+    try {
+      const ready = await quarantine.load(shards);
+      // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory already.
+      dispatcher.send(lanes.ofShards(ready));
+      discovery.scanShards(ready);
+    } catch (error) {
+      this.#runtime.log.error(
+        { err: error, shards },
+        'starting the work of shards failed; their webhooks are scanned again',
+      );
+      discovery.scanShards(shards);
+    }
   }
 
   /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
@@ -185,9 +240,9 @@ export class Worker implements Running {
    * sent and recorded already, or if an erasure of its event may have been missed.
    */
   receive(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
-    const { arrivals, lanes, ownership, shardWork } = this.#parts;
+    const { arrivals, lanes, ownership } = this.#parts;
     const isFresh = ({ shard, delivery: { webhookId, dueAt } }: CommittedDelivery): boolean =>
-      dueAt.getTime() > shardWork.changedAtMs &&
+      dueAt.getTime() > this.#changedAtMs &&
       lanes.find(shard, webhookId)?.deliveries.wasFetchedSince(dueAt.getTime()) !== true;
     const { fresh = [], late = [] } = Object.groupBy(deliveries, (one) => (isFresh(one) ? 'fresh' : 'late'));
     arrivals.receive(late.map(workOf));
@@ -199,14 +254,14 @@ export class Worker implements Running {
     return this.#parts.ownership.ownerOf(shard);
   }
 
-  /** Rises when a webhook has changed, shards were taken, or notifications may have been missed. */
+  /** Rises when a webhook has changed, shards were taken or kept, or notifications may have been missed. */
   get changes(): number {
-    return this.#webhookChanges + this.#parts.shardWork.changes;
+    return this.#changes;
   }
 
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
-    this.#webhookChanges += 1;
+    this.#changes += 1;
     const { ownership, lanes, requests } = this.#parts;
     // Also creates a lane if none is in memory: a disabled webhook's deliveries that are not due yet have to be
     // ended too.

@@ -1,13 +1,12 @@
 /** Documentation of the relations of events; the examples are made by the same code as real documents. */
-import { resourceDocument } from '#catalog/resource-document.ts';
+import { resourceDocument, FULL_SHAPE } from '#catalog/resource-document.ts';
 import { asPublished } from '#catalog/resource-relations.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { eventDocument, publishedDocument } from './event-document.ts';
+import { eventDocument, publishedDocument } from './operations.ts';
 import type { LoadResult } from './load/load.ts';
 import { loadDocument } from './load/load-operation.ts';
 import type { PublishedEvent } from './publish/publish.ts';
-import { FULL_SHAPE } from '#catalog/shape.ts';
 
 const event: PublishedEvent = {
   id: 691_489_734_656_233,

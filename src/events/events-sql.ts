@@ -13,12 +13,23 @@ import {
   type Columns,
   type DayRange,
 } from '#db/list-conditions.ts';
-import { EVENT_BLOCK } from '#db/numbers.ts';
+import { EVENT_BLOCK } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { firstIdOfDay, shardOf } from '#core/ids.ts';
-import type { Filter, Listing } from '#core/listing.ts';
-import type { EVENT_PROPERTIES } from './event-document.ts';
-import { SAMPLE_ID } from './publish/test-event.ts';
+import type { Comparisons, Filter, Listing } from '#core/listing.ts';
+
+/** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
+export const SAMPLE_ID = 999_999_999;
+
+/** Properties of an event that lists can filter and order by, with the type of comparison. */
+export const EVENT_PROPERTIES = {
+  id: 'number',
+  event: 'text',
+  resource_type: 'text',
+  resource_id: 'text',
+  resource_version: 'number',
+  date_created: 'date',
+} as const satisfies Comparisons;
 
 /** An event without its payload. */
 export type ListedEvent = {

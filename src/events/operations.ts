@@ -1,9 +1,8 @@
-/** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
+/** The Document of an event, and API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-access.ts';
-import { allEvents, resourceTypes, OPERATOR_CHOICES, zoomableOf } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/resource-document.ts';
-import { shapeOf, shapeOfEvent } from '#catalog/shape.ts';
+import { isVisible, visibleAppOf, zoneOf } from '#catalog/resource-operations.ts';
+import { allEvents, resourceTypes, OPERATOR_CHOICES, zoomableOf, isTest } from '#catalog/catalog.ts';
+import { resourceDocument, shapeOf, shapeOfEvent, addressOf, nameOf } from '#catalog/resource-document.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { listing } from '#http/list-operation.ts';
@@ -11,14 +10,70 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound, Problem, type Fault } from '#core/problem.ts';
-import { json, type Document } from '#hypermedia/document.ts';
+import { json, type Document, date, number, text } from '#hypermedia/document.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { readTraceContext } from '#core/tracing.ts';
-import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './event-document.ts';
-import type { PublishMetrics } from './event-metrics.ts';
-import type { Publisher } from './publish/publish.ts';
-import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
+import type { PublishMetrics, Publisher, PublishedEvent } from './publish/publish.ts';
+import { findEvent, listEvents, type StoredEvent, EVENT_PROPERTIES } from './events-sql.ts';
 import { needsTimeZone, readPublish, describePublishInput } from './publish/publish-request.ts';
+import { formatDate } from '#hypermedia/date.ts';
+
+export function addressOfEvents(baseUrl: string, storeId: number): string {
+  return `${baseUrl}/stores/${storeId}/events`;
+}
+
+/** Returns the URL of an event. */
+export function addressOfEvent(event: { id: number }, baseUrl: string, storeId: number): string {
+  return `${addressOfEvents(baseUrl, storeId)}/${event.id}`;
+}
+
+/**
+ * Returns the Document of an event, with links to the latest version of its resource (`svc:resource`) and to the version that
+ * it published (`svc:payload`). The links use the current base URL; only the payload keeps the base URL of the time of the
+ * event.
+ */
+export function eventDocument(event: PublishedEvent, storeId: number, baseUrl: string): Document {
+  const self = addressOfEvent(event, baseUrl, storeId);
+  const about = { type: event.type, id: event.resourceId };
+  const resource = addressOf({ baseUrl, storeId, ...about });
+  const latest = { rel: 'resource', href: resource, title: 'Latest version of the resource' };
+  return {
+    name: 'event',
+    // The column `event` exists already, so this column needs another heading.
+    called: 'Event',
+    title: `${nameOf(about)} ${event.action}`,
+    links: [
+      { rel: 'self', href: self, title: 'This event' },
+      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'Store of this event', crumb: 'Store' },
+      { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
+      // The resource of a test event does not exist.
+      ...(isTest(event.action) ? [] : [latest]),
+      { rel: 'payload', href: `${self}/payload`, title: 'Resource as published by this event' },
+      { rel: 'statuses', href: `${self}/statuses`, title: 'Deliveries of this event' },
+    ],
+    embedded: [],
+    properties: [
+      number('id', event.id),
+      text('event', `${event.type}/${event.action}`),
+      text('resource_type', event.type),
+      text('resource_id', event.resourceId),
+      number('resource_version', event.version),
+      date('date_created', formatDate(event.dateCreated, event.timeZone)),
+    ],
+  };
+}
+
+const EVENTS_TITLE = 'The events of this store';
+
+/** Returns the Document of the events that an array published, in its order. */
+export function publishedDocument(documents: readonly Document[], storeId: number, baseUrl: string): Document {
+  return {
+    name: 'events',
+    links: [{ rel: 'self', href: addressOfEvents(baseUrl, storeId), title: EVENTS_TITLE }],
+    embedded: [{ rel: 'events', documents }],
+    properties: [],
+  };
+}
 
 type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & {
   publish: Publisher;

@@ -17,7 +17,7 @@ import type { Health, Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
-import { readUsedNumbers } from '#db/numbers.ts';
+import { readUsedNumbers } from '#db/partitions.ts';
 import { useOf, type Sql } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 

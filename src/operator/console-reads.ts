@@ -12,7 +12,7 @@ import type { Clock } from '#core/clock.ts';
 import { readVolume, type Volume } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
 import type { Sql } from '#db/pool.ts';
-import { readBacklog, type Backlog } from '#delivery/backlog-sql.ts';
+import { readBacklog, type Backlog } from '#delivery/queue/queue-sql.ts';
 import { createCachedRead } from '#metrics/metrics-server.ts';
 import { listResources } from '#catalog/catalog-sql.ts';
 import { parseEntry, textOfEntry } from '#dashboard/changelog-page.ts';

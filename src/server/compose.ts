@@ -11,7 +11,7 @@ import { createUserErasure } from '#identity/accounts/user-end.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createDashboard, createFrontPage } from '#dashboard/dashboard.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { rescheduleSnapshot } from '#events/snapshots/snapshots.ts';
+import { rescheduleSnapshot } from '#events/snapshots.ts';
 import type { Pages } from '#http/caller.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';

@@ -6,18 +6,14 @@ import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';
 import { createDatabaseCheck } from '#db/activity.ts';
 import { createEngineMetrics, type EngineMetrics } from '#delivery/delivery-metrics.ts';
-import {
-  createPublishMetrics,
-  type PublishMetrics,
-  createRecoveryMetrics,
-  type RecoveryMetrics,
-} from '#events/event-metrics.ts';
+import { createRecoveryMetrics, type RecoveryMetrics } from '#events/replay/recoveries.ts';
 import { createRequestMetrics } from '#http/requests.ts';
 import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check } from '#core/lifecycle.ts';
 import { observeDatabase, aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
+import { createPublishMetrics, type PublishMetrics } from '#events/publish/publish.ts';
 
 /** The metrics of a database with stores. */
 export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; recoveries: RecoveryMetrics };

@@ -1,5 +1,6 @@
-/** The map of shards: which database owns which of the 256 shards. The home database has the map. */
+/** The map of shards, which is in the home database: which database owns which of the 256 shards, and where accounts are read. */
 import { SHARDS } from '#core/ids.ts';
+import { lockForAccess } from '#db/advisory-lock.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 
@@ -87,4 +88,29 @@ export async function inAvailable<Row>(
       throw error;
     }),
   );
+}
+
+/** How transactions of stores read accounts, which may be in another database. */
+export type Accounts = {
+  /** Returns the connection that reads accounts for a transaction. */
+  of: (tx: Queryable) => Queryable;
+  /**
+   * Returns the connection that reads the access of apps, and keeps a change of an access from being applied to the stores until the
+   * transaction ends.
+   */
+  locked: (tx: Queryable) => Promise<Queryable>;
+};
+
+/** Accounts in the database of the stores: the transaction reads them itself, and locks their rows. */
+export const ACCOUNTS_HERE: Accounts = { of: (tx) => tx, locked: async (tx) => tx };
+
+/** Accounts in the home database, for the stores of another one. */
+export function accountsIn(home: Queryable): Accounts {
+  return {
+    of: () => home,
+    locked: async (tx) => {
+      await lockForAccess(tx, 'shared');
+      return home;
+    },
+  };
 }

@@ -65,15 +65,6 @@ export async function lockForApplying(tx: Queryable): Promise<void> {
   await tx`select pg_advisory_xact_lock(${LOCKS.outbox})`;
 }
 
-/**
- * Locks the access of apps in this database until the transaction ends: `shared` by transactions that enable webhooks of apps,
- * `alone` by one that applies a change of the access.
- */
-export async function lockForAccess(tx: Queryable, mode: 'shared' | 'alone'): Promise<void> {
-  if (mode === 'shared') await tx`select pg_advisory_xact_lock_shared(${LOCKS.access})`;
-  else await tx`select pg_advisory_xact_lock(${LOCKS.access})`;
-}
-
 /** Marks changes as applied, and returns those that were not. Forgets changes that are no longer in the outbox. */
 export async function markApplied(tx: Queryable, ids: readonly number[]): Promise<ReadonlySet<number>> {
   await tx`delete from outbox_applied where id < ${Math.min(...ids)}`;

@@ -11,7 +11,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import type { Accounts } from '#shards/accounts.ts';
+import type { Accounts } from '#shards/map.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';

@@ -1,7 +1,7 @@
 /** What changes webhooks from outside: auto-disable after failures or a 410, and changes of their store or its erasure. */
 import type { Tx } from '#db/pool.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
-import type { Accounts } from '#shards/accounts.ts';
+import type { Accounts } from '#shards/map.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { announceErasure } from './app-access/app-access.ts';
 import type { OperatorOutbox } from './operator/operator-outbox.ts';

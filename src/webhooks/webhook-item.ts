@@ -3,7 +3,7 @@ import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
 import { isSigningKey } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
-import type { Accounts } from '#shards/accounts.ts';
+import type { Accounts } from '#shards/map.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/list-query.ts';
 import { withFields } from '#hypermedia/paging.ts';

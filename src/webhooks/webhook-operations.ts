@@ -1,5 +1,5 @@
 /** The collection of a store's webhooks (list, create), and the operations of the module. */
-import { zoneOf } from '#catalog/resource-access.ts';
+import { zoneOf } from '#catalog/resource-operations.ts';
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';

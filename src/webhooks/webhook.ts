@@ -1,6 +1,6 @@
 /** The settings of a webhook: validation beyond the schema, the keys during a rotation, and the entries of changes in the changelog. */
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
-import { shapeFaults } from '#catalog/shape.ts';
+import { shapeFaults } from '#catalog/resource-document.ts';
 import { isReadable } from '#core/loopback.ts';
 import { keysAt, type Rotating, signingKeyOf } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';

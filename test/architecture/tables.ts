@@ -198,7 +198,7 @@ export function mixedStatements(files: readonly File[]): Fault[] {
 
 /**
  * Refuses a statement that converts a time by a time zone: PostgreSQL may lack the zone of a store, and reads CET as an offset. Days
- * are those of `src/events/snapshots/snapshots-sql.ts`.
+ * are those of `src/events/revenue-sql.ts`.
  */
 export function zonedStatements(files: readonly File[]): Fault[] {
   return files

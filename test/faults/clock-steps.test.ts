@@ -7,7 +7,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { findPackage, usableBinaries } from '#db/binaries.ts';
+import { findPackage, usableBinaries } from '#db/data-folder.ts';
 import { auditCounts } from '../setup/fleet/audit.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';

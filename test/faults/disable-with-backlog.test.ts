@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import { createSealer } from '#db/seal.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { amountOf } from '../setup/amount.ts';

@@ -23,7 +23,7 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { findPackage, isReachable, usableBinaries } from '#db/binaries.ts';
+import { findPackage, isReachable, usableBinaries } from '#db/data-folder.ts';
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { ask, hold, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/embedded-process.ts';
 

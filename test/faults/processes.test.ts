@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { listen } from '#db/pool.ts';
-import { readUsedNumbers } from '#db/numbers.ts';
+import { readUsedNumbers } from '#db/partitions.ts';
 import { dayOf } from '#core/ids.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';

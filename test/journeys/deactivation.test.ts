@@ -115,7 +115,7 @@ test('ten thousand failures within five minutes do not disable a webhook, and a 
     { sql: engine.sql, clock: systemClock, log: createLog('error') },
     {
       ownership: { workerId: 7, fenceOf: () => 1, lastFenceOf: () => 1, lost: () => {} },
-      quarantine: { isMarked: () => false },
+      quarantine: { markers: new Map() },
       lanes: { isOrdered: () => false },
     },
   );

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { transaction } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { accountsIn } from '#shards/accounts.ts';
+import { accountsIn } from '#shards/map.ts';
 import { startDividedApp } from '../setup/divided-app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { until } from '../setup/until.ts';

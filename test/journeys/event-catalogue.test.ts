@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allEvents, bareKindOf, eventsOf, HIDDEN_FROM_APPS, OPERATOR_EVENT, relationsOf } from '#catalog/catalog.ts';
-import { resourceDocument } from '#catalog/resource-document.ts';
+import { resourceDocument, FULL_SHAPE } from '#catalog/resource-document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { zoomsOf } from '../setup/any-resource.ts';
 import { faultsOf, openCatalogue, publishes } from '../setup/event-catalogue.ts';
 import { euros, startRevenue } from '../setup/revenue.ts';
 import { SEED } from '../setup/seed.ts';
-import { FULL_SHAPE } from '#catalog/shape.ts';
 
 type Json = Record<string, unknown>;
 

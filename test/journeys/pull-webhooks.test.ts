@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { Unfetched } from '#delivery/pull/unfetched.ts';
+import { Unfetched } from '#delivery/pull/pull-streams.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';

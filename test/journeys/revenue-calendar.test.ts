@@ -1,7 +1,7 @@
 /** Days of stores: of 23 and 25 hours, without a midnight, with two, and in a zone that changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dayAt, endOfDay, nextDay } from '#events/store-days.ts';
+import { dayAt, endOfDay, nextDay } from '#events/revenue-sql.ts';
 import { transaction } from '#db/pool.ts';
 import { readTimeZone } from '#stores/store-document.ts';
 import { euros, snapshotsOf, startRevenue } from '../setup/revenue.ts';

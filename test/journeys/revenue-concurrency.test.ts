@@ -1,8 +1,8 @@
 /** Daily snapshots with concurrency: publishes, other processes, and the leftovers of a crashed process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { advanceBook, closeDay } from '#events/snapshots/snapshots-sql.ts';
-import { publishSnapshot } from '#events/snapshots/snapshots.ts';
+import { advanceBook, closeDay } from '#events/revenue-sql.ts';
+import { publishSnapshot } from '#events/snapshots.ts';
 import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
+import { createIdAllocator } from '#db/partitions.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { Problem } from '#core/problem.ts';
 import { openPublishFixture } from '../setup/publish-fixture.ts';

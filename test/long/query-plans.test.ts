@@ -8,8 +8,8 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { lockPreviousVersions, findKeys, publishBatch, type Batch } from '#events/publish/publish-sql.ts';
-import { rowOf, inLockOrder, toColumns } from '#events/publish/rows.ts';
-import { derivingStores } from '#events/publish/subscription-sql.ts';
+import { rowOf, inLockOrder, toBatchRows } from '#events/publish/rows.ts';
+import { derivingStores } from '#events/revenue-sql.ts';
 import {
   endOldEpochs,
   countFaults,
@@ -18,8 +18,9 @@ import {
   listChanged,
   loadArrivals,
 } from '#delivery/queue/queue-sql.ts';
-import { insertMarkers, loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
-import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
+import { loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
+import type { Entry } from '#delivery/policy/entry.ts';
+import { recordBatch, insertMarkers } from '#delivery/record/record-sql.ts';
 import { attemptsAt } from '#webhooks/history/history-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
@@ -98,61 +99,51 @@ function take(): number[] {
   return Array.from({ length: BATCH }, (_, index) => from + index);
 }
 const shards = (rows: readonly number[]): number[] => rows.map(() => SHARD);
-const fences = { shard: [SHARD], fence: [1] };
+const fences = [{ shard: SHARD, fence: 1 }];
+const reply = { code: 200, headers: '', body: '' };
 
-function record(rows: readonly number[], state: string | null) {
-  const of = <T>(value: T): T[] => rows.map(() => value);
-  const columns: RecordColumns = {
-    shard: shards(rows),
-    deliveryId: rows.map(idAt),
-    storeId: rows.map(ownIdAt),
-    webhookId: rows.map(ownIdAt),
-    eventId: rows.map(idAt),
-    startedAt: of(NOW),
-    durationMs: of(1),
-    outcome: of('delivered'),
-    responseCode: of(200),
-    responseHeaders: of(null),
-    responseBody: of(null),
-    revision: of(1),
-    state: of(state),
-    before: of(0),
-    attempts: of(1),
-    faults: of(0),
-    dueAt: of(NOW),
-  };
-  const states: StateColumns = {
-    shard: shards(rows),
-    webhookId: rows.map(ownIdAt),
-    epoch: of(0),
-    consecutiveFailures: of(0),
-    firstFailureAt: of(null),
-    pausedUntil: of(null),
-    probeAt: of(null),
-    isPendingDisable: of(false),
-    isWarned: of(false),
-  };
-  const all = { shard: shards(rows), deliveryId: rows.map(idAt) };
-  return recordBatch(sql, WORKER, fences, columns, states, all, NOW);
+function record(rows: readonly number[], state: 'successful' | null) {
+  const entries = rows.map((n): Entry => {
+    const ids = { id: idAt(n), storeId: ownIdAt(n), webhookId: ownIdAt(n), eventId: idAt(n) };
+    return {
+      shard: SHARD,
+      fence: 1,
+      delivery: { ...ids, epoch: 0, attempts: 0, faults: 0, dueAt: NOW },
+      attempt: { startedAt: NOW, durationMs: 1, outcome: { kind: 'delivered', reply }, revision: 1 },
+      attempts: 1,
+      faults: 0,
+      next: state === null ? { dueAt: NOW } : { state },
+      webhook: {
+        consecutiveFailures: 0,
+        firstFailureAt: null,
+        pausedUntil: null,
+        probeAt: null,
+        isPendingDisable: false,
+        isWarned: false,
+      },
+      isWarning: false,
+    };
+  });
+  return recordBatch(sql, WORKER, fences, entries, { keepResponses: false, marked: entries, now: NOW });
 }
+
+/** A key of no store: without keys the statement is another one. */
+const nowhere = { storeId: SHARD, key: 'none', fingerprint: Buffer.alloc(32), eventIds: '{}' };
 
 let events = 10 * ROWS;
 function publish(rows: readonly number[]) {
   const written = rows.map((n, at) => {
     const event = { type: 'customer', action: 'created', resourceId: String(n), modifiedAt: null, body: '{}' } as const;
-    return rowOf(event, ownIdAt(n), { n: (events += 1), at, now: NOW });
+    return rowOf(event, ownIdAt(n), { id: idAt((events += 1)), at });
   });
   const batch: Batch = {
-    columns: toColumns(written.toSorted(inLockOrder), NOW),
+    rows: toBatchRows(written.toSorted(inLockOrder), NOW),
     filters: { known: [], passed: [] },
-    claims: {
-      shard: shards(rows),
-      storeId: rows.map(ownIdAt),
-      key: rows.map((n) => `new-${n}`),
-      fingerprint: rows.map(() => Buffer.alloc(32)),
-      eventIds: rows.map((n) => `{${idAt(n)}}`),
-    },
-    terms: null,
+    claims: [
+      nowhere,
+      ...rows.map((n) => ({ ...nowhere, storeId: ownIdAt(n), key: `new-${n}`, eventIds: `{${idAt(n)}}` })),
+    ],
+    terms: [],
     day: DAY,
     now: NOW,
     baseUrl: 'x',
@@ -165,16 +156,18 @@ const owner = { shard: SHARD, storeId: ownIdAt(1), id: ownIdAt(1) };
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
   'lock existing rows': (rows) =>
-    lockPreviousVersions(sql, {
-      shard: shards(rows),
-      storeId: rows.map(ownIdAt),
-      type: rows.map(() => 'customer'),
-      id: rows.map(String),
-    }),
+    lockPreviousVersions(
+      sql,
+      rows.map((n) => ({ storeId: ownIdAt(n), type: 'customer', id: String(n) })),
+    ),
   'find keys': (rows) =>
-    findKeys(sql, { shard: shards(rows), storeId: rows.map(ownIdAt), key: rows.map(String) }, new Date(0)),
+    findKeys(
+      sql,
+      rows.map((n) => ({ storeId: ownIdAt(n), key: String(n) })),
+      new Date(0),
+    ),
   'see which stores derive': async (rows) => {
-    await derivingStores(sql, { shard: shards(rows), storeId: rows.map(ownIdAt) });
+    await derivingStores(sql, rows.map(ownIdAt));
     return rows;
   },
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
@@ -183,11 +176,11 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   'read each webhook': (rows) =>
     Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null, app: null }))),
   'see which webhooks changed': (rows) =>
-    listChanged(sql, SHARD, {
-      webhookId: rows.map(ownIdAt),
-      revision: rows.map(() => -1),
-      storeDomain: rows.map(() => 'x'),
-    }),
+    listChanged(
+      sql,
+      SHARD,
+      rows.map((n) => ({ webhookId: ownIdAt(n), revision: -1, storeDomain: 'x' })),
+    ),
   'discover lanes': (rows) =>
     discoverLanes(
       sql,

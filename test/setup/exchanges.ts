@@ -3,7 +3,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { once } from 'node:events';
 import { after } from 'node:test';
 import { Connections, type ConnectionSettings } from '#delivery/attempt/http/endpoint-connections.ts';
-import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/attempt/http/exchange.ts';
+import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/attempt/attempt.ts';
 import type { Guard } from '#runtime/runtime.ts';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { systemClock, type Clock } from '#core/clock.ts';

@@ -1,6 +1,6 @@
 /** The settings of an enabled webhook, for tests of lanes without a database. */
 import type { ActiveTarget } from '#delivery/attempt/delivery-target.ts';
-import { FULL_SHAPE } from '#catalog/shape.ts';
+import { FULL_SHAPE } from '#catalog/resource-document.ts';
 
 export const ACTIVE: ActiveTarget = {
   isActive: true,

@@ -2,15 +2,19 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from '@prometheus-io/client';
-import { nextEventBlock } from '#db/numbers.ts';
+import { nextEventBlock, createIdAllocator } from '#db/partitions.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
 import { publishBatch } from '#events/publish/publish-sql.ts';
-import { rowOf, toColumns } from '#events/publish/rows.ts';
-import { createRecoveryMetrics } from '#events/event-metrics.ts';
-import { countMissed, Recoveries, type MissedCount, type RecoveriesDeps } from '#events/replay/recoveries.ts';
+import { rowOf, toBatchRows } from '#events/publish/rows.ts';
+import {
+  createRecoveryMetrics,
+  countMissed,
+  Recoveries,
+  type MissedCount,
+  type RecoveriesDeps,
+} from '#events/replay/recoveries.ts';
 import { findRecoverable } from '#events/replay/recoveries-sql.ts';
-import { dayOf, shardOf } from '#core/ids.ts';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from './app.ts';
 import { testDatabase } from './database.ts';
@@ -70,10 +74,10 @@ export async function startRecoveryFixture() {
       const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
       const n = await nextEventBlock(tx, dayOf(now));
       assert.ok(n !== undefined, 'no id is left for today');
-      const row = rowOf(event, storeId, { n, at: 0, now });
+      const row = rowOf(event, storeId, { id: dailyIdOf(dayOf(now), n, shardOf(storeId)), at: 0 });
       const filters = { known: [], passed: [] };
-      const batch = { filters, claims: null, terms: null, day: dayOf(now), now, baseUrl: app.baseUrl };
-      await publishBatch(tx, { columns: toColumns([row], now), ...batch });
+      const batch = { filters, claims: [], terms: [], day: dayOf(now), now, baseUrl: app.baseUrl };
+      await publishBatch(tx, { rows: toBatchRows([row], now), ...batch });
       written.resolve(row.eventId);
       await released.promise;
     });

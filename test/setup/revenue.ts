@@ -4,15 +4,12 @@
  */
 import { Registry } from '@prometheus-io/client';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
-import { createNumbers } from '#db/numbers.ts';
-import { partitionsOf } from '#db/partitions.ts';
+import { createNumbers, partitionsOf, createIdAllocator, type IdAllocator } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { loadItems } from '#events/load/load.ts';
-import { createIdAllocator, type IdAllocator } from '#events/publish/publish-batch.ts';
-import { rescheduleSnapshot, runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
+import { rescheduleSnapshot, runRound, type SnapshotDeps } from '#events/snapshots.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
-import { createPublishMetrics } from '#events/event-metrics.ts';
-import { createPublisher } from '#events/publish/publish.ts';
+import { createPublishMetrics, createPublisher } from '#events/publish/publish.ts';
 import { createLog } from '#core/log.ts';
 import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';

@@ -2,12 +2,10 @@
 import { Registry } from '@prometheus-io/client';
 import { idOf, dayOf, firstIdOfDay, SHARDS } from '#core/ids.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
-import { maintainPartitions } from '#db/partitions.ts';
+import { maintainPartitions, createIdAllocator } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { createPublishMetrics } from '#events/event-metrics.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
-import { createPublisher, type PublishedEvent } from '#events/publish/publish.ts';
+import { createPublishMetrics, createPublisher, type PublishedEvent } from '#events/publish/publish.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { HOME } from '#shards/map.ts';
 import { listMoves, type Move, listMovedTables } from '#shards/move/move-sql.ts';

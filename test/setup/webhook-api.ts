@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
-import { ACCOUNTS_HERE } from '#shards/accounts.ts';
+import { ACCOUNTS_HERE } from '#shards/map.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
@@ -13,8 +13,8 @@ import { createChangelog } from '#changelog/changelog.ts';
 import { whyUnavailable } from '#db/unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
-import { createPreview } from '#delivery/attempt/preview.ts';
-import { createIdAllocator } from '#events/publish/publish-batch.ts';
+import { createPreview } from '#delivery/attempt/test-deliveries.ts';
+import { createIdAllocator } from '#db/partitions.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import { createRequestMetrics } from '#http/requests.ts';

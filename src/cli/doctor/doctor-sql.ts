@@ -1,7 +1,7 @@
 /** The statements of `doctor`. All are read-only and run in a transaction with a time-out. */
 import { firstIdOfDay, SHARDS } from '#core/ids.ts';
 import type { Applied } from '#db/migrate.ts';
-import { EVENT_BLOCK } from '#db/numbers.ts';
+import { EVENT_BLOCK } from '#db/partitions.ts';
 import { oneOf, transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { hasTable } from '#db/usable.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { resourceTypes, testAction } from '#catalog/catalog.ts';
-import { readShape } from '#catalog/shape.ts';
+import { readShape } from '#catalog/resource-document.ts';
 import { deliveryDoc, type HeaderDoc } from './attempt.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import {

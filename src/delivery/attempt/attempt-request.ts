@@ -4,8 +4,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { bareKindOf, isInternal, type ResourceType, isTest, sentAction } from '#catalog/catalog.ts';
-import { resourceDocument, resourceHead } from '#catalog/resource-document.ts';
-import { shapeOfEvent, type Shape } from '#catalog/shape.ts';
+import { resourceDocument, resourceHead, shapeOfEvent, type Shape } from '#catalog/resource-document.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt, signingKeyOf, signWith } from '#core/keys.ts';
 import { childContext, traceHeaders, type TraceContext } from '#core/tracing.ts';

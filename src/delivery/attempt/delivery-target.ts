@@ -3,7 +3,7 @@
  * the mask of its secrets.
  */
 import type { ResourceType } from '#catalog/catalog.ts';
-import { storedShape, type Shape } from '#catalog/shape.ts';
+import { storedShape, type Shape } from '#catalog/resource-document.ts';
 import type { Sealer } from '#db/seal.ts';
 import { isReadable } from '#core/loopback.ts';
 import { withSecrets, type Headers } from '#core/request-secrets.ts';

@@ -6,7 +6,7 @@ import { testClock } from '../../../test/setup/clock.ts';
 import { startDocumentHost } from '../../../test/setup/document-host.ts';
 import { loopback } from '../../../test/setup/exchanges.ts';
 import { until } from '../../../test/setup/until.ts';
-import { DocumentRequests } from './document-requests.ts';
+import { DocumentRequests } from './single-requests.ts';
 
 const settings = {
   userAgent: 'Halcyon/test',

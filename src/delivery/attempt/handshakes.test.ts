@@ -8,7 +8,7 @@ import { testClock, standingClock } from '../../../test/setup/clock.ts';
 import { loopback, portOf, rawServer } from '../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type NameServer } from '../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../test/setup/receiver.ts';
-import { Handshakes, type HandshakeSettings } from './handshakes.ts';
+import { Handshakes, type HandshakeSettings } from './single-requests.ts';
 import { createGuard } from './http/outbound-guard.ts';
 
 const ORIGIN = 'Shop.example.com';

@@ -9,7 +9,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
-import type { ShardEvents } from './hand-back.ts';
+import type { ShardEvents } from './balance.ts';
 import { Ownership } from './ownership.ts';
 
 const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 };

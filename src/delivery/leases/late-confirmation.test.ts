@@ -7,7 +7,7 @@ import { NEVER_QUIET, standingClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
-import type { ShardEvents } from './hand-back.ts';
+import type { ShardEvents } from './balance.ts';
 import { Ownership } from './ownership.ts';
 
 /** Heartbeats are sent in real time. The lease expires by a clock that the test advances. */

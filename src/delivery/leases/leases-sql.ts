@@ -1,4 +1,4 @@
-import type { Fragment, Queryable } from '#db/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 
 export type WorkerRow = { id: number; beat: number };
 /** `isDisconnected`: the session that sent the last heartbeat has ended. */
@@ -48,25 +48,6 @@ export async function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> 
   return [workers, leases];
 }
 
-/** Shards with the fencing tokens under which they are owned, as columns. */
-export type Fences = { shard: number[]; fence: number[] };
-
-/**
- * The CTE `owned (shard, fence)`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. With a
- * join PostgreSQL read all leases after an ANALYZE at a time without owners: 22.8 µs a row of a batch instead of 1.2.
- */
-export function ownedUnder(sql: Queryable, worker: number, { shard, fence }: Fences): Fragment {
-  return sql`owned as materialized (
-    select o.shard, o.fence
-    from (select * from unnest(${shard}::smallint[], ${fence}::bigint[]) as u (shard, fence) order by u.shard) as f
-    cross join lateral (
-      select l.shard, l.fence from shard_lease l
-      where l.shard = f.shard and l.owner = ${worker} and l.fence = f.fence
-      limit 1 for share
-    ) as o
-  )`;
-}
-
 /** Limits how long the rest of the transaction waits for a lock; beyond that it fails with 55P03. */
 export async function waitForLocks(tx: Queryable, lockMs: number): Promise<void> {
   await tx`select set_config('lock_timeout', ${String(lockMs)}, true)`;
@@ -112,18 +93,18 @@ export async function takeShards(sql: Queryable, worker: number, shards: number[
     select shard, fence, deaths as "crashCount" from taken`;
 }
 
+/** The CTE `owned (shard)`: those of the shards that the worker owns under any token, locked in shard order. */
+const lockOwned = (sql: Queryable, worker: number, shards: readonly number[]) => sql`owned as materialized (
+  select shard from shard_lease where shard = any (${shards}::smallint[]) and owner = ${worker} order by shard for no key update
+)`;
+
 /**
  * Takes shards of this worker again, under a new fencing token and with unchanged crash counts. After a lapse of the
  * lease, results sent under the old token may still be on their way.
  */
 export async function retakeShards(sql: Queryable, worker: number, shards: number[]) {
   return sql<{ shard: number; fence: number; crashCount: number }[]>`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set fence = l.fence + 1 from owned where l.shard = owned.shard
     returning l.shard, l.fence, l.deaths as "crashCount"`;
 }
@@ -131,24 +112,14 @@ export async function retakeShards(sql: Queryable, worker: number, shards: numbe
 /** Hands shards back, except those that have another owner by now. */
 export async function releaseShards(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set owner = null, deaths = 0 from owned where l.shard = owned.shard`;
 }
 
 /** Resets the crash counts of the shards. */
 export async function resetCrashCounts(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
-    with owned as materialized (
-      select shard from shard_lease
-      where shard = any (${shards}::smallint[]) and owner = ${worker}
-      order by shard
-      for no key update
-    )
+    with ${lockOwned(sql, worker, shards)}
     update shard_lease l set deaths = 0 from owned where l.shard = owned.shard`;
 }
 

@@ -10,7 +10,7 @@ import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
 import { OwnedShards, Ownership } from './ownership.ts';
-import { HandBack, type ShardEvents } from './hand-back.ts';
+import { HandBack, type ShardEvents } from './balance.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */

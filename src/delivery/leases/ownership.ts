@@ -12,8 +12,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { LossCause, ShardMetrics, TakeCause } from '../delivery-metrics.ts';
 import { beat, look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
 import { CrashCounts } from '../quarantine.ts';
-import { OtherWorkers, planShards, takeUnlocked } from './balance.ts';
-import { HandBack, type ShardEvents } from './hand-back.ts';
+import { OtherWorkers, planShards, takeUnlocked, HandBack, type ShardEvents } from './balance.ts';
 
 /**
  * One line for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats attempts.

@@ -12,7 +12,7 @@ import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { listenForChanges } from '../announce.ts';
 import { createShardMetrics } from '../delivery-metrics.ts';
-import type { ShardEvents } from './hand-back.ts';
+import type { ShardEvents } from './balance.ts';
 import { Ownership } from './ownership.ts';
 
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };

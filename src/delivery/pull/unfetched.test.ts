@@ -7,7 +7,7 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { endUnfetched } from './pull-deliveries-sql.ts';
-import { Unfetched } from './unfetched.ts';
+import { Unfetched } from './pull-streams.ts';
 
 const SHARD = 7;
 const idOf = (n: number): number => n * 256 + SHARD;

@@ -8,7 +8,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import { SHARDS } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Ownership } from '../leases/ownership.ts';
-import type { Unfetched } from '../pull/unfetched.ts';
+import type { Unfetched } from '../pull/pull-streams.ts';
 import type { Lane } from './lane.ts';
 import type { FetchRequests, Lanes } from './lanes.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -284,11 +284,7 @@ export class Discovery {
   }
 }
 
-type ReconcileParts = {
-  lanes: Lanes;
-  ownership: Pick<Ownership, 'owns'>;
-  requests: Pick<FetchRequests, 'reload'>;
-};
+type ReconcileParts = Pick<DiscoveryParts, 'lanes' | 'ownership' | 'requests'>;
 
 /** Maximum per shard and scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
@@ -325,13 +321,8 @@ export async function findStaleSettings(
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
   for (let at = 0; at < all.length; at += BATCH_LANES) {
     const some = all.slice(at, at + BATCH_LANES);
-    const changed = new Set(
-      await listChanged(sql, shard, {
-        webhookId: some.map(([{ webhookId }]) => webhookId),
-        revision: some.map(([, { revision }]) => revision),
-        storeDomain: some.map(([, { storeDomain }]) => storeDomain),
-      }),
-    );
+    const read = some.map(([{ webhookId }, { revision, storeDomain }]) => ({ webhookId, revision, storeDomain }));
+    const changed = new Set(await listChanged(sql, shard, read));
     // A lane that was read again meanwhile is up to date.
     for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) requests.reload(lane);
   }

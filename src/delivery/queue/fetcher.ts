@@ -5,6 +5,7 @@ import type { Log } from '#core/log.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import { loadTargets } from '../delivery-sql.ts';
+import { fencesOf } from '../record/record-sql.ts';
 import type { OwnerTokens } from '../leases/ownership.ts';
 import { Unusable, endOldEpochBatches, noteOldEpochs, type PendingDisables } from './ending.ts';
 import { fromStored, momentOf } from '../policy/policy.ts';
@@ -46,18 +47,11 @@ async function postponeInOrder(
     return isNew ? [{ ...row, shard: lane.shard }] : [];
   });
   if (due.length === 0) return NONE_POSTPONED;
-  const shards = [...new Set(due.map(({ shard }) => shard))].toSorted((a, b) => a - b);
-  const owned = shards.flatMap((shard) => {
-    const fence = ownership.fenceOf(shard);
-    return fence === undefined ? [] : [{ shard, fence }];
-  });
-  const fences = { shard: owned.map(({ shard }) => shard), fence: owned.map(({ fence }) => fence) };
-  const columns = {
-    shard: due.map(({ shard }) => shard),
-    id: due.map(({ id }) => id),
-    epoch: due.map(({ epoch }) => epoch),
-  };
-  const checked = await postponeWaiting(sql, ownership.workerId, fences, columns, new Date(nowMs + RECHECK_MS));
+  const fences = fencesOf(
+    ownership,
+    due.map(({ shard }) => shard),
+  );
+  const checked = await postponeWaiting(sql, ownership.workerId, fences, due, new Date(nowMs + RECHECK_MS));
   const dueAt = new Map(checked.map((row) => [row.id, row.dueAt?.getTime()]));
   return new Map(
     due.flatMap(({ id }) => {

@@ -1,17 +1,15 @@
-/** The statements by which the queue reads pending deliveries, their events and the settings of webhooks. */
-import type { Fragment, Queryable } from '#db/pool.ts';
+/** The statements that read pending deliveries, their events and the settings of webhooks. */
+import { type Fragment, type Queryable, oneOf } from '#db/pool.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import type { Pending } from '../policy/entry.ts';
-import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
+import { ownedUnder, type Fence } from '../record/record-sql.ts';
 import type { Fetch } from './loaded-deliveries.ts';
+import { SHARDS } from '#core/ids.ts';
 
 // The statements by which deliveries of one resource wait for each other.
 
-/** Due deliveries of webhooks with an ordering, as columns. */
-type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
-
 /**
- * Postpones deliveries that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
+ * Postpones deliveries of webhooks with an ordering that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
  * Returns all deliveries of shards that are owned under these fencing tokens, each with its new due time if it waits: that of the
  * first pending one of the resource, or `recheckAt` if that is later.
  *
@@ -21,14 +19,16 @@ type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
 export async function postponeWaiting(
   sql: Queryable,
   worker: number,
-  fences: Fences,
-  due: DueColumns,
+  fences: readonly Fence[],
+  due: readonly (Pending & { shard: number })[],
   recheckAt: Date,
 ): Promise<{ id: number; dueAt: Date | null }[]> {
   return sql<{ id: number; dueAt: Date | null }[]>`
     with ${ownedUnder(sql, worker, fences)}, due as materialized (
       select i.shard, i.id, i.epoch, o.webhook_id, o.resource_key, o.version
-      from unnest(${due.shard}::smallint[], ${due.id}::bigint[], ${due.epoch}::int[]) as i (shard, id, epoch)
+      from unnest(
+        ${due.map(({ shard }) => shard)}::smallint[], ${due.map(({ id }) => id)}::bigint[], ${due.map(({ epoch }) => epoch)}::int[]
+      ) as i (shard, id, epoch)
       join owned on owned.shard = i.shard
       left join lateral (
         select * from delivery_order o where o.shard = i.shard and o.delivery_id = i.id limit 1
@@ -163,7 +163,7 @@ export type Head = { shard: number; webhookId: number; id: number; dueAt: Date |
  * `scan.after`, in order of their ids. A skip scan over the lane index, so that the cost depends on the webhooks with work and not on the
  * backlog. Deliveries of pull webhooks are due at infinity.
  */
-export function laneHeads(sql: Queryable, limit: number): Fragment {
+function laneHeads(sql: Queryable, limit: number): Fragment {
   return sql`(
     with recursive lane as (
       (
@@ -264,15 +264,17 @@ export async function listPendingDisables(sql: Queryable, shards: readonly numbe
   limit ${limit}`;
 }
 
-/** The settings of webhooks of one shard as they were read, by column. */
-export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
+/** The settings of a webhook as they were read. */
+type ReadSettings = { webhookId: number; revision: number; storeDomain: string };
 
 /** Returns the webhooks whose settings changed since, or that were deleted. */
-export async function listChanged(sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> {
+export async function listChanged(sql: Queryable, shard: number, read: readonly ReadSettings[]): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select lane.id
-    from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
-      as lane (id, revision, domain)
+    from unnest(
+      ${read.map(({ webhookId }) => webhookId)}::bigint[], ${read.map(({ revision }) => revision)}::int[],
+      ${read.map(({ storeDomain }) => storeDomain)}::text[]
+    ) as lane (id, revision, domain)
     left join lateral (
       select w.revision, w.store_id from webhook w where w.shard = ${shard} and w.id = lane.id limit 1
     ) as w on true
@@ -281,4 +283,50 @@ export async function listChanged(sql: Queryable, shard: number, read: ReadColum
     ) as s on true
     where w.revision is distinct from lane.revision or coalesce(s.domain, '') is distinct from lane.domain`;
   return rows.map(({ id }) => id);
+}
+
+// What waits in a database, in bounded statements: a backlog has millions of deliveries.
+
+/** Up to this number the pending deliveries are counted; beyond it the number is that of PostgreSQL's statistics. */
+const COUNTED_MAX = 10_000;
+export type Backlog = {
+  /** The number of pending deliveries. */
+  pending: number;
+  isEstimate: boolean;
+  /** Webhooks with a due delivery that can be sent, and the time since when the first of them is due. */
+  due: number;
+  dueSince: Date | null;
+  /** Webhooks whose due deliveries wait for their endpoint: a pause, the circuit breaker, retries, a limit of the webhook, a disconnected listener. */
+  held: number;
+  /** Webhooks that are disabled or deleted, and whose deliveries are not ended yet. */
+  ended: number;
+};
+
+/**
+ * Reads what waits in one database. `webhooksPerShard`: how many webhooks with work are read in each shard, in the order of their ids;
+ * 20 take 120 ms on a busy machine where each shard has as many.
+ */
+export function readBacklog(sql: Queryable, now: Date, webhooksPerShard: number): Promise<Backlog> {
+  return oneOf(sql<Backlog[]>`
+    select case when c.counted < ${COUNTED_MAX} then c.counted
+        else greatest(${COUNTED_MAX}::bigint, pg_stat_get_live_tuples('delivery'::regclass)) end::float8 as pending,
+      c.counted = ${COUNTED_MAX} as "isEstimate", w.due, w."dueSince", w.held, w.ended
+    from (select count(*) as counted from (select from delivery limit ${COUNTED_MAX}) as first) as c
+    cross join (
+      select count(*) filter (where not ended and not held) as due, min(due_at) filter (where not ended and not held) as "dueSince",
+        count(*) filter (where held and not ended) as held, count(*) filter (where ended) as ended
+      from (
+        select head.due_at, w.id is null or not w.is_active or w.epoch <> d.epoch as ended,
+          coalesce(w.is_held or w.rate_per_second is not null or s.paused_until > ${now} or s.probe_at > ${now}
+            or s.consecutive_failures > 0, false) as held
+        from (select n::smallint as shard, 0::bigint as after from generate_series(0, ${SHARDS - 1}::int) as n) as scan
+        cross join lateral ${laneHeads(sql, webhooksPerShard)} as head
+        cross join lateral (select epoch from delivery where shard = head.shard and id = head.id limit 1) as d
+        left join lateral (select * from webhook where shard = head.shard and id = head.webhook_id limit 1) as w on true
+        left join lateral (
+          select * from webhook_state where shard = head.shard and webhook_id = head.webhook_id and epoch = d.epoch limit 1
+        ) as s on true
+        where head.due_at <= ${now} or w.is_held
+      ) as one
+    ) as w`);
 }

@@ -46,8 +46,15 @@ test('the result of an attempt from an older epoch is ignored', () => {
     isPendingDisable: false,
   });
   assert.deepEqual([present.isWarning, late.isWarning], [true, false]);
-  const { epoch, consecutiveFailures, isPendingDisable, isWarned } = toStates([present, late]);
-  assert.deepEqual([epoch, consecutiveFailures, isPendingDisable, isWarned], [[1], [7], [false], [true]]);
+  assert.deepEqual(
+    toStates([present, late]).map(({ delivery, state }) => [
+      delivery.epoch,
+      state.consecutiveFailures,
+      state.isPendingDisable,
+      state.isWarned,
+    ]),
+    [[1, 7, false, true]],
+  );
 });
 
 test('only the first success of a webhook is noted', () => {

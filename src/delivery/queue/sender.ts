@@ -11,7 +11,7 @@ import type { Quarantine } from '../quarantine.ts';
 import { HEALTHY, momentOf, type DeactivationSettings } from '../policy/policy.ts';
 import type { FetchRequests } from './lanes.ts';
 import type { Lane } from './lane.ts';
-import type { ScheduledAttempt } from './run-queue.ts';
+import type { ScheduledAttempt, SlotUse } from './run-queue.ts';
 
 type CompletionSettings = DeactivationSettings & {
   /** An attempt that takes longer counts as slow. */
@@ -27,7 +27,7 @@ export function complete(
     fence,
     inFlight,
     isProbe,
-  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight' | 'isProbe'>,
+  }: Omit<ScheduledAttempt, keyof SlotUse | 'isOverBudget' | 'ageBucket'>,
   result: Attempt,
   loopIsLagging: boolean,
   { clock, random }: Pick<Runtime, 'clock' | 'random'>,
@@ -231,7 +231,7 @@ export class Sender {
   /** Returns whether an attempt may start for the shard: this worker owns it, and its lease is confirmed. */
   mayStart(shard: number): boolean {
     const { ownership, quarantine } = this.#parts;
-    return ownership.owns(shard) && ownership.isLeaseConfirmed() && quarantine.isReady(shard);
+    return ownership.owns(shard) && ownership.isLeaseConfirmed() && quarantine.markers.has(shard);
   }
 
   /** Called every `TICK_MS`, `lateMs` late. */
@@ -263,11 +263,13 @@ export class Sender {
     const { lane, target, delivery } = scheduled;
     const { bodies, quarantine } = this.#parts;
     if (delivery.epoch !== target.epoch) return this.#reloadTarget(scheduled);
-    const admission = quarantine.admit(lane, delivery);
+    const isQuarantined = quarantine.shards.has(lane.shard);
+    const admission = isQuarantined ? quarantine.admit(lane, delivery) : 'send';
     if (admission === 'never') return this.#deadLetter(scheduled);
     if (admission === 'wait') return this.#ends.end(scheduled, 'kept');
     const body = bodies.peek(delivery.eventId);
-    if (body === undefined || quarantine.mustMark(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
+    const mustMark = isQuarantined && quarantine.mustMark(lane.shard, delivery.id);
+    if (body === undefined || mustMark) void this.#prepare(scheduled, body);
     else this.#send(scheduled, body);
   }
 
@@ -278,7 +280,7 @@ export class Sender {
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before the note is written: a crash during this wait is not caused by this delivery.
-      if (quarantine.exclusiveId === delivery.id) await this.#ends.waitUntilAlone();
+      if (quarantine.slot.exclusiveId === delivery.id) await this.#ends.waitUntilAlone();
       if (quarantine.mustMark(lane.shard, delivery.id)) isMarked = await quarantine.mark(lane.shard, delivery.id);
       isCurrent = isMarked && this.#isCurrent(scheduled);
     } catch (error) {

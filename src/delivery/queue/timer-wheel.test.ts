@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, integer, property, tuple } from 'fast-check';
-import { TimerWheel } from './schedule.ts';
+import { TimerWheel } from './dispatcher.ts';
 
 const wheelAt = (nowMs: number): TimerWheel<string> => new TimerWheel({ slotMs: 20, slots: 50, nowMs });
 

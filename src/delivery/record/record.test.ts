@@ -5,7 +5,7 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import { toColumns, toStates, recordBatch } from './record-sql.ts';
+import { recordBatch } from './record-sql.ts';
 import type { Entry } from '../policy/entry.ts';
 import { createRecorder } from './record.ts';
 
@@ -48,7 +48,7 @@ function recorderWith(fence: number | undefined, onLost: (shard: number) => void
     { sql, clock: systemClock, log: createLog('silent') },
     {
       ownership: { workerId: WORKER, fenceOf: look, lastFenceOf: look, lost },
-      quarantine: { isMarked: () => false },
+      quarantine: { markers: new Map() },
       lanes: { isOrdered: () => isOrdered },
     },
   );
@@ -155,10 +155,8 @@ test('recording the same entry again changes nothing', async () => {
   const [over, retried] = [await pendingRow(), await pendingRow()];
   const dueAt = new Date(now.getTime() + 60_000);
   const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
-  const fences = { shard: [SHARD], fence: [3] };
-  const none = { shard: [], deliveryId: [] };
-  const rows = toColumns(entries, true);
-  const write = () => recordBatch(sql, WORKER, fences, rows, toStates(entries), none, now);
+  const fences = [{ shard: SHARD, fence: 3 }];
+  const write = () => recordBatch(sql, WORKER, fences, entries, { keepResponses: true, marked: [], now });
   assert.deepEqual(await write(), [SHARD]);
   assert.deepEqual(await write(), [SHARD]);
   assert.deepEqual(await traceOf(over.id), { pending: 0, done: 1, attempts: 1 });

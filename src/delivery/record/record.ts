@@ -7,14 +7,14 @@ import { SHARDS } from '#core/ids.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
 import type { OwnerTokens, Ownership } from '../leases/ownership.ts';
 import type { Quarantine } from '../quarantine.ts';
-import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
+import { toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
 
 type RecorderRuntime = Pick<Runtime, 'sql' | 'clock' | 'log'>;
 
 /** The parts that a recorder reads: fencing tokens, markers of deliveries, and whether deliveries wait for the end of another. */
 type RecorderParts = {
   ownership: OwnerTokens & Pick<Ownership, 'lastFenceOf'>;
-  quarantine: Pick<Quarantine, 'isMarked'>;
+  quarantine: Pick<Quarantine, 'markers'>;
   lanes: { isOrdered: (shard: number, webhookId: number) => boolean };
 };
 
@@ -31,11 +31,6 @@ function requireFence({ shard, fence }: Entry): number {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
 }
-
-const deliveriesOf = (entries: readonly Entry[]) => ({
-  shard: entries.map(({ shard }) => shard),
-  deliveryId: entries.map(({ delivery }) => delivery.id),
-});
 
 /** Writes entries under the fencing tokens of their shards. */
 class Writer {
@@ -104,24 +99,20 @@ class Writer {
     const { workerId } = ownership;
     const candidates = entries.filter((entry) => this.mayOwnShard(entry));
     if (candidates.length === 0) return entries.map(() => false);
-    const fences = [...new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(
-      ([a], [b]) => a - b,
-    );
-    const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
+    const byShard = new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]));
+    const fences = [...byShard].map(([shard, fence]) => ({ shard, fence })).toSorted((a, b) => a.shard - b.shard);
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter(
-      (entry) => !this.ownsShard(entry) || quarantine.isMarked(entry.shard, entry.delivery.id),
+      (entry) => !this.ownsShard(entry) || quarantine.markers.get(entry.shard)?.has(entry.delivery.id) === true,
     );
-    const rows = toColumns(candidates, keepResponses);
-    const recorded = await recordBatch(sql, workerId, columns, rows, toStates(candidates), deliveriesOf(marked), now);
-    const owned = new Set(recorded);
-    for (const [shard, fence] of fences) if (!owned.has(shard)) ownership.lost(shard, fence);
+    const owned = new Set(await recordBatch(sql, workerId, fences, candidates, { keepResponses, marked, now }));
+    for (const { shard, fence } of fences) if (!owned.has(shard)) ownership.lost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
     const inOrder = [...written].filter(
       ({ shard, delivery, next }) => 'state' in next && lanes.isOrdered(shard, delivery.webhookId),
     );
-    if (inOrder.length > 0) await releaseNext(sql, deliveriesOf(inOrder), now);
+    if (inOrder.length > 0) await releaseNext(sql, inOrder, now);
     return entries.map((entry) => written.has(entry));
   }
 
@@ -155,17 +146,19 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 /** A statement costs PostgreSQL 333 µs and 31 µs for each row, so results wait for others. */
 const GATHER_MS = 10;
 
+type PendingEntry = { entry: Entry; tries: number; startedMs: number; onRecorded: (isWritten: boolean) => void };
+
 /**
  * Writes an entry that was rejected, with less content in each try, so that it blocks neither its lane nor a stop.
  * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
- * the webhook has to be disabled.
+ * the webhook has to be disabled. Returns undefined if no variant can be written yet.
  */
 async function writeReduced(
   writer: Writer,
   { clock, log }: RecorderRuntime,
-  entry: Entry,
+  { entry, tries }: PendingEntry,
   why: unknown,
-): Promise<boolean> {
+): Promise<boolean | undefined> {
   const { shard, delivery, webhook } = entry;
   const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
   const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
@@ -193,13 +186,29 @@ async function writeReduced(
       failure = error;
     }
   }
-  throw failure;
+  if (tries === 0)
+    log.error({ err: failure, delivery: delivery.id }, 'recording a result failed in every form; retrying');
+  return undefined;
 }
 
-type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
+/** `isWritten`: committed. Otherwise the shard was lost: the next owner repeats the attempt, and counts and reports it. */
+export type RecordResult = { isWritten: boolean; durationMs: number };
 
-export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): Recorder {
-  const { log } = runtime;
+/** A consumer must not throw: the entry would not be recorded, or stay in its lane. */
+export type OutcomeConsumer = {
+  /** Takes an entry before it is recorded. */
+  completed?: (entry: Entry) => void;
+  /** Takes it afterwards, before the callback of the entry. */
+  recorded: (entry: Entry, result: RecordResult) => void;
+};
+
+/** `consumers` get each entry once. */
+export function createRecorder(
+  runtime: RecorderRuntime,
+  parts: RecorderParts,
+  consumers: readonly OutcomeConsumer[] = [],
+): Recorder {
+  const { clock } = runtime;
   const writer = new Writer(runtime, parts);
   const { lanes } = parts;
   /** Returns whether another delivery waits for the record, or the end of the webhook's deliveries. */
@@ -211,17 +220,11 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
   const report = (batch: readonly PendingEntry[], written: readonly boolean[]): void => {
     unrecorded -= batch.length;
     for (const { entry } of batch) byShard[entry.shard] = (byShard[entry.shard] ?? 0) - 1;
-    for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
-  };
-
-  /** Returns undefined if no variant can be written yet. */
-  const writeOne = async ({ entry, tries }: PendingEntry, refusal: unknown): Promise<boolean | undefined> => {
-    try {
-      return await writeReduced(writer, runtime, entry, refusal);
-    } catch (error) {
-      const about = { err: error, delivery: entry.delivery.id };
-      if (tries === 0) log.error(about, 'recording a result failed in every form; retrying');
-      return undefined;
+    for (const [index, { entry, startedMs, onRecorded }] of batch.entries()) {
+      const isWritten = written[index] === true;
+      const result = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+      for (const consumer of consumers) consumer.recorded(entry, result);
+      onRecorded(isWritten);
     }
   };
 
@@ -237,7 +240,7 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
       );
     } catch (error) {
       if (single === undefined) throw error;
-      const isWritten = await writeOne(single, error);
+      const isWritten = await writeReduced(writer, runtime, single, error);
       if (isWritten === undefined) return void retryLater(single);
       written = [isWritten];
     }
@@ -271,9 +274,10 @@ export function createRecorder(runtime: RecorderRuntime, parts: RecorderParts): 
     unrecorded: () => unrecorded,
     isRecording: (shard) => byShard[shard] !== 0,
     record: (entry, onRecorded) => {
+      for (const consumer of consumers) consumer.completed?.(entry);
       unrecorded += 1;
       byShard[entry.shard] = (byShard[entry.shard] ?? 0) + 1;
-      submit({ entry, tries: 0, onRecorded });
+      submit({ entry, tries: 0, startedMs: clock.monotonicMs(), onRecorded });
     },
   };
 }

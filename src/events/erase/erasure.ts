@@ -19,18 +19,23 @@ import {
   saveRemaining,
   type Remaining,
   type StoredRemaining,
+  insertErasureEvent,
+  listReaders,
 } from './erasure-sql.ts';
 import { searchCustomerCopies, type CopySearchDeps } from './customer-copies.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { type ApiRequest, guarded, type Operation } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
-import { labelOf, collectionOf } from '#catalog/catalog.ts';
-import { resourceKeyOf } from '#catalog/resource-access.ts';
-import { addressOfEvent } from '../event-document.ts';
-import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
+import { labelOf, collectionOf, ERASED, typeOfRelation } from '#catalog/catalog.ts';
+import { resourceKeyOf } from '#catalog/resource-operations.ts';
+import { addressOfEvent } from '../operations.ts';
+import { endTerm, lockBooks } from '../revenue-sql.ts';
 import type { Principal } from '#core/principal.ts';
 import type { InternalEventDeps } from '../publish/internal-event.ts';
-import { sendErasure } from './erased-customer.ts';
+import { storedShape } from '#catalog/resource-document.ts';
+import { dayOf } from '#core/ids.ts';
+import type { Relations } from '#hypermedia/list-query.ts';
+import { idAt, nextNonce } from '../publish/rows.ts';
 
 type EventNames = { shard: number; ids: readonly number[] };
 
@@ -193,8 +198,7 @@ export async function eraseResource(
   } = await transaction(sql, async (tx) => {
     // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
     // that holds no lock while it waits.
-    const columns = { shard: [shard], storeId: [storeId] };
-    const [book] = key.type === 'subscription' ? await lockBooks(tx, columns, now) : [];
+    const [book] = key.type === 'subscription' ? await lockBooks(tx, [storeId], now) : [];
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(labelOf(key.type));
     unmodified(latest.version);
@@ -241,4 +245,39 @@ export function createErasure(deps: ErasureDeps): Operation {
       };
     },
   });
+}
+
+// Sends `customer/erased` to the webhooks that may have got data of a customer, in the transaction that erases the customer.
+
+/** Returns whether `zoom` selects a customer, at any depth. */
+function embedsCustomer(zoom: Relations): boolean {
+  return Object.entries(zoom).some(([rel, nested]) => typeOfRelation(rel) === 'customer' || embedsCustomer(nested));
+}
+
+/**
+ * Writes the event with the next version of the customer, and a delivery for each active webhook for customers, whatever it subscribes
+ * to, and for each whose `query` embeds customers. Which webhooks got an event of this customer is known for the time of retention
+ * only, so webhooks that got none are included. `publishedId` is the id as JSON text. Returns the id of the event.
+ */
+async function sendErasure(
+  tx: Queryable,
+  key: ResourceKey,
+  { publishedId, version, now }: { publishedId: string; version: number; now: Date },
+  { allocateIds, baseUrl, announce }: InternalEventDeps,
+): Promise<number> {
+  const { shard, storeId, type, id: resourceId } = key;
+  const day = dayOf(now);
+  const id = idAt(await allocateIds(tx, { day, shards: [shard] }, 'inTransaction'), 0);
+  const event = { id, action: ERASED, version, nonce: nextNonce(), baseUrl, body: `{"id":${publishedId}}` };
+  const readers = (await listReaders(tx, key)).filter(
+    (webhook) => webhook.type === type || embedsCustomer(storedShape(webhook.query ?? '', webhook.type).zoom),
+  );
+  const readerIds = readers.map((webhook) => webhook.id);
+  const deliveries = await insertErasureEvent(tx, key, { ...event, day, now }, readerIds);
+  const sent = { ...event, type, resourceId, dateCreated: now, traceContext: null };
+  await announce(
+    tx,
+    deliveries.map((delivery) => Object.assign({ shard, storeId, dueAt: now, event: sent }, delivery)),
+  );
+  return id;
 }

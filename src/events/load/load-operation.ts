@@ -1,6 +1,6 @@
 /** The API operation that loads versions of resources, and the Documents of its results. */
 import { Type, Unknown } from 'typebox';
-import { zoneOf } from '#catalog/resource-access.ts';
+import { zoneOf } from '#catalog/resource-operations.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { onlyValue } from '#hypermedia/paging.ts';

@@ -1,36 +1,30 @@
 /** SQL that writes versions of resources without events. */
 import type { Queryable } from '#db/pool.ts';
+import type { SentVersion } from '../publish/publish-request.ts';
 import { erasedVersion, NO_EVENT } from '../publish/publish-sql.ts';
-
-/** Columns of loaded versions in lock order, each resource once. */
-export type LoadColumns = {
-  type: string[];
-  resourceId: string[];
-  modifiedAt: Date[];
-  /** Whether `modifiedAt` is the date of the platform. */
-  isDated: boolean[];
-  body: string[];
-};
+import { decisiveDate } from '../publish/rows.ts';
 
 export type LoadedVersion = { type: string; resourceId: string; version: number };
 
 /**
- * Writes the versions that are newer than the stored ones, and returns them. Not written are those of a store that does not exist, and
+ * Writes the versions that are newer than the stored ones, and returns them. They are in lock order, each resource once. Not written are those of a store that does not exist, and
  * those that are undated, or dated before the erasure of their resource. A version replaces a stored one only if both have dates: without
  * a date nothing shows that it is newer. Fails with SQLSTATE HL001 if a resource is erased concurrently.
  */
 export async function loadVersions(
   sql: Queryable,
   { shard, storeId }: { shard: number; storeId: number },
-  { columns, baseUrl }: { columns: LoadColumns; baseUrl: string },
+  versions: readonly SentVersion[],
+  { now, baseUrl }: { now: Date; baseUrl: string },
 ): Promise<LoadedVersion[]> {
   const erased = erasedVersion(sql);
   return sql<LoadedVersion[]>`
   with input as materialized (
     select i.*, s.time_zone, coalesce(e.version, 0) as erased_version
     from unnest(
-      ${columns.type}::text[], ${columns.resourceId}::text[], ${columns.modifiedAt}::timestamptz[], ${columns.isDated}::boolean[],
-      ${columns.body}::text[]
+      ${versions.map(({ type }) => type)}::text[], ${versions.map(({ resourceId }) => resourceId)}::text[],
+      ${versions.map(({ modifiedAt }) => modifiedAt ?? now)}::timestamptz[],
+      ${versions.map((version) => decisiveDate(version) !== null)}::boolean[], ${versions.map(({ body }) => body)}::text[]
     ) as i (type, id, modified_at, is_dated, body)
     cross join lateral (select s.time_zone from store s where s.shard = ${shard} and s.id = ${storeId} limit 1) as s
     left join lateral (

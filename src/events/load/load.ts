@@ -12,7 +12,7 @@ import { shardOf } from '#core/ids.ts';
 import { notFound, Problem, type Fault } from '#core/problem.ts';
 import { limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
-import { booksOf, dayOfTerm, toTermColumns, type NewTerm } from '../publish/derive.ts';
+import { booksOf, dayOfTerm } from '../publish/derive.ts';
 import { conflictProblem, isConflict, TRIES_MAX } from '../publish/publish-batch.ts';
 import {
   faultsAt,
@@ -22,11 +22,11 @@ import {
   type EventLimits,
   type SentVersion,
 } from '../publish/publish-request.ts';
-import { lockPreviousVersions, LOCK_MS, upsertTerms } from '../publish/publish-sql.ts';
+import { lockPreviousVersions, LOCK_MS, upsertTerms, type NewTerm } from '../publish/publish-sql.ts';
 import { lockedProblem } from '../publish/publish.ts';
 import { compare, decisiveDate } from '../publish/rows.ts';
-import { derivingStores, lastTerms, type Book } from '../publish/subscription-sql.ts';
-import { loadVersions, type LoadColumns, type LoadedVersion } from './load-sql.ts';
+import { derivingStores, lastTerms, type Book } from '../revenue-sql.ts';
+import { loadVersions, type LoadedVersion } from './load-sql.ts';
 
 /** On two cores a chunk keeps one of them for 2 ms: a live delivery passes eight processes, and waits for a core at each. */
 const CHUNK_ROWS = 10;
@@ -126,14 +126,6 @@ const keyOf = ({ type, resourceId }: { type: string; resourceId: string }): stri
 
 const isStep = ({ type }: SentVersion): boolean => type === 'subscription_event';
 
-const toColumns = (versions: readonly SentVersion[], now: Date): LoadColumns => ({
-  type: versions.map(({ type }) => type),
-  resourceId: versions.map(({ resourceId }) => resourceId),
-  modifiedAt: versions.map(({ modifiedAt }) => modifiedAt ?? now),
-  isDated: versions.map((version) => decisiveDate(version) !== null),
-  body: versions.map(({ body }) => body),
-});
-
 /**
  * Writes the revenue of loaded subscriptions. The first term of a subscription is of the day before that of the next snapshot, so that the
  * snapshot has it in its balance, and not as new revenue; so is that of a version that replaces one of the same load. `wasLoaded`: the
@@ -146,8 +138,7 @@ async function writeTerms(
 ): Promise<void> {
   if (book === undefined || loaded.length === 0) return;
   const { storeId } = book;
-  const ids = loaded.map(({ resourceId }) => resourceId);
-  const keys = { shard: ids.map(() => shardOf(storeId)), storeId: ids.map(() => storeId), id: ids };
+  const keys = loaded.map(({ resourceId: id }) => ({ storeId, id }));
   const lasts = new Map((await lastTerms(tx, keys)).map((last) => [last.id, last]));
   const terms = loaded.flatMap(({ resourceId: subscriptionId, body }): NewTerm[] => {
     const { resource } = mapped('subscription', parseExact(body) as JsonObject);
@@ -157,8 +148,7 @@ async function writeTerms(
     const day = isOpening ? book.openingDay : dayOfTerm(last, term, book);
     return day === undefined ? [] : [{ storeId, subscriptionId, day, term }];
   });
-  const columns = toTermColumns(terms);
-  if (columns !== null) await upsertTerms(tx, columns);
+  if (terms.length > 0) await upsertTerms(tx, terms);
 }
 
 /** `refusesSteps`: Halcyon derives the steps of this store, and those of the platform were not written. */
@@ -179,23 +169,17 @@ async function writeOnce(
   { storeId, now, isDryRun }: LoadRequest,
 ): Promise<Written> {
   const shard = shardOf(storeId);
-  const store = { shard: [shard], storeId: [storeId] };
   const result = transaction(sql, async (tx) => {
     await limitWaits(tx, LOCK_MS);
-    const refusesSteps = sent.some(isStep) && (await derivingStores(tx, store)).has(storeId);
+    const refusesSteps = sent.some(isStep) && (await derivingStores(tx, [storeId])).has(storeId);
     const versions = refusesSteps ? sent.filter((one) => !isStep(one)) : sent;
     const subscriptions = versions.filter(({ type }) => type === 'subscription');
     // In the order of a publish: versions, then the book.
-    const keys = {
-      shard: subscriptions.map(() => shard),
-      storeId: subscriptions.map(() => storeId),
-      type: subscriptions.map(({ type }) => type),
-      id: subscriptions.map(({ resourceId }) => resourceId),
-    };
+    const keys = subscriptions.map(({ type, resourceId: id }) => ({ storeId, type, id }));
     const hasTerms = subscriptions.length > 0;
     const before = hasTerms ? await lockPreviousVersions(tx, keys) : [];
-    const books = hasTerms ? await booksOf(tx, store, now) : undefined;
-    const loaded = await loadVersions(tx, { shard, storeId }, { columns: toColumns(versions, now), baseUrl });
+    const books = hasTerms ? await booksOf(tx, [storeId], now) : undefined;
+    const loaded = await loadVersions(tx, { shard, storeId }, versions, { now, baseUrl });
     const written = new Set(loaded.map(keyOf));
     await writeTerms(
       tx,

@@ -17,17 +17,18 @@ import { termOf, type Term } from '#catalog/mrr.ts';
 import { type Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isNumber, parseExact, type ExactNumber } from '#core/exact-number.ts';
-import { dayOf, shardOf } from '#core/ids.ts';
+import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
-import type { IdAllocator, PreviousVersions } from './publish-batch.ts';
-import type { TermColumns } from './publish-sql.ts';
-import { numberAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
+import type { PreviousVersions } from './publish-batch.ts';
+import type { NewTerm } from './publish-sql.ts';
+import { idAt, rowOf, byResource, inLockOrder, markStale, type Row, isAboutSubscriptions } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './publish-request.ts';
-import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
+import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from '../revenue-sql.ts';
 import { embeddedUnder, isObject } from '#catalog/resource-document.ts';
 import type { SubscriptionStep } from '#catalog/internal-types.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 
 type About = {
   subscriptionId: string;
@@ -126,30 +127,23 @@ export function stepsDerivedProblem({ events, isArray }: Pick<PublishRequest, 'e
 export type Derived = {
   /** Derived events, after all other events of the batch. */
   rows: Row[];
-  terms: TermColumns | null;
+  terms: NewTerm[];
 };
 
-function storesOf(rows: readonly Row[]): { shard: number[]; storeId: number[] } {
-  const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
-  return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
-}
+const storesOf = (rows: readonly Row[]): number[] => [...new Set(rows.map(({ storeId }) => storeId))];
 
 /** Returns the stores of the batch for which Halcyon derives subscription events, so that they cannot be published. */
 export async function storesThatDerive(tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> {
   const stores = storesOf(rows.filter(isAboutSubscriptions));
-  return stores.storeId.length === 0 ? new Set() : derivingStores(tx, stores);
+  return stores.length === 0 ? new Set() : derivingStores(tx, stores);
 }
 
 /** Locks the revenue books of the stores and creates missing ones. */
-export async function booksOf(
-  tx: Queryable,
-  stores: { shard: number[]; storeId: number[] },
-  now: Date,
-): Promise<Map<number, Book>> {
-  if (stores.storeId.length === 0) return new Map();
+export async function booksOf(tx: Queryable, stores: readonly number[], now: Date): Promise<Map<number, Book>> {
+  if (stores.length === 0) return new Map();
   let books = await lockBooks(tx, stores, now);
-  if (books.length < stores.storeId.length) {
-    await openBooks(tx, await timeZonesOf(tx, stores.storeId), now);
+  if (books.length < stores.length) {
+    await openBooks(tx, await timeZonesOf(tx, stores), now);
     books = await lockBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
@@ -161,16 +155,14 @@ const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
 async function lastTermsOf(tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> {
   const firsts = groups.flatMap(([row]) => row ?? []);
   if (firsts.length === 0) return new Map();
-  const terms = await lastTerms(tx, {
-    shard: firsts.map(({ shard }) => shard),
-    storeId: firsts.map(({ storeId }) => storeId),
-    id: firsts.map(({ event }) => event.resourceId),
-  });
+  const terms = await lastTerms(
+    tx,
+    firsts.map(({ storeId, event }) => ({ storeId, id: event.resourceId })),
+  );
   return new Map(terms.map((term) => [keyOf(term.storeId, term.id), term]));
 }
 
 type DerivedStep = { row: Row; event: (id: number) => NewEvent };
-export type NewTerm = { storeId: number; subscriptionId: string; day: string; term: Term };
 type PreviousState = {
   book: Book;
   derives: boolean;
@@ -260,22 +252,6 @@ function deriveSubscription(
   return { steps, terms: [{ storeId, subscriptionId: event.resourceId, day, term }] };
 }
 
-/** Returns the columns of new terms; null if there are none. */
-export function toTermColumns(terms: readonly NewTerm[]): TermColumns | null {
-  if (terms.length === 0) return null;
-  return {
-    shard: terms.map(({ storeId }) => shardOf(storeId)),
-    storeId: terms.map(({ storeId }) => storeId),
-    subscriptionId: terms.map(({ subscriptionId }) => subscriptionId),
-    day: terms.map(({ day }) => day),
-    currency: terms.map(({ term }) => term.currency),
-    monthly: terms.map(({ term }) => term.monthly),
-    isActive: terms.map(({ term }) => term.isActive),
-    startDay: terms.map(({ term }) => term.startDay),
-    endDay: terms.map(({ term }) => term.endDay),
-  };
-}
-
 /**
  * Derives events and terms in the transaction that writes `rows`, from the locked versions. An erased store has no book, so
  * nothing is derived, and its rows are not written.
@@ -313,12 +289,11 @@ export async function derive(
     terms.push(...derivedHere.terms);
   }
   const shards = steps.map(({ row }) => row.shard);
-  const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
+  const ids = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
-    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });
-    const { storeId, shard, traceContext } = row;
-    return { event: event(eventId), storeId, shard, eventId, nonce, at, traceContext };
+    const id = idAt(ids, index);
+    return rowOf(event(id), row.storeId, { id, at, traceContext: row.traceContext });
   });
-  return { rows: derived, terms: toTermColumns(terms) };
+  return { rows: derived, terms };
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileFilter } from '#catalog/payload-filter.ts';
-import { evaluateFilters } from './filters.ts';
-import { rowOf, toColumns } from './rows.ts';
+import { evaluateFilters } from './publish-batch.ts';
+import { rowOf, toBatchRows } from './rows.ts';
 
 test('filters of long patterns leave time to others', async () => {
   const passes = compileFilter(`note:in=${Array.from({ length: 20 }, (_, n) => `*${'ab'.repeat(20)}${n}*`).join(',')}`);
@@ -10,9 +10,9 @@ test('filters of long patterns leave time to others', async () => {
   const now = new Date(0);
   const rows = Array.from({ length: 60 }, (_, n) => {
     const event = { type: 'transaction', action: 'created', resourceId: String(n), modifiedAt: null, body } as const;
-    return rowOf(event, 256, { n, at: n, now });
+    return rowOf(event, 256, { id: n, at: n });
   });
-  const columns = toColumns(rows, now);
+  const batch = toBatchRows(rows, now);
   let isDone = false;
   let turns = 0;
   const count = (): void => {
@@ -20,7 +20,7 @@ test('filters of long patterns leave time to others', async () => {
     if (!isDone) setImmediate(count);
   };
   setImmediate(count);
-  const { known, passed } = await evaluateFilters(columns, () => [
+  const { known, passed } = await evaluateFilters(batch, () => [
     { id: '7', type: 'transaction', passes },
     { id: '8', type: 'transaction', passes: () => true },
     { id: '9', type: 'customer', passes: () => true },

@@ -5,10 +5,10 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import type { OPERATOR_EVENT } from '#catalog/catalog.ts';
 import type { AppChange, ChangelogEntry, OperatorEvent } from '#catalog/internal-types.ts';
-import type { IdAllocator } from './publish-batch.ts';
-import { publishBatch, type ClaimColumns } from './publish-sql.ts';
-import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
-import { numberAt, rowOf, toCommitted, type Committed, inLockOrder, toColumns } from './rows.ts';
+import type { IdAllocator } from '#db/partitions.ts';
+import { publishBatch, type Claim } from './publish-sql.ts';
+import { busyIfUnknownFilter, evaluateFilters, readFilters } from './publish-batch.ts';
+import { idAt, rowOf, toCommitted, type Committed, inLockOrder, toBatchRows } from './rows.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
@@ -48,18 +48,12 @@ export type InternalEventDeps = {
 /** Writes internal events and returns the ids of their resources, in order; 0 for an event of a store that does not exist. */
 export type InternalEventWriter = (tx: Queryable, events: readonly InternalEvent[], now: Date) => Promise<number[]>;
 
-/** Returns the keys of the events as columns; null if there are none. The fingerprint is that of the key, which names one event. */
-function claimsOf(rows: readonly { shard: number; storeId: number; eventId: number; key?: string | undefined }[]) {
-  const claims = rows.flatMap(({ key, ...row }) => (key === undefined ? [] : [{ ...row, key }]));
-  if (claims.length === 0) return null;
-  return {
-    shard: claims.map(({ shard }) => shard),
-    storeId: claims.map(({ storeId }) => storeId),
-    key: claims.map(({ key }) => key),
-    fingerprint: claims.map(({ key }) => createHash('sha256').update(key).digest()),
-    eventIds: claims.map(({ eventId }) => `{${eventId}}`),
-  } satisfies ClaimColumns;
-}
+/** Returns the keys of the events. The fingerprint is that of the key, which names one event. */
+const claimsOf = (rows: readonly { storeId: number; eventId: number; key?: string | undefined }[]): Claim[] =>
+  rows.flatMap(({ storeId, eventId, key }) => {
+    if (key === undefined) return [];
+    return [{ storeId, key, fingerprint: createHash('sha256').update(key).digest(), eventIds: `{${eventId}}` }];
+  });
 
 export function createInternalEventWriter({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter {
   return async (tx, events, now) => {
@@ -68,12 +62,12 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     // The filters in the database, because the transaction may change them and cannot be repeated here.
     const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
-    const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
+    const ids = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
     const rows = events.map(({ storeId, type, action = 'created', key, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
       const empty = { type, action, resourceId: '', modifiedAt: null, body: '' };
-      const row = rowOf(empty, storeId, { n: numberAt(numbers, at), at, now });
+      const row = rowOf(empty, storeId, { id: idAt(ids, at), at });
       const { eventId: id } = row;
       const representation = resource({ id, timeZone });
       const body = typeof representation === 'string' ? representation : JSON.stringify(representation);
@@ -81,17 +75,10 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     });
     const existing = rows.filter((row) => row !== undefined);
     if (existing.length > 0) {
-      const columns = toColumns(existing.toSorted(inLockOrder), now);
-      const filters = await evaluateFilters(columns, (storeId) => known.get(storeId));
-      const batch = {
-        columns,
-        filters,
-        claims: claimsOf(existing),
-        terms: null,
-        day: dayOf(now),
-        now,
-        baseUrl,
-      };
+      const batchRows = toBatchRows(existing.toSorted(inLockOrder), now);
+      const filters = await evaluateFilters(batchRows, (storeId) => known.get(storeId));
+      const claims = claimsOf(existing);
+      const batch = { rows: batchRows, filters, claims, terms: [], day: dayOf(now), now, baseUrl };
       const committed = toCommitted(existing, await publishBatch(tx, batch).catch(busyIfUnknownFilter), batch);
       if (committed.length > 0) await announce(tx, committed);
     }

@@ -8,7 +8,6 @@ import type { Keys } from '#core/keys.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './publish-request.ts';
 import type { Queryable } from '#db/pool.ts';
-import { shardOf } from '#core/ids.ts';
 import type { PublishRequest } from './publish.ts';
 import { findKeys, type KnownKey } from './publish-sql.ts';
 
@@ -171,12 +170,6 @@ function classify(requests: readonly PublishRequest[], known: readonly KnownKey[
  * can be written now, and which wait for another request of the batch.
  */
 export async function lookUpKeys(sql: Queryable, requests: readonly PublishRequest[], now: Date): Promise<KeyLookup> {
-  const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, name })));
-  if (all.length === 0) return classify(requests, []);
-  const columns = {
-    shard: all.map(({ storeId }) => shardOf(storeId)),
-    storeId: all.map(({ storeId }) => storeId),
-    key: all.map(({ name }) => name),
-  };
-  return classify(requests, await findKeys(sql, columns, now));
+  const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, key: name })));
+  return classify(requests, all.length === 0 ? [] : await findKeys(sql, all, now));
 }

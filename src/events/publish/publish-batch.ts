@@ -2,15 +2,13 @@
  * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one statement. The
  * stored versions that the result depends on are read and locked first.
  */
-import { BLOCK_AGE_MS, EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
-import { createMissing } from '#db/partitions.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, type Problem, temporary } from '#core/problem.ts';
 import { lookUpKeys, type Ready } from './key.ts';
-import type { PublishMetrics } from '../event-metrics.ts';
-import type { PublishedEvent, PublishRequest } from './publish.ts';
+import type { PublishMetrics, PublishedEvent, PublishRequest } from './publish.ts';
 import { findEvents, type ListedEvent } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, storesThatDerive } from './derive.ts';
 import {
@@ -23,78 +21,126 @@ import {
   toCommitted,
   type Committed,
   inLockOrder,
-  toColumns,
+  toBatchRows,
   type Row,
   type NewestDateOf,
   byResource,
   decisiveDate,
   dependsOnStored,
   markStale,
+  type BatchRow,
 } from './rows.ts';
-import { createFilters, evaluateFilters, isUnknownFilter, type Filters } from './filters.ts';
 import {
   lockPreviousVersions,
   LOCK_MS,
   publishBatch,
-  type ClaimColumns,
+  type Batch,
   type Published,
-  type TermColumns,
+  filtersOfStores,
+  type FilterColumns,
 } from './publish-sql.ts';
+import { setImmediate as pause } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
+import { compileFilter, payloadOf, type PayloadFilter } from '#catalog/payload-filter.ts';
 
-/**
- * Returns a number for each of the shards, unique per shard and day; `shards` may contain repetitions. `inTransaction`: the
- * caller occupies a connection of the pool.
- */
-export type IdAllocator = (
+// Filters of webhooks. Each process keeps the filters that it knows, compiled, and passes their results to the statement that makes the
+// deliveries. The statement fails with SQLSTATE HL002 if a webhook has another filter, which is then read: a change takes effect at once
+// in all processes, and stores without filters cost nothing.
+
+/** Filters that a process keeps, each of up to 1,000 characters. */
+const FILTERS_MAX = 20_000;
+
+/** A filter of one or several webhooks of a store. `type`: the resource of their events. */
+type KnownFilter = { id: string; type: string; passes: PayloadFilter };
+
+/** Returns the filters of a store. */
+type FiltersOf = (storeId: number) => readonly KnownFilter[] | undefined;
+
+/** Compiled filters by their text: internal events read those of their store each time. */
+const compiled = new LRUCache<string, PayloadFilter>({ ...entriesUpTo(FILTERS_MAX), memoMethod: compileFilter });
+
+/** Reads the filters of all active webhooks of the stores. */
+export async function readFilters(
   sql: Queryable,
-  request: { day: number; shards: readonly number[] },
-  inTransaction?: 'inTransaction',
-) => Promise<number[]>;
+  storeIds: readonly number[],
+): Promise<ReadonlyMap<number, readonly KnownFilter[]>> {
+  const rows = await filtersOfStores(sql, storeIds);
+  const known = rows.map(({ storeId, id, type, filter }) => ({ storeId, id, type, passes: compiled.memo(filter) }));
+  return Map.groupBy(known, ({ storeId }) => storeId);
+}
 
-/** `used`: how many numbers of the block each shard has used. */
-type Block = { day: number; first: number; fetchedMs: number; used: Map<number, number> };
+/** The filters that a process knows. */
+type Filters = {
+  of: FiltersOf;
+  /** Replaces the known filters of the stores by those in the database. */
+  read: (sql: Queryable, storeIds: readonly number[]) => Promise<void>;
+};
 
-/**
- * Creates an allocator of the numbers in event ids. It takes them from blocks, in which each shard counts separately;
- * concurrent callers wait for the same fetch. Callers in a transaction fetch a block themselves, because the other fetch may
- * wait for the connection that they occupy. If two blocks arrive at once, the rest of the first is unused.
- *
- * Without a clock blocks never expire, for programs that run once and end.
- */
-export function createIdAllocator(monotonicMs: () => number = () => 0): IdAllocator {
-  let block: Block | undefined;
-  let fetching: Promise<void> | undefined;
-  const fetchBlock = async (sql: Queryable, day: number) => {
-    let first = await nextEventBlock(sql, day);
-    // After a clock change or a suspended computer the day may have no partitions yet.
-    if (first === undefined) {
-      await createMissing(sql, day);
-      first = await nextEventBlock(sql, day);
-    }
-    if (first === undefined) throw new Error(`Day ${day} has tables, and no numbers`);
-    block = { day, first, fetchedMs: monotonicMs(), used: new Map() };
-  };
-  const take = (day: number, shard: number): number | undefined => {
-    const used = block?.used.get(shard) ?? 0;
-    if (block?.day !== day || used === EVENT_BLOCK) return undefined;
-    block.used.set(shard, used + 1);
-    return block.first + used;
-  };
-  return async (sql, { day, shards }, inTransaction) => {
-    const numbers: number[] = [];
-    if (shards.length > 0 && block !== undefined && monotonicMs() - block.fetchedMs > BLOCK_AGE_MS) block = undefined;
-    for (const shard of shards) {
-      let number = take(day, shard);
-      // Concurrent callers may have used all numbers of the shard, or fetched a block of another day.
-      for (; number === undefined; number = take(day, shard)) {
-        if (inTransaction) await fetchBlock(sql, day);
-        else await (fetching ??= fetchBlock(sql, day).finally(() => (fetching = undefined)));
+function createFilters(): Filters {
+  const known = new LRUCache<number, readonly KnownFilter[]>({
+    maxSize: FILTERS_MAX,
+    sizeCalculation: ({ length }) => length,
+  });
+  return {
+    of: (storeId) => known.get(storeId),
+    read: async (sql, storeIds) => {
+      const filters = await readFilters(sql, storeIds);
+      for (const storeId of storeIds) {
+        const ofStore = filters.get(storeId);
+        if (ofStore === undefined) known.delete(storeId);
+        else known.set(storeId, ofStore);
       }
-      numbers.push(number);
-    }
-    return numbers;
+    },
   };
 }
+
+const literalOf = (ids: readonly string[]): string => `{${ids.join(',')}}`;
+
+/** A store with many filters of long patterns takes up to half a second for an event of long texts; others are served meanwhile. */
+const PAUSED_AFTER_MS = 10;
+
+/** Evaluates the filters of each event's store. Events of stores without known filters are not parsed. */
+export async function evaluateFilters(rows: readonly BatchRow[], filtersOf: FiltersOf): Promise<FilterColumns> {
+  let since = performance.now();
+  const known: FilterColumns['known'] = [];
+  const passed: FilterColumns['passed'] = [];
+  for (const [at, { row, modifiedAt }] of rows.entries()) {
+    const { type, resourceId, body, kind } = row.event;
+    const filters = filtersOf(row.storeId)?.filter((one) => one.type === type) ?? [];
+    if (filters.length === 0) continue;
+    const payload = payloadOf({ resourceId, modifiedAt, body });
+    while (known.length < at) known.push(null);
+    while (passed.length < at) passed.push(null);
+    known.push(literalOf(filters.map(({ id }) => id)));
+    const ids: string[] = [];
+    // What has only an id passes every filter: a receiver of the resource must not miss that it is deleted.
+    const isBare = kind === 'deletion' || kind === 'notice';
+    for (const { id, passes } of filters) {
+      if (isBare || passes(payload)) ids.push(id);
+      if (performance.now() - since < PAUSED_AFTER_MS) continue;
+      await pause();
+      since = performance.now();
+    }
+    passed.push(literalOf(ids));
+  }
+  return { known, passed };
+}
+
+/** Returns whether a statement failed because a webhook has a filter that was not evaluated. */
+function isUnknownFilter(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === 'HL002';
+}
+
+const CHANGING = 'The filter of a webhook of this store is being changed by another request: retry in a second';
+
+/** Maps the failure of a statement in a transaction that cannot be repeated to a 503. */
+export function busyIfUnknownFilter(error: unknown): never {
+  if (!isUnknownFilter(error)) throw error;
+  throw temporary(503, { code: 'busy', message: CHANGING }, 1, { cause: error });
+}
+
+// The stored versions that a batch depends on, and its statement.
 
 export type BatchDeps = {
   sql: Sql;
@@ -138,12 +184,8 @@ const keyOf = (storeId: number, type: string, id: string): string => `${storeId}
 async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> {
   const groups = dependent(rows);
   const firsts = groups.flatMap(([row]) => row ?? []);
-  const found = await lockPreviousVersions(tx, {
-    shard: firsts.map(({ shard }) => shard),
-    storeId: firsts.map(({ storeId }) => storeId),
-    type: firsts.map(({ event }) => event.type),
-    id: firsts.map(({ event }) => event.resourceId),
-  });
+  const keys = firsts.map(({ storeId, event }) => ({ storeId, type: event.type, id: event.resourceId }));
+  const found = await lockPreviousVersions(tx, keys);
   const previousVersions = new Map(
     found.map((previous) => [keyOf(previous.storeId, previous.type, previous.id), previous]),
   );
@@ -201,16 +243,13 @@ const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) =>
 function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }: Filters) {
   const writeRows = async (
     on: Queryable,
-    rows: readonly Row[],
-    {
-      newestDateOf,
-      ...options
-    }: { claims: ClaimColumns | null; terms: TermColumns | null; now: Date; newestDateOf?: NewestDateOf },
+    all: readonly Row[],
+    { newestDateOf, ...options }: Pick<Batch, 'claims' | 'terms' | 'now'> & { newestDateOf?: NewestDateOf },
   ): Promise<Published[]> => {
     const { now } = options;
-    const columns = toColumns(rows.toSorted(inLockOrder), now, newestDateOf);
-    const filters = await evaluateFilters(columns, filtersOf);
-    return publishBatch(on, { ...options, columns, filters, day: dayOf(now), baseUrl });
+    const rows = toBatchRows(all.toSorted(inLockOrder), now, newestDateOf);
+    const filters = await evaluateFilters(rows, filtersOf);
+    return publishBatch(on, { ...options, rows, filters, day: dayOf(now), baseUrl });
   };
 
   /** Locks the previous versions first and writes derived events in the same transaction. */
@@ -236,7 +275,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }
     const rows = rowsOf(drafts);
     if (rows.some(isAboutSubscriptions) || dependOnPreviousVersions(rows))
       return writeWithPreviousVersions(drafts, now);
-    const options = { claims: claimsOf(drafts), terms: null, now };
+    const options = { claims: claimsOf(drafts), terms: [], now };
     return { rows, returned: rows.length === 0 ? [] : await writeRows(sql, rows, options), refused: new Set() };
   };
 }
@@ -257,7 +296,7 @@ export function createBatchWriter(deps: BatchDeps) {
   ): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = repeated.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, repeated);
-    const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
+    const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }));
     const { rows, returned, refused } = await write(drafts, now);
     const written = new Map(returned.map((row) => [row.eventId, row]));
     for (const one of drafts) {

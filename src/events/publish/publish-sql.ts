@@ -1,10 +1,11 @@
 /** SQL of publishing: the statement of a batch, filters of webhooks, idempotency keys, locked versions, and sample events. */
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
-import type { PublishColumns } from './rows.ts';
-import type { SampleEvent } from './test-event.ts';
+import { decisiveDate, type BatchRow } from './rows.ts';
+import type { Term } from '#catalog/mrr.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 
 /** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
 export const NO_EVENT = 0;
@@ -19,27 +20,11 @@ export function resourceKey(sql: Queryable, row: Fragment): Fragment {
   return sql`hashtextextended(${row}.resource_type || '/' || ${row}.resource_id, 0)`;
 }
 
-/** Unused idempotency keys, and the ids of their events as array literals: `{1,2}`. */
-export type ClaimColumns = {
-  shard: number[];
-  storeId: number[];
-  key: string[];
-  fingerprint: Buffer[];
-  eventIds: string[];
-};
+/** An unused idempotency key, and the ids of its events as an array literal: `{1,2}`. */
+export type Claim = { storeId: number; key: string; fingerprint: Buffer; eventIds: string };
 
-/** Monthly revenue of subscriptions from a day on, one term per subscription. */
-export type TermColumns = {
-  shard: number[];
-  storeId: number[];
-  subscriptionId: string[];
-  day: string[];
-  currency: string[];
-  monthly: string[];
-  isActive: boolean[];
-  startDay: (string | null)[];
-  endDay: (string | null)[];
-};
+/** The monthly revenue of a subscription from a day on. */
+export type NewTerm = { storeId: number; subscriptionId: string; day: string; term: Term };
 
 export type Published = {
   eventId: number;
@@ -61,10 +46,12 @@ export type Published = {
 export type FilterColumns = { known: (string | null)[]; passed: (string | null)[] };
 
 export type Batch = {
-  columns: PublishColumns;
+  /** In lock order. */
+  rows: readonly BatchRow[];
   filters: FilterColumns;
-  claims: ClaimColumns | null;
-  terms: TermColumns | null;
+  claims: readonly Claim[];
+  /** One per subscription. */
+  terms: readonly NewTerm[];
   day: number;
   now: Date;
   baseUrl: string;
@@ -76,12 +63,13 @@ export const LOCK_MS = 1_000;
 /**
  * Inserts the idempotency keys. Fails the statement with SQLSTATE HL001 if a concurrent transaction has claimed one of them.
  */
-const claimKeys = (sql: Queryable, claims: ClaimColumns, { now }: Batch) => sql`
+const claimKeys = (sql: Queryable, { claims, now }: Batch) => sql`
   requested as materialized (
     select c.*
     from unnest(
-      ${claims.shard}::smallint[], ${claims.storeId}::bigint[], ${claims.key}::text[], ${claims.fingerprint}::bytea[],
-      ${claims.eventIds}::text[]
+      ${claims.map(({ storeId }) => shardOf(storeId))}::smallint[], ${claims.map(({ storeId }) => storeId)}::bigint[],
+      ${claims.map(({ key }) => key)}::text[], ${claims.map(({ fingerprint }) => fingerprint)}::bytea[],
+      ${claims.map(({ eventIds }) => eventIds)}::text[]
     ) as c (shard, store_id, key, fingerprint, event_ids)
     cross join lateral (select from store s where s.shard = c.shard and s.id = c.store_id limit 1) as s
     where (select is_set from lock_limit) is not null
@@ -96,13 +84,15 @@ const claimKeys = (sql: Queryable, claims: ClaimColumns, { now }: Batch) => sql`
     select unless_overtaken((select count(*) from claimed), (select count(*) from requested)) as is_granted
   ),`;
 
-export function upsertTerms(sql: Queryable, terms: TermColumns): Fragment {
+export function upsertTerms(sql: Queryable, terms: readonly NewTerm[]): Fragment {
   return sql`
     insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active, start_day, end_day)
     select * from unnest(
-      ${terms.shard}::smallint[], ${terms.storeId}::bigint[], ${terms.subscriptionId}::text[], ${terms.day}::date[],
-      ${terms.currency}::text[], ${terms.monthly}::numeric[], ${terms.isActive}::boolean[], ${terms.startDay}::date[],
-      ${terms.endDay}::date[]
+      ${terms.map(({ storeId }) => shardOf(storeId))}::smallint[], ${terms.map(({ storeId }) => storeId)}::bigint[],
+      ${terms.map(({ subscriptionId }) => subscriptionId)}::text[], ${terms.map(({ day }) => day)}::date[],
+      ${terms.map(({ term }) => term.currency)}::text[], ${terms.map(({ term }) => term.monthly)}::numeric[],
+      ${terms.map(({ term }) => term.isActive)}::boolean[], ${terms.map(({ term }) => term.startDay)}::date[],
+      ${terms.map(({ term }) => term.endDay)}::date[]
     )
     on conflict (shard, store_id, subscription_id, day) do update set
       currency = excluded.currency, monthly = excluded.monthly, is_active = excluded.is_active,
@@ -133,18 +123,24 @@ const newestStep = (sql: Queryable) => sql`(
  * The rows of the batch joined with their stores and the last erasure of their resource; empty until the keys are claimed. An event
  * that is dated before the erasure is erased as well.
  */
-const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
+const readInput = (sql: Queryable, { rows, filters, claims }: Batch) => sql`
   input as materialized (
     select i.*, s.time_zone, coalesce(e.version, 0) as erased_version,
       coalesce(i.is_dated and i.modified_at < e.date_erased, false) as is_erased
     from unnest(
-      ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
-      ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
-      ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
-      ${columns.isStale}::boolean[], ${columns.isNotice}::boolean[], ${columns.isDeletion}::boolean[],
-      ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
-      ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[],
-      ${columns.at}::int[], ${columns.traceContext}::text[], ${filters.known}::text[], ${filters.passed}::text[]
+      ${rows.map(({ row }) => row.shard)}::smallint[], ${rows.map(({ row }) => row.storeId)}::bigint[],
+      ${rows.map(({ row }) => row.eventId)}::bigint[], ${rows.map(({ row }) => row.event.type)}::text[],
+      ${rows.map(({ row }) => row.event.resourceId)}::text[], ${rows.map(({ row }) => row.event.action)}::text[],
+      ${rows.map(({ row }) => row.nonce)}::bigint[], ${rows.map(({ modifiedAt }) => modifiedAt)}::timestamptz[],
+      ${rows.map(({ row }) => row.event.body)}::text[], ${rows.map(({ after }) => after)}::int[],
+      ${rows.map(({ total }) => total)}::int[], ${rows.map(({ isStale }) => isStale)}::boolean[],
+      ${rows.map(({ row }) => row.event.kind === 'notice')}::boolean[],
+      ${rows.map(({ row }) => row.event.kind === 'deletion')}::boolean[],
+      ${rows.map(({ row }) => decisiveDate(row.event) !== null)}::boolean[],
+      ${rows.map(({ datedAt }) => datedAt)}::timestamptz[], ${rows.map(({ previousId }) => previousId)}::bigint[],
+      ${rows.map(({ headId }) => headId)}::bigint[], ${rows.map(({ stepId }) => stepId)}::bigint[],
+      ${rows.map(({ aboutId }) => aboutId)}::text[], ${rows.map(({ row }) => row.at)}::int[],
+      ${rows.map(({ row }) => row.traceContext)}::text[], ${filters.known}::text[], ${filters.passed}::text[]
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
       is_notice, is_deletion, is_dated, dated_at, previous_id, head_id, step_id, about_id, at, trace_context, known, passed)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
@@ -152,7 +148,7 @@ const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
       select e.version, e.date_erased from erased_resource e
       where e.shard = i.shard and e.store_id = i.store_id and e.type = i.type and e.id = i.resource_id limit 1
     ) as e on true
-    where (select is_set from lock_limit) is not null ${claims !== null ? sql`and (select is_granted from granted)` : sql``}
+    where (select is_set from lock_limit) is not null ${claims.length > 0 ? sql`and (select is_granted from granted)` : sql``}
   )`;
 
 /**
@@ -216,7 +212,7 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
   return sql<Published[]>`
   with lock_limit as materialized (
     select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
-  ), ${claims === null ? sql`` : claimKeys(sql, claims, batch)} ${terms === null ? sql`` : sql`saved_terms as (${upsertTerms(sql, terms)}),`}
+  ), ${claims.length === 0 ? sql`` : claimKeys(sql, batch)} ${terms.length === 0 ? sql`` : sql`saved_terms as (${upsertTerms(sql, terms)}),`}
   ${readInput(sql, batch)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
@@ -267,6 +263,8 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
 }
 
 // Sample events.
+
+export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string };
 
 /**
  * Inserts a test event, which belongs to no resource: it creates no version and is in no chain. Returns whether the store
@@ -320,13 +318,15 @@ type PreviousVersion = {
 /** Returns one row for each key, and locks the stored versions until the transaction ends. `keys` must be in lock order. */
 export async function lockPreviousVersions(
   sql: Queryable,
-  keys: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
+  keys: readonly { storeId: number; type: string; id: string }[],
 ): Promise<PreviousVersion[]> {
   return sql<PreviousVersion[]>`
   select a.store_id as "storeId", a.type, a.id, greatest(r.dated_at, e.date_erased) as "newestDate", r.body,
     r.event_id = ${NO_EVENT} as "isLoaded", r.date_deleted is not null as "isDeleted"
-  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.type}::text[], ${keys.id}::text[])
-    with ordinality as a (shard, store_id, type, id, n)
+  from unnest(
+    ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[],
+    ${keys.map(({ type }) => type)}::text[], ${keys.map(({ id }) => id)}::text[]
+  ) with ordinality as a (shard, store_id, type, id, n)
   left join lateral (
     select * from resource r
     where r.shard = a.shard and r.store_id = a.store_id and r.type = a.type and r.id = a.id
@@ -342,14 +342,19 @@ export async function lockPreviousVersions(
 
 // SQL that reads idempotency keys; `publishBatch` inserts them.
 
-type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
 export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
 
 /** Returns the stored keys that have not expired; none of an erased store. */
-export async function findKeys(sql: Queryable, keys: KeyColumns, now: Date): Promise<KnownKey[]> {
+export async function findKeys(
+  sql: Queryable,
+  keys: readonly Pick<KnownKey, 'storeId' | 'key'>[],
+  now: Date,
+): Promise<KnownKey[]> {
   return sql<KnownKey[]>`
   select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
-  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.key}::text[]) as a (shard, store_id, key)
+  from unnest(
+    ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[], ${keys.map(({ key }) => key)}::text[]
+  ) as a (shard, store_id, key)
   cross join lateral (select from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
   cross join lateral (
     select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inLockOrder, toColumns, type Row } from './rows.ts';
+import { inLockOrder, toBatchRows, type NewestDateOf, type Row } from './rows.ts';
 
 const now = new Date('2026-11-21T12:00:00Z');
 
@@ -20,7 +20,17 @@ const row = (at: number, resourceId: string, modified: string | null = null): Ro
   traceContext: null,
 });
 
-const columnsOf = (...rows: Row[]) => toColumns(rows.toSorted(inLockOrder), now);
+/** What the rows have in the batch, by property. */
+function columnsIn(rows: readonly Row[], newestDateOf?: NewestDateOf) {
+  const placed = toBatchRows(rows.toSorted(inLockOrder), now, newestDateOf);
+  return {
+    body: placed.map((one) => one.row.event.body),
+    total: placed.map(({ total }) => total),
+    after: placed.map(({ after }) => after),
+    isStale: placed.map(({ isStale }) => isStale),
+  };
+}
+const columnsOf = (...rows: Row[]) => columnsIn(rows);
 
 test('a resource appears once among the latest, with the count of its events', () => {
   const { body, total, after } = columnsOf(row(0, 'b'), row(1, 'a'), row(2, 'b'), row(3, 'b'));
@@ -52,7 +62,7 @@ test('versions older than the stored one are stale; if all are, the last one sta
     row(2, 'b', '2026-03-01'),
     row(3, 'b', '2026-03-02'),
   ];
-  const columns = toColumns(rows.toSorted(inLockOrder), now, () => new Date('2026-04-01'));
+  const columns = columnsIn(rows, () => new Date('2026-04-01'));
   assert.deepEqual(columns.isStale, [true, false, true, true]);
   assert.deepEqual(columns.total, [0, 1, 0, 1]);
 });
@@ -60,7 +70,7 @@ test('versions older than the stored one are stale; if all are, the last one sta
 test('a version without a date is never older than a stored version dated in the future', () => {
   const ahead = new Date(now.getTime() + 60_000);
   const between = new Date(now.getTime() + 30_000).toISOString();
-  const columns = toColumns([row(0, 'a'), row(1, 'a', between)], now, () => ahead);
+  const columns = columnsIn([row(0, 'a'), row(1, 'a', between)], () => ahead);
   assert.deepEqual(columns.isStale, [false, true]);
   assert.deepEqual(columns.total, [1, 0]);
 });

@@ -1,13 +1,13 @@
 /**
- * The rows of a batch: made from requests, converted to the column arrays of one SQL statement, and turned into the deliveries that were
- * created with them and the results of the requests.
+ * The rows of a batch: made from requests, placed among those of their resources, and turned into the deliveries that were created with
+ * them and the results of the requests.
  */
 import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
-import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import type { TraceContext } from '#core/tracing.ts';
 import type { NewEvent } from './publish-request.ts';
-import type { Published, ClaimColumns } from './publish-sql.ts';
+import type { Claim, Published } from './publish-sql.ts';
 import { notFound, type Problem } from '#core/problem.ts';
 import type { Ready } from './key.ts';
 import type { PublishedEvent } from './publish.ts';
@@ -56,24 +56,19 @@ function createNonces(): () => number {
 }
 export const nextNonce = createNonces();
 
-/**
- * Returns the number allocated for the event at a position. Throws if there are too few, because two events with the same id
- * would lose one.
- */
-export function numberAt(numbers: readonly number[], at: number): number {
-  const n = numbers[at];
-  if (n === undefined) throw new Error(`There is no number for event ${at} of ${numbers.length}`);
-  return n;
+/** Returns the id allocated for the event at a position. Throws if there are too few: two events with the same id would lose one. */
+export function idAt(ids: readonly number[], at: number): number {
+  const id = ids[at];
+  if (id === undefined) throw new Error(`There is no id for event ${at} of ${ids.length}`);
+  return id;
 }
 
 export function rowOf(
   event: Row['event'],
   storeId: number,
-  { n, at, now, traceContext = null }: { n: number; at: number; now: Date; traceContext?: TraceContext | null },
+  { id, at, traceContext = null }: { id: number; at: number; traceContext?: TraceContext | null },
 ): Row {
-  const shard = shardOf(storeId);
-  const eventId = dailyIdOf(dayOf(now), n, shard);
-  return { event, storeId, shard, eventId, nonce: nextNonce(), at, traceContext };
+  return { event, storeId, shard: shardOf(storeId), eventId: id, nonce: nextNonce(), at, traceContext };
 }
 
 /** Returns the committed deliveries with their events, ordered by delivery id. */
@@ -117,43 +112,29 @@ export function shardsOfNew(ready: readonly Ready[]): number[] {
   );
 }
 
-/** Makes the rows of the new events; `numbers` has one number for each. */
-export function toDrafts(ready: readonly Ready[], numbers: readonly number[], now: Date): Draft[] {
+/** Makes the rows of the new events; `ids` has one for each. */
+export function toDrafts(ready: readonly Ready[], ids: readonly number[]): Draft[] {
   let at = 0;
   return ready.map((one) => {
     const rows = new Map<number, Row>();
     for (const [index, event] of one.request.events.entries()) {
       if (one.repeated.has(index)) continue;
       const { storeId, traceContext = null } = one.request;
-      rows.set(index, rowOf(event, storeId, { n: numberAt(numbers, at), at, now, traceContext }));
+      rows.set(index, rowOf(event, storeId, { id: idAt(ids, at), at, traceContext }));
       at += 1;
     }
     return Object.assign(one, { rows });
   });
 }
 
-/** Returns the keys that the batch claims; null if there are none. */
-export function claimsOf(drafts: readonly Draft[]): ClaimColumns | null {
-  const claims = drafts.flatMap(({ request: { storeId }, claims: keys, rows }) =>
-    keys.map((key) => {
-      const ids = Array.from({ length: key.to - key.from }, (_, index) => rows.get(key.from + index)?.eventId);
-      return {
-        shard: shardOf(storeId),
-        storeId,
-        key: key.name,
-        fingerprint: key.fingerprint,
-        eventIds: `{${ids.join(',')}}`,
-      };
+/** Returns the keys that the batch claims. */
+export function claimsOf(drafts: readonly Draft[]): Claim[] {
+  return drafts.flatMap(({ request: { storeId }, claims, rows }) =>
+    claims.map(({ name, fingerprint, from, to }) => {
+      const ids = Array.from({ length: to - from }, (_, index) => rows.get(from + index)?.eventId);
+      return { storeId, key: name, fingerprint, eventIds: `{${ids.join(',')}}` };
     }),
   );
-  if (claims.length === 0) return null;
-  return {
-    shard: claims.map(({ shard }) => shard),
-    storeId: claims.map(({ storeId }) => storeId),
-    key: claims.map(({ key }) => key),
-    fingerprint: claims.map(({ fingerprint }) => fingerprint),
-    eventIds: claims.map(({ eventIds }) => eventIds),
-  };
 }
 
 /** Returns one result per event of the request, or a 404 if some were not written because the store does not exist. */
@@ -179,42 +160,26 @@ export function isAboutSubscriptions({ event }: Row): boolean {
   return event.type === 'subscription' || event.type === 'subscription_event';
 }
 
-/** Columns of a batch, one element per event, sorted by shard, store, type and resource id. */
-export type PublishColumns = {
-  shard: number[];
-  storeId: number[];
-  eventId: number[];
-  type: string[];
-  resourceId: string[];
-  action: string[];
-  nonce: number[];
-  modifiedAt: Date[];
-  body: string[];
+/** An event of a batch, and its place among the events of its resource in the batch. */
+export type BatchRow = {
+  row: Row;
+  modifiedAt: Date;
   /** Number of events of the same resource that follow this one in the batch and are not stale. */
-  after: number[];
+  after: number;
   /** Number of events of this resource that are not stale; 0 except at the newest of them. */
-  total: number[];
+  total: number;
   /** Whether an earlier event of the batch has a newer date, or the event is no version of its resource. */
-  isStale: boolean[];
-  /** Whether the event leaves its resource as it is, or absent. */
-  isNotice: boolean[];
-  /** Whether the event deletes its resource. */
-  isDeletion: boolean[];
-  /** Whether `modifiedAt` decides which version is the latest. */
-  isDated: boolean[];
+  isStale: boolean;
   /** At the newest event: the newest date of its resource in the batch. */
-  datedAt: (Date | null)[];
+  datedAt: Date | null;
   /** Previous event of the same resource in the batch. */
-  previousId: (number | null)[];
+  previousId: number | null;
   /** Last event of this resource in the batch. */
-  headId: number[];
+  headId: number;
   /** For a subscription, the last step in the batch that was derived from it; for such a step, the previous one. */
-  stepId: (number | null)[];
+  stepId: number | null;
   /** For the first of those steps, the id of the subscription, whose row has the id of the previous step. */
-  aboutId: (string | null)[];
-  /** Position in the order of arrival, which is the order of the deliveries. */
-  at: number[];
-  traceContext: (TraceContext | null)[];
+  aboutId: string | null;
 };
 
 /** Compares as the order of locks does: numbers by size, texts by their UTF-16 code units. */
@@ -302,43 +267,21 @@ const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =
     subscriptionOf,
   );
 
-const emptyColumns = (): PublishColumns => ({
-  shard: [],
-  storeId: [],
-  eventId: [],
-  type: [],
-  resourceId: [],
-  action: [],
-  nonce: [],
-  modifiedAt: [],
-  body: [],
-  after: [],
-  total: [],
-  isStale: [],
-  isNotice: [],
-  isDeletion: [],
-  isDated: [],
-  datedAt: [],
-  previousId: [],
-  headId: [],
-  stepId: [],
-  aboutId: [],
-  at: [],
-  traceContext: [],
-});
+/** Returns the last step that was derived from a subscription, or the step before one. */
+function stepBefore(row: Row, steps: ReadonlyMap<string, Row[]>): Row | undefined {
+  const { about, type } = row.event;
+  if (about === undefined && type !== 'subscription') return undefined;
+  const ownSteps = steps.get(subscriptionOf(row)) ?? [];
+  return about === undefined ? ownSteps.at(-1) : ownSteps[ownSteps.indexOf(row) - 1];
+}
 
 /**
- * Converts rows in lock order to columns. The statement decides which event becomes the latest, because it sees the stored
- * version; if that was read before, derived events agree with it.
+ * Places rows in lock order among those of their resources. The statement decides which event becomes the latest, because it sees the
+ * stored version; if that was read before, derived events agree with it.
  */
-export function toColumns(
-  rows: readonly Row[],
-  now: Date,
-  newestDateOf: NewestDateOf = () => undefined,
-): PublishColumns {
-  const columns = emptyColumns();
+export function toBatchRows(rows: readonly Row[], now: Date, newestDateOf: NewestDateOf = () => undefined): BatchRow[] {
   const steps = stepsBySubscription(rows);
-  for (const group of byResource(rows)) {
+  return byResource(rows).flatMap((group) => {
     const marked = markStale(group, group[0] && newestDateOf(group[0]));
     // If all are stale, the last one extends the chain of events and changes nothing else.
     const allStale = marked.every(({ isStale }) => isStale);
@@ -349,35 +292,21 @@ export function toColumns(
     );
     const newestDate = dates.length === 0 ? null : new Date(Math.max(...dates));
     let after = total;
-    for (const [index, { row, isStale }] of marked.entries()) {
+    return marked.map(({ row, isStale }, index): BatchRow => {
       if (!isStale) after -= 1;
-      columns.shard.push(row.shard);
-      columns.storeId.push(row.storeId);
-      columns.eventId.push(row.eventId);
-      columns.type.push(row.event.type);
-      columns.resourceId.push(row.event.resourceId);
-      columns.action.push(row.event.action);
-      columns.nonce.push(row.nonce);
-      columns.at.push(row.at);
-      columns.traceContext.push(row.traceContext);
-      columns.modifiedAt.push(row.event.modifiedAt ?? now);
-      columns.body.push(row.event.body);
-      columns.after.push(after);
-      columns.total.push(index === newest ? total : 0);
-      columns.isStale.push(isStale);
-      columns.isNotice.push(row.event.kind === 'notice');
-      columns.isDeletion.push(row.event.kind === 'deletion');
-      columns.isDated.push(decisiveDate(row.event) !== null);
-      columns.datedAt.push(index === newest ? newestDate : null);
-      columns.previousId.push(group[index - 1]?.eventId ?? null);
-      columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
-      const { about } = row.event;
-      const ownSteps =
-        about === undefined && row.event.type !== 'subscription' ? [] : (steps.get(subscriptionOf(row)) ?? []);
-      const previousStep = about === undefined ? ownSteps.at(-1) : ownSteps[ownSteps.indexOf(row) - 1];
-      columns.stepId.push(previousStep?.eventId ?? null);
-      columns.aboutId.push(previousStep === undefined ? (about ?? null) : null);
-    }
-  }
-  return columns;
+      const step = stepBefore(row, steps);
+      return {
+        row,
+        modifiedAt: row.event.modifiedAt ?? now,
+        after,
+        total: index === newest ? total : 0,
+        isStale,
+        datedAt: index === newest ? newestDate : null,
+        previousId: group[index - 1]?.eventId ?? null,
+        headId: group.at(-1)?.eventId ?? row.eventId,
+        stepId: step?.eventId ?? null,
+        aboutId: step === undefined ? (row.event.about ?? null) : null,
+      };
+    });
+  });
 }

@@ -1,6 +1,6 @@
 /** SQL of recoveries: insert, find, start, write pages, end. */
 import { isAnyOpen, openTransactions } from '#db/activity.ts';
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { FilteredEvent } from '#catalog/payload-filter.ts';
 import type { Queryable, Fragment } from '#db/pool.ts';
 import { dayOf, firstIdOfDay, dayOfId } from '#core/ids.ts';

@@ -5,15 +5,14 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import { within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
-import type { RecoveryMetrics } from '../event-metrics.ts';
-import type { IdAllocator } from '../publish/publish-batch.ts';
+import type { IdAllocator } from '#db/partitions.ts';
 import {
   openRecoveries,
   type OpenRecovery,
@@ -35,6 +34,44 @@ import {
   type OpenRecoveryOfLoaded,
 } from './recoveries-sql.ts';
 import { writeRefeed } from './refeed.ts';
+import { Counter, Gauge, type Registry } from '@prometheus-io/client';
+
+// Prometheus metrics.
+
+export type RecoveryMetrics = {
+  /** Counts deliveries that a recovery created. */
+  made: (deliveries: number) => void;
+  ended: (state: 'finished' | 'stopped') => void;
+  /** Sets the number of unfinished recoveries of the shards of this process. */
+  open: (recoveries: number) => void;
+};
+
+export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
+  const registers = [registry];
+  const events = new Counter({
+    name: 'halcyon_recovery_events_total',
+    help: 'Events for which a recovery made a delivery',
+    registers,
+  });
+  const ended = new Counter({
+    name: 'halcyon_recoveries_ended_total',
+    help: 'Recoveries that ended here, by how',
+    labelNames: ['state'],
+    registers,
+  });
+  const open = new Gauge({
+    name: 'halcyon_recoveries_open',
+    help: 'Recoveries of the shards of this process that are not ended',
+    registers,
+  });
+  const byState = { finished: ended.labels('finished'), stopped: ended.labels('stopped') };
+  for (const counter of Object.values(byState)) counter.inc(0);
+  return {
+    made: (deliveries) => events.inc(deliveries),
+    ended: (state) => byState[state].inc(),
+    open: (recoveries) => open.set(recoveries),
+  };
+}
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 
@@ -405,11 +442,9 @@ export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running 
     }
   };
   const running = run();
-  return {
-    stop: async () => {
-      stopping.abort();
-      const late = delay(STOP_MS, undefined, { ref: false });
-      await Promise.race([running, late]);
-    },
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await running;
   };
+  return within(STOP_MS, { stop });
 }

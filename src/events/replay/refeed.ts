@@ -1,22 +1,21 @@
 /** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
 import { Type, type Static } from 'typebox';
-import { isVisible, resourceMissing, resourceNotFound, resourceKeyOf } from '#catalog/resource-access.ts';
+import { isVisible, resourceMissing, resourceNotFound, resourceKeyOf } from '#catalog/resource-operations.ts';
 import { eventsOf, labelOf, type ResourceType } from '#catalog/catalog.ts';
 import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';
 import type { Tx } from '#db/pool.ts';
 import { beginning } from '#http/idempotency.ts';
 import type { Operation } from '#http/operation.ts';
-import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { clearableText, type Hints } from '#http/inputs.ts';
-import type { IdAllocator } from '../publish/publish-batch.ts';
-import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
-import { addressOfEvent, eventDocument } from '../event-document.ts';
-import type { PublishMetrics } from '../event-metrics.ts';
-import type { PublishedEvent } from '../publish/publish.ts';
-import { busyIfUnknownFilter, readFilters } from '../publish/filters.ts';
+import type { IdAllocator } from '#db/partitions.ts';
+import { idAt, nextNonce, type Committed } from '../publish/rows.ts';
+import { addressOfEvent, eventDocument } from '../operations.ts';
+import type { PublishMetrics, PublishedEvent } from '../publish/publish.ts';
+import { busyIfUnknownFilter, readFilters } from '../publish/publish-batch.ts';
 import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './replay-sql.ts';
 
 /** Action of refeed events, to which webhooks cannot subscribe. */
@@ -163,10 +162,9 @@ export async function writeRefeed(
     key: ResourceKey;
   },
 ): Promise<{ made: Refeed; rows: RefeedRow[] }> {
-  const { shard } = key;
   const day = dayOf(now);
-  const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
-  const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
+  const ids = await allocateIds(tx, { day, shards: [key.shard] }, 'inTransaction');
+  const made = { key, eventId: idAt(ids, 0), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
   const filters = await evaluate(tx, key);
   const row = { ...key, ...selected, filters, eventId, nonce, action: REFEED, day, now };

@@ -2,7 +2,7 @@
 import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
-import { nextDeliveryId } from '#db/numbers.ts';
+import { nextDeliveryId } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import { dayOf } from '#core/ids.ts';

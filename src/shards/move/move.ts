@@ -21,8 +21,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { dayOf } from '#core/ids.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
-import { BLOCK_AGE_MS } from '#db/numbers.ts';
-import { createMissing, partitionsOf } from '#db/partitions.ts';
+import { BLOCK_AGE_MS, createMissing, partitionsOf } from '#db/partitions.ts';
 import { announceWorking, DatabaseError, transaction, type Sql } from '#db/pool.ts';
 import {
   createGuards,

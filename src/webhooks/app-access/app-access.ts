@@ -8,7 +8,7 @@ import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/change
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
-import type { Accounts } from '#shards/accounts.ts';
+import type { Accounts } from '#shards/map.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 import {

@@ -1,7 +1,7 @@
 /** The read-only statements that list deliveries. Pending deliveries and ended ones are in different tables. */
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
 import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
-import { EVENT_BLOCK } from '#db/numbers.ts';
+import { EVENT_BLOCK } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import {
   findEventsOfDates,

@@ -1,6 +1,6 @@
 /** The request of a delivery as the API shows it: as sent in an attempt, or as it would be sent now. */
 import { isTracing } from '#core/tracing.ts';
-import { addressOfEvent } from '#events/event-document.ts';
+import { addressOfEvent } from '#events/operations.ts';
 import { boolean, code, number, text, url, type Document } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';

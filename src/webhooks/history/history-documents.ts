@@ -1,6 +1,6 @@
 /** The Documents of deliveries and attempts, with the reasons of failures in words. */
 import { addressOf, nameOf } from '#catalog/resource-document.ts';
-import { addressOfEvent } from '#events/event-document.ts';
+import { addressOfEvent } from '#events/operations.ts';
 import { isTest } from '#catalog/catalog.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, viewType, type Document, type Link } from '#hypermedia/document.ts';

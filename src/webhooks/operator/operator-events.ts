@@ -143,12 +143,10 @@ export class OperatorEvents implements Running {
   /** Writes those events in the platform store that were not written before. Throws if the store does not exist. */
   async #write(to: Tx, source: Database, waiting: readonly WaitingEvent[]): Promise<void> {
     const { platformStore: storeId, clock, target } = this.#deps;
-    const shard = shardOf(storeId);
-    if (!(await hasStore(to, { shard, storeId }))) throw new Error(MISSING);
+    if (!(await hasStore(to, { shard: shardOf(storeId), storeId }))) throw new Error(MISSING);
     const now = clock.now();
-    const keys = waiting.map((one) => keyOf(source, one));
-    const columns = { shard: keys.map(() => shard), storeId: keys.map(() => storeId), key: keys };
-    const known = new Set((await findKeys(to, columns, now)).map(({ key }) => key));
+    const keys = waiting.map((one) => ({ storeId, key: keyOf(source, one) }));
+    const known = new Set((await findKeys(to, keys, now)).map(({ key }) => key));
     const fresh = waiting.filter((one) => !known.has(keyOf(source, one)));
     await target().writeInternalEvents(
       to,

@@ -2,7 +2,7 @@
 import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findPackage, usableBinaries } from '#db/binaries.ts';
+import { findPackage, usableBinaries } from '#db/data-folder.ts';
 import { openCluster, OWNER, startPostmaster, type Postmaster } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import type { Cleanups } from '../cleanups.ts';

@@ -7,7 +7,7 @@ import { limits, OK, openFixture, portOf, rawServer } from '../../../../test/set
 import { resolverOf } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { Aborted, startExchange } from './exchange.ts';
+import { Aborted, startExchange } from '../attempt.ts';
 import { createGuard } from './outbound-guard.ts';
 
 const { connections, send } = openFixture();

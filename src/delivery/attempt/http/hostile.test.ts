@@ -7,7 +7,7 @@ import { systemClock } from '#core/clock.ts';
 import { limits, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { startExchange } from './exchange.ts';
+import { startExchange } from '../attempt.ts';
 
 const STATUS = 'HTTP/1.1 200 OK\r\n';
 const CHUNKED = `${STATUS}transfer-encoding: chunked\r\n\r\n`;

@@ -6,7 +6,7 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { startDeafServer } from '../../../../test/setup/deaf-server.ts';
 import { loopback, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { Aborted, type Exchange } from './exchange.ts';
+import { Aborted, type Exchange } from '../attempt.ts';
 import type { Outcome, Phase } from './attempt-outcome.ts';
 
 const late = (phase: Phase) => ({ kind: 'timed_out', phase, reply: null });

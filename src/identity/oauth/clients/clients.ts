@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { resourceOfEvent } from '#catalog/catalog.ts';
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
-import { shapeFaults } from '#catalog/shape.ts';
+import { shapeFaults } from '#catalog/resource-document.ts';
 import { type Action, type Origin, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { type Queryable, type Sql, transaction, type Tx } from '#db/pool.ts';
 import { type Fault, invalid, Problem } from '#core/problem.ts';

@@ -3,16 +3,15 @@
  * connection, so ten thousand simultaneous midnights make a longer round but not a higher load. A shard that changes its owner
  * during a round does no harm: of two processes that publish one day, one is rejected.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import { within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
 import { temporary } from '#core/problem.ts';
-import type { InternalEventWriter } from '../publish/internal-event.ts';
+import type { InternalEventWriter } from './publish/internal-event.ts';
 import {
   dueBooks,
   type DueBook,
@@ -25,7 +24,7 @@ import {
   type Sums,
   lockBook,
   updateDueTime,
-} from './snapshots-sql.ts';
+} from './revenue-sql.ts';
 
 // Updates the due time of the revenue snapshot when the time zone of a store changes.
 
@@ -211,11 +210,9 @@ export function startSnapshots(deps: SnapshotDeps & { pace: Pace }): Running {
       deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
     });
   const running = deps.pace.repeat(deps.settings.everyMs, run, signal);
-  return {
-    stop: async () => {
-      stopping.abort();
-      const late = delay(STOP_MS, undefined, { ref: false });
-      await Promise.race([running, late]);
-    },
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await running;
   };
+  return within(STOP_MS, { stop });
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EVENT_BLOCK } from '#db/numbers.ts';
-import { dayOf } from '#core/ids.ts';
-import { testDatabase } from '../../../test/setup/database.ts';
-import { createIdAllocator } from './publish-batch.ts';
+import { EVENT_BLOCK, createIdAllocator } from './partitions.ts';
+import { SHARDS, dayOf } from '#core/ids.ts';
+import { testDatabase } from '../../test/setup/database.ts';
 
 const { sql } = await testDatabase();
 const DAY = dayOf(new Date());
@@ -44,5 +43,5 @@ test('the rest of a block is discarded after five seconds, so that ids rise with
   nowMs = 6_000;
   const [late = 0] = await quiet(sql, of(1));
   const [before = 0] = (await busy(sql, of(1))).slice(-1);
-  assert.ok(late > before - 2 * EVENT_BLOCK, `${late} beside ${before}`);
+  assert.ok(late > before - 2 * EVENT_BLOCK * SHARDS, `${late} beside ${before}`);
 });
