@@ -12,7 +12,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentForRole } from '#identity/accounts/signed-in.ts';
 import { countUsers, findUser, listUsers } from '#identity/accounts/users-sql.ts';
 import { countClients, listClients } from '#identity/oauth/clients/client-lists-sql.ts';
-import { isClientId } from '#identity/oauth/clients/clients.ts';
+import { isClientId } from '#identity/oauth/protocol-requests.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';

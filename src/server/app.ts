@@ -217,14 +217,12 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
-    const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;
     const server = openServer(deps, handlers, {
       ...services,
       bearer,
       beforeRequest: pace.work,
-      beforeReply,
       isStopping,
       metrics,
     });

@@ -129,14 +129,13 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
   const { publishing, webhooksOfStore } = serving;
   const { changelog } = publishing;
   const people = createPeople(runtime, parts.passwordCost);
-  const { throttle } = people;
   const pages = createPages(runtime, people, {
     membershipsOf: (userId) => membershipsOf(sql.reads, userId),
     tabsOf: (document, nameOf) => storeTabs(document, { baseUrl, nameOf }),
   });
-  const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle, pages });
+  const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle: people.throttle, pages });
   const memberEffects = { changelog, memberAccess: memberAccessOf(publishing) };
-  const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, throttle) });
+  const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, people.throttle) });
   const erasers = erasersOf(serving, outbox);
   const erasure = createUserErasure(runtime, { changelog, eraseUserData: eraseDataOf(publishing, erasers) });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
@@ -187,7 +186,8 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
   const { retentionDays } = config.database;
   const designedPages = createDashboard({ sqlOf, accounts: sql, root: rootOf(authUrl), retentionDays });
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
-  return { handlers, pages, designedPages, idempotency };
+  const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
+  return { handlers, pages, designedPages, idempotency, beforeReply };
 }
 
 type Deps = { home: Sql; bearer: Bearer; throttle: Throttle; pages: Pages };

@@ -2,10 +2,10 @@
  * POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. The first statement of each grant type
  * requires an authenticated client.
  */
-import { originOf, type Origin } from '#identity/accounts/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import type { RawHandler } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { RevocationEffects } from './grants.ts';
 import {
@@ -15,8 +15,9 @@ import {
   type FindAuthenticated,
   type Form,
   verifierFits,
+  answeringRefusals,
 } from './protocol-requests.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
+import { tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
 import {
   hashToken,
   idleUntil,
@@ -29,11 +30,9 @@ import {
   type Lifetimes,
   type TokenAnswer,
 } from './oauth-tokens.ts';
-import { findAuthenticatedClient, type AuthenticatedClient } from './oauth-sql.ts';
-import type { Keys } from '#core/keys.ts';
-import { HALCYON } from '#changelog/changelog.ts';
-import { endGrant } from './revoke.ts';
 import {
+  findAuthenticatedClient,
+  type AuthenticatedClient,
   endFormerTokens,
   findClientWithCode,
   insertPlatformToken,
@@ -41,6 +40,9 @@ import {
   type CodeRow,
   type Refreshed,
 } from './grants-sql.ts';
+import type { Keys } from '#core/keys.ts';
+import { HALCYON } from '#changelog/changelog.ts';
+import { endGrant } from './revoke.ts';
 import { narrowedTo, scopeEntries } from './scope.ts';
 import { pollDevice, type DeviceState } from './authorize/authorize-sql.ts';
 
@@ -56,7 +58,7 @@ type Exchange = {
   /** Throws the fault of the form, after authenticating the client. */
   refuse: (fault: TokenFault) => Promise<never>;
   form: Form;
-  origin: Origin;
+  request: RawRequest;
   lifetimes: Lifetimes;
   rotation: Rotation;
   now: Date;
@@ -112,11 +114,15 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
   ['in effect',      redeemable      ],
 ];
 
-/** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
-async function refuseReuse({ grantId }: CodeRow, exchange: Exchange): Promise<never> {
-  const { sql, effects, origin, now } = exchange;
-  await endGrant(sql, effects, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
-  throw new TokenRefusal(tokenErrors.usedCode);
+/** Revokes the grant: a code or a rotated token that its client presents again has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
+async function refuseReuse(
+  { sql, effects, request, now }: Exchange,
+  grantId: number,
+  reused: 'code' | 'refresh_token',
+): Promise<never> {
+  const origin = originOf(request);
+  await endGrant(sql, effects, { grantId, action: `${reused}_reused`, actor: HALCYON, origin, now });
+  throw new TokenRefusal(reused === 'code' ? tokenErrors.usedCode : tokenErrors.invalidRefreshToken);
 }
 
 /**
@@ -132,12 +138,12 @@ const exchangeCode: GrantHandler = async (exchange) => {
   if (code === undefined) throw new TokenRefusal(tokenErrors.unknownCode);
   for (const [, step] of steps) {
     const fault = step(code, { client, form, now });
-    if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
+    if (fault === tokenErrors.usedCode) return refuseReuse(exchange, code.grantId, 'code');
     if (fault !== undefined) throw new TokenRefusal(fault);
   }
   // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
   // revoked as well.
-  return (await redeem(sql, hash, code, { lifetimes, now })) ?? refuseReuse(code, exchange);
+  return (await redeem(sql, hash, code, { lifetimes, now })) ?? refuseReuse(exchange, code.grantId, 'code');
 };
 
 /** The period in which a token that a process of the version before has rotated returns its successor again. */
@@ -148,12 +154,8 @@ type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
 
 async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<never> {
   switch (refused.outcome) {
-    case 'reused': {
-      const { sql, effects, origin, now } = exchange;
-      const { grantId } = refused;
-      await endGrant(sql, effects, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
-      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
-    }
+    case 'reused':
+      return refuseReuse(exchange, refused.grantId, 'refresh_token');
     case 'unknown':
     case 'ended':
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);
@@ -287,7 +289,7 @@ export function createTokenEndpoint(
         await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
         throw new TokenRefusal(fault);
       },
-      origin: originOf(request),
+      request,
       now: request.now,
     };
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) return exchange.refuse(tokenErrors.invalidTarget);

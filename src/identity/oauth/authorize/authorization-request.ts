@@ -3,9 +3,15 @@
  * API contract.
  */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isClientId, isClientUrl } from '../clients/clients.ts';
+import {
+  isClientId,
+  isClientUrl,
+  areOwnResources,
+  isValidChallenge,
+  readParameters,
+  type Parameters,
+} from '../protocol-requests.ts';
 import { refusals, rejections, type Fault } from '../oauth-errors.ts';
-import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-requests.ts';
 import { findClient } from '../clients/clients-sql.ts';
 import type { ConsentClient } from '../registration/metadata-documents.ts';
 import { isSameRedirect } from '../redirect-uri.ts';

@@ -9,7 +9,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
@@ -28,7 +28,7 @@ import { hasGrant } from '../connected/connected-sql.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { Granted } from '../grants-sql.ts';
 import { settingsHash } from '../clients/client-fields.ts';
-import { documentHost, isClientUrl } from '../clients/clients.ts';
+import { documentHost, isClientUrl } from '../protocol-requests.ts';
 import type { ClientDocuments } from '../registration/metadata-documents.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 

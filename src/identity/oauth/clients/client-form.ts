@@ -9,10 +9,10 @@ import type { RawRequest } from '#http/route.ts';
 import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import { type ClientActor, isClientId } from './clients.ts';
+import { isClientId } from '../protocol-requests.ts';
+import type { ClientActor, LabelOf } from './clients.ts';
 import { findClient, type Client } from './clients-sql.ts';
 import type { ClientPart, SettingName } from './client-fields.ts';
-import type { LabelOf } from './clients.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
 
 export function clientIdOf({ params }: RawRequest): string {

@@ -28,13 +28,13 @@ import { type AppsDeps, INSTALL_PROPERTIES, type RevocationEffects } from '../gr
 import { grantStoreAccess } from '../oauth-tokens.ts';
 import { permissionsForStore } from '../scope.ts';
 import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
+import { isClientId } from '../protocol-requests.ts';
 import {
   type AppWebhooks,
   callerOf,
   type ClientActor,
   COMMAND_LINE_CLIENT,
   createClient,
-  isClientId,
   type NewClient,
   newClientFaults,
   recordClientEntry,
