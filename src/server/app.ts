@@ -18,7 +18,7 @@ import { stopAll, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { flushSpans } from '#core/tracing.ts';
 import { createMailer } from '#mail/mailer.ts';
-import type { PasswordCost } from '#identity/accounts/passwords.ts';
+import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createBearer } from '#identity/oauth/oauth-tokens.ts';
 import type { Config } from '#config/config.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -32,7 +32,7 @@ import { withOutbox } from './publishing.ts';
 import { openObserving, type Observing } from './telemetry.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
-import type { Siblings } from './siblings.ts';
+import type { Siblings } from './supervisor.ts';
 
 export type Role = 'serve' | 'deliver';
 

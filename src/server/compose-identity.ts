@@ -4,7 +4,7 @@ import { createChangeEmail } from '#identity/accounts/change-email.ts';
 import { createExternalSignIn } from '#identity/accounts/external/external-sign-in.ts';
 import { createProvider } from '#identity/accounts/external/providers.ts';
 import { createSecurity } from '#identity/accounts/factors/security.ts';
-import { createConfirmation } from '#identity/accounts/factors/step-up.ts';
+import { createConfirmation } from '#identity/accounts/signed-in.ts';
 import { createLeave, leaveSection } from '#identity/accounts/leave.ts';
 import {
   createChange,

@@ -5,7 +5,7 @@
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
-import type { PasswordCost } from '#identity/accounts/passwords.ts';
+import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createPeople, createPages } from '#identity/accounts/people.ts';
 import { createUserErasure } from '#identity/accounts/user-end.ts';
 import { collections } from '#catalog/catalog.ts';
@@ -16,7 +16,7 @@ import type { Pages } from '#http/caller.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';
 import { createHealthEndpoints } from '#http/health-endpoints.ts';
-import { type Params, type RawHandler } from '#http/route.ts';
+import type { Params, RawHandler } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/lifecycle.ts';

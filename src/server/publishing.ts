@@ -14,7 +14,7 @@ import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/op
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
-import type { DatabaseSiblings } from './siblings.ts';
+import type { DatabaseSiblings } from './supervisor.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';

@@ -57,7 +57,7 @@ import {
 import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
 import type { Role, StorePools } from './app.ts';
-import type { DatabaseSiblings } from './siblings.ts';
+import type { DatabaseSiblings } from './supervisor.ts';
 
 /**
  * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run

@@ -5,8 +5,7 @@ import { shell } from '#hypermedia/shell.ts';
 import { accountNav, cardPage, nonceField, postForm } from '../page-kit.ts';
 import type { LinkedIdentity } from '../accounts-sql.ts';
 import type { Factors, PasskeyRow } from './factors-sql.ts';
-import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
-import { hasSecondFactor } from './second-factor.ts';
+import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, hasSecondFactor } from './second-factor.ts';
 
 export const REGISTRATION_FIELD = 'registration';
 

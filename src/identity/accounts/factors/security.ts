@@ -12,10 +12,17 @@ import type { Session } from '../sessions.ts';
 import type { OpenIdProvider } from '../external/providers.ts';
 import type { People } from '../people.ts';
 import { enrolmentPath } from '../signed-in.ts';
-import { addressOf, createSecret, hasSecondFactor, renewRecoveryCodes, storeApp } from './second-factor.ts';
+import {
+  addressOf,
+  createSecret,
+  hasSecondFactor,
+  renewRecoveryCodes,
+  storeApp,
+  PASSKEY_NAME_LENGTH_MAX,
+  PASSKEYS_MAX,
+} from './second-factor.ts';
 import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
 import { factorChangedMail } from '../account-mails.ts';
-import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
 import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage, type SecurityView } from './security-page.ts';
 
 const NOT_ADDED =

@@ -4,7 +4,7 @@ import { transaction, type Sql } from '#db/pool.ts';
 import { createToken, hashToken, looksLike, type Bearer } from '../oauth-tokens.ts';
 import { findAuthenticatedClient } from '../grants-sql.ts';
 import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken } from '../oauth-sql.ts';
-import { isFresh } from '#identity/accounts/factors/step-up.ts';
+import { isFresh } from '#identity/accounts/signed-in.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
