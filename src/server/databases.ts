@@ -78,6 +78,8 @@ export class Databases implements Running {
     return [...this.#databases.values()];
   }
 
+  readonly sqlOf = (shard: number): Sql => this.of(shard).sql;
+
   readonly each = (): readonly Queryable[] => this.all().map(({ sql }) => sql);
 
   /** Starts the home database, and then the others, which are tried again in the background if they are not available. */
