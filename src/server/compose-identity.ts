@@ -1,11 +1,10 @@
 /** Composes accounts and OAuth: their pages, endpoints and operations, with what they and the stores add to each other. */
 import { browsersSection, createAccount, createBrowsers } from '#identity/accounts/account-page.ts';
 import { createChangeEmail } from '#identity/accounts/change-email.ts';
-import { createExternalSignIn } from '#identity/accounts/external/external-sign-in.ts';
-import { createProvider } from '#identity/accounts/external/providers.ts';
+import { createExternalSignIn, createProvider } from '#identity/accounts/external-sign-in.ts';
 import { createSecurity } from '#identity/accounts/factors/security.ts';
 import { createConfirmation } from '#identity/accounts/signed-in.ts';
-import { createLeave, leaveSection } from '#identity/accounts/leave.ts';
+import { createLeave, leaveSection, type EraseUserData, type UserErasure } from '#identity/accounts/user-end.ts';
 import {
   createChange,
   createForgot,
@@ -16,7 +15,6 @@ import {
 import type { People } from '#identity/accounts/people.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
-import type { EraseUserData, UserErasure } from '#identity/accounts/user-end.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
 import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import { callerOf } from '#identity/oauth/clients/clients.ts';
@@ -33,8 +31,8 @@ import {
   exportedGrants,
   revokeGrantsOf,
 } from '#identity/oauth/connected/connected.ts';
-import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createStoreGrantOperations } from '#identity/oauth/connected/store-grants.ts';
+import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import { createOwnToken } from '#identity/oauth/own-token.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';

@@ -1,6 +1,6 @@
 /**
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
- * external/external-sign-in.ts.
+ * external-sign-in.ts.
  */
 import { createHash } from 'node:crypto';
 import { suspensionOf } from '#core/problem.ts';

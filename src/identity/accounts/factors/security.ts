@@ -9,7 +9,7 @@ import { isLonger } from '#core/text.ts';
 import { deleteIdentity, hasPassword, listIdentities, lockUser, verifySession } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from '../audit.ts';
 import type { Session } from '../sessions.ts';
-import type { OpenIdProvider } from '../external/providers.ts';
+import type { OpenIdProvider } from '../external-sign-in.ts';
 import type { People } from '../people.ts';
 import { enrolmentPath } from '../signed-in.ts';
 import {

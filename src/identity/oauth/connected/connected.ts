@@ -1,6 +1,6 @@
 /** Revokes the grants of users. There is no cache of tokens, so a revocation takes effect with the next request. */
 import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit.ts';
-import { exported } from '#identity/accounts/leave.ts';
+import { exported } from '#identity/accounts/user-end.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
