@@ -123,7 +123,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       if (storeId === undefined || userId === undefined || permissions === undefined) return credentials;
       const { client_id: clientId } = credentials;
       const access = { clientId, userId, storeId, requiresFactor, permissions, now };
-      const { scope, ...tokens } = await grantStoreAccess(tx, { ...access, ...context, ...config.oauth });
+      const { scope, ...tokens } = await grantStoreAccess(tx, context, config.oauth, access);
       return { ...credentials, access_token: tokens.access_token, refresh_token: tokens.refresh_token, scope };
     });
     printResult(terminal, made);

@@ -258,15 +258,13 @@ async function createDemoData(
   const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
   const client = await createClient(tx, { ...app, now });
   const platform = await createClient(tx, { name: 'Demo Platform', redirectUris: [], trusted: true, now });
-  const tokens = await grantStoreAccess(tx, {
+  const tokens = await grantStoreAccess(tx, effects, config.oauth, {
     clientId: client.client_id,
     userId,
     storeId,
     requiresFactor: false,
     permissions: null,
-    ...effects,
     now,
-    ...config.oauth,
   });
   return {
     base_url: config.baseUrl,

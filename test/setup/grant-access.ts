@@ -23,7 +23,7 @@ export async function letAppIn(
   return changeHome(sql, async (home) => {
     const effects = await openEffects(home, baseUrl);
     return transaction(home, (tx) =>
-      grantStoreAccess(tx, { ...grant, requiresFactor: false, permissions: null, ...effects, ...LIFETIMES }),
+      grantStoreAccess(tx, effects, LIFETIMES, { ...grant, requiresFactor: false, permissions: null }),
     );
   });
 }

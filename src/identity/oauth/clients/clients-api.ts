@@ -141,8 +141,7 @@ async function tokensFor(
   if (storeId === undefined || typeof userId !== 'number' || permissions === undefined) return undefined;
   const ends = days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
   const who = { clientId, userId, storeId, requiresFactor: accounts.requiresSecondFactor };
-  const grant = { ...who, permissions, ends, actor: actorOf(principal), now };
-  return grantStoreAccess(tx, { ...grant, ...effects, ...oauth });
+  return grantStoreAccess(tx, effects, oauth, { ...who, permissions, ends, actor: actorOf(principal), now });
 }
 
 async function addIn(
@@ -364,12 +363,7 @@ const installsOf = ({ sql, config: { baseUrl } }: Runtime, eachDatabase: EachDat
     },
   });
 
-type ClientOperations = Record<
-  'list' | 'listOfUser' | 'create' | 'read' | 'patch' | 'replace' | 'installs' | 'remove',
-  Operation
->;
-
-export function createClientOperations(runtime: Runtime, deps: AppsDeps): ClientOperations {
+export function createClientOperations(runtime: Runtime, deps: AppsDeps) {
   const { effects, appWebhooks, eachDatabase } = deps;
   const { sql, config } = runtime;
   const { baseUrl } = config;
@@ -420,6 +414,6 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
         },
       }),
       admit: async (request) => void (await clientFor(sql, withPrincipal(request))),
-    },
+    } satisfies Operation,
   };
 }
