@@ -71,28 +71,14 @@ type GrantHandler = (exchange: Exchange) => Promise<TokenAnswer>;
 type Presented = Pick<Exchange, 'form' | 'now'> & { client: AuthenticatedClient };
 type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
 
-const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
+const refuseIf =
+  (fault: TokenFault, isWrong: (code: CodeRow, presented: Presented) => boolean): Step =>
+  (code, presented) =>
+    isWrong(code, presented) ? fault : undefined;
 
 /** Returns the redirect_uri of the form, or a legacy client's only registered one. */
 const effectiveRedirectUri = ({ form, client }: Presented): string | null =>
   form.redirect_uri ?? client.impliedRedirectUri;
-
-const redirectUriGiven: Step = (_code, presented) =>
-  effectiveRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
-
-/** Requires exactly the address that the code was sent to (RFC 6749 §4.1.3). */
-const redirectUriSame: Step = (code, presented) =>
-  effectiveRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
-
-/** Requires a challenge of a public client, whose only authentication is the verifier (RFC 9700 §2.1.1). */
-const challenged: Step = (code, { client }) =>
-  client.isPublic && code.codeChallenge === null ? tokenErrors.noChallenge : undefined;
-
-const verifierMatches: Step = (code, { form }) =>
-  verifierFits(form.code_verifier, code.codeChallenge) ? undefined : tokenErrors.wrongVerifier;
-
-/** Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked. */
-const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
 
 /** Returns the fault of a code whose grant is not in effect, or whose time has passed. */
 function notRedeemable(code: CodeRow, now: Date, expired: TokenFault): TokenFault | undefined {
@@ -101,17 +87,17 @@ function notRedeemable(code: CodeRow, now: Date, expired: TokenFault): TokenFaul
   return now < code.expires ? undefined : expired;
 }
 
-const redeemable: Step = (code, { now }) => notRedeemable(code, now, tokenErrors.expiredCode);
-
-// oxfmt-ignore
 const steps: readonly (readonly [what: string, step: Step])[] = [
-  ['client binding', forThisClient   ],
-  ['redirect_uri',   redirectUriGiven],
-  ['redirect_uri',   redirectUriSame ],
-  ['PKCE',           challenged      ],
-  ['PKCE',           verifierMatches ],
-  ['used once',      unused          ],
-  ['in effect',      redeemable      ],
+  ['client binding', refuseIf(tokenErrors.unknownCode, (code, { client }) => code.client !== client.id)],
+  ['redirect_uri', refuseIf(tokenErrors.noRedirectUri, (_code, presented) => effectiveRedirectUri(presented) === null)],
+  // Exactly the address that the code was sent to (RFC 6749 §4.1.3).
+  ['redirect_uri', refuseIf(tokenErrors.otherRedirectUri, (code, of) => effectiveRedirectUri(of) !== code.redirectUri)],
+  // The only authentication of a public client is the verifier (RFC 9700 §2.1.1).
+  ['PKCE', refuseIf(tokenErrors.noChallenge, (code, { client }) => client.isPublic && code.codeChallenge === null)],
+  ['PKCE', refuseIf(tokenErrors.wrongVerifier, (code, of) => !verifierFits(of.form.code_verifier, code.codeChallenge))],
+  // Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked.
+  ['used once', refuseIf(tokenErrors.usedCode, (code) => code.used)],
+  ['in effect', (code, { now }) => notRedeemable(code, now, tokenErrors.expiredCode)],
 ];
 
 /** Revokes the grant: a code or a rotated token that its client presents again has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
