@@ -97,7 +97,8 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   try {
     const map = await readMap(installation.sql);
     // A process of `serve` or `deliver` applies the changes to other databases.
-    const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
+    const databases = { map, each: () => [installation.sql] };
+    const elsewhere = { databases, outbox: { enqueue, enqueueForAll } };
     const now = await readDatabaseTime(installation.sql);
     await run({ ...installation, config, now, ...withOutbox(openInternalEvents(config), elsewhere) });
     if (map.version > 0 && !(await areChangesApplied(installation.sql)))

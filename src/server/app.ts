@@ -28,7 +28,6 @@ import { FLUSH_MS, Outbox, observeOutbox } from '#shards/outbox.ts';
 import { OperatorEvents } from '#webhooks/operator/operator-events.ts';
 import { openGuard, openStoreDatabase } from './store-database.ts';
 import { Databases } from './databases.ts';
-import { withOutbox } from './publishing.ts';
 import { openObserving, type Observing } from './telemetry.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
@@ -160,7 +159,7 @@ async function openDatabases(
     home,
     log,
     pace: runtime.pace,
-    open: (database) => {
+    open: (database, mapped) => {
       const { id, name } = database;
       const { sql, direct: directSql, prepare, close } = poolsOf(database);
       return openStoreDatabase({
@@ -172,8 +171,8 @@ async function openDatabases(
         home,
         siblings: id === HOME ? siblings : siblings?.about(id),
         registry: observing.registryOf(isDivided || id !== HOME ? name : undefined),
-        each: () => databases.each(),
-        withOutbox: (inHome) => withOutbox(inHome, { map: () => databases.map, outbox, each: () => databases.each() }),
+        databases: mapped,
+        outbox,
       });
     },
     onLeft: observing.forget,

@@ -119,6 +119,12 @@ async function listTestableIn(databases: Databases, stores: readonly number[], l
     .slice(0, limit);
 }
 
+/** Returns the function that finds the database of a shard: with one database the home database. */
+const sqlsOf =
+  (databases: Databases) =>
+  (shard: number): Sql =>
+    (databases.isDivided ? databases.of(shard) : databases.home).sql;
+
 /** Creates the handlers of all routes but those of the reference, which describes them, and the pages that they need. */
 function openHandlers(runtime: Runtime, parts: ProcessParts) {
   const { config, sql } = runtime;
@@ -163,7 +169,7 @@ function openHandlers(runtime: Runtime, parts: ProcessParts) {
     portal: createPortal(runtime, people, memberEffects),
     ...ofStores.handlers,
     search: createSearchPage(pages, {
-      sqlOf: databases.sqlOf,
+      sqlOf: sqlsOf(databases),
       naming: { baseUrl, relationPrefix: naming.relationPrefix },
       authUrl: authUrl.replace(/\/$/, ''),
     }),
@@ -197,7 +203,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
   });
   const handlers: Handlers = { ...described, reference };
   const { retentionDays } = config.database;
-  const { sqlOf } = databases;
+  const sqlOf = sqlsOf(databases);
   const designedPages = createDashboard({ sqlOf, accounts: sql, root: rootOf(authUrl), retentionDays });
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);

@@ -19,7 +19,7 @@ type Deps = {
   home: Sql;
   log: Log;
   pace: Pace;
-  open: (database: MapDatabase) => StoreDatabase;
+  open: (database: MapDatabase, databases: Databases) => StoreDatabase;
   /** Is called with a name that has left the map. */
   onLeft: (name: string) => void;
 };
@@ -78,8 +78,6 @@ export class Databases implements Running {
     return [...this.#databases.values()];
   }
 
-  readonly sqlOf = (shard: number): Sql => this.of(shard).sql;
-
   readonly each = (): readonly Queryable[] => this.all().map(({ sql }) => sql);
 
   /** Starts the home database, and then the others, which are tried again in the background if they are not available. */
@@ -108,7 +106,7 @@ export class Databases implements Running {
       const current = this.#databases.get(id);
       const isSame = address === null || known.get(id)?.address?.equals(address) === true;
       if (current !== undefined && isSame) continue;
-      this.#databases.set(id, this.#deps.open(database));
+      this.#databases.set(id, this.#deps.open(database, this));
       this.#starting.delete(id);
       void current?.stop();
     }
