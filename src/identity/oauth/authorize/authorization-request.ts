@@ -4,7 +4,6 @@
  */
 import type { Runtime } from '#runtime/runtime.ts';
 import {
-  isClientId,
   isClientUrl,
   areOwnResources,
   isValidChallenge,
@@ -128,8 +127,7 @@ async function findNamed(
   clientId: string,
   findByDocument: FindByDocument | undefined,
 ): Promise<ConsentClient | Fault | undefined> {
-  if (isClientUrl(clientId)) return findByDocument?.(clientId);
-  return isClientId(clientId) ? findClient(sql, clientId) : undefined;
+  return isClientUrl(clientId) ? findByDocument?.(clientId) : findClient(sql, clientId);
 }
 
 async function lookUp(runtime: Runtime, rawQuery: string, findByDocument?: FindByDocument): Promise<Candidate> {

@@ -28,7 +28,6 @@ import { type AppsDeps, INSTALL_PROPERTIES, type RevocationEffects } from '../gr
 import { grantStoreAccess } from '../oauth-tokens.ts';
 import { permissionsForStore } from '../scope.ts';
 import { changeClient, changeFaults, removeClient, urlFaults, versionOf } from './client-change.ts';
-import { isClientId } from '../protocol-requests.ts';
 import {
   type AppWebhooks,
   callerOf,
@@ -82,8 +81,7 @@ const clientOf = (
  * user's own, an app for one store none. Throws a 404 otherwise.
  */
 async function clientFor(sql: Queryable, { params, principal }: ClientRequest): Promise<Client> {
-  const clientId = params['client_id'] ?? '';
-  const client = isClientId(clientId) ? await findClient(sql, clientId, platformClient(principal)) : undefined;
+  const client = await findClient(sql, params['client_id'] ?? '', platformClient(principal));
   const isOwn = client !== undefined && client.ownerId !== null && reachesAccount(principal, client.ownerId);
   if (client === undefined || (principal.scope !== 'platform' && !isOwn)) throw notFound('client');
   return client;
