@@ -16,7 +16,7 @@ import type { People } from '#identity/accounts/people.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
-import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
+import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import { callerOf } from '#identity/oauth/clients/clients.ts';
 import { createListing } from '#identity/oauth/clients/app-listing.ts';
 import { removeClientsOf } from '#identity/oauth/clients/client-change.ts';
@@ -45,6 +45,7 @@ import { createManagement, createRegister } from '#identity/oauth/registration/r
 import { createIntrospect, createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
@@ -169,7 +170,7 @@ export function openOAuth(
     throttle,
     appWebhooks,
   });
-  const consenting = createConsenting(runtime, people, { effects, documents });
+  const consenting = { runtime, people, effects, documents, root: rootOf(config.authUrl) };
   const userCodeKeys = derive('device user code');
   const apps = { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer };
   return {

@@ -200,7 +200,6 @@ async function prepare(
       page: 'device',
       formTargets: [],
       bound: ['device', device?.hash.toString('hex'), client.id, scopeNames(scope).join(' '), scope.storeId ?? null],
-      prepare: () => prepare(consenting, userCodeKeys, rawRequest),
       allowed: () => htmlAnswer(200, cardPage('Device connected', ALLOWED)),
       denied: () => htmlAnswer(200, cardPage('Access denied', DENIED)),
     },
