@@ -3,8 +3,7 @@
  * that it costs. With `--profile` also where our process spends its time.
  */
 import { randomBytes } from 'node:crypto';
-import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { createUser } from '#identity/accounts/users.ts';
+import { createPasswords, PASSWORD_COST, createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { freePort } from '../test/setup/free-port.ts';

@@ -1,15 +1,15 @@
 /** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping on request. */
-import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
+import { PASSWORD_COST } from '#identity/accounts/users.ts';
 import { Registry } from '@prometheus-io/client';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createLog } from '#core/log.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
-import { startApp } from '../../src/server/app.ts';
-import { readConfig } from '../../src/config/config.ts';
-import { openInternalEvents } from '../../src/server/publishing.ts';
-import { startRetention } from '../../src/server/retention.ts';
+import { startApp } from '#server/app.ts';
+import { readConfig } from '#config/config.ts';
+import { openInternalEvents } from '#server/publishing.ts';
+import { startRetention } from '#server/retention.ts';
 import { answer } from './child.ts';
 import { openPools } from '../../test/setup/store-pools.ts';
 import { NEVER_QUIET } from '../../test/setup/clock.ts';

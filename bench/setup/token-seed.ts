@@ -1,6 +1,5 @@
 /** A client and a person who has allowed it much: codes of the real statement, tokens of the real endpoint. */
-import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { createUser } from '#identity/accounts/users.ts';
+import { createPasswords, PASSWORD_COST, createUser } from '#identity/accounts/users.ts';
 import type { Sql } from '#db/pool.ts';
 import { insertApproval } from '#identity/oauth/authorize/authorize-sql.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';

@@ -4,7 +4,8 @@ import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { removeClient, rotateSecret, verifyClient } from '#identity/oauth/clients/client-change.ts';
-import { createClient, isClientId } from '#identity/oauth/clients/clients.ts';
+import { isClientId } from '#identity/oauth/protocol-requests.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { grantStoreAccess } from '#identity/oauth/oauth-tokens.ts';
 import { permissionsForStore, scopeEntries } from '#identity/oauth/scope.ts';
@@ -14,9 +15,8 @@ import {
   idOfInvitation,
   revokeRegistrationToken,
 } from '#identity/oauth/registration/registration.ts';
-import { printResult, examples, wholeNumber } from './command.ts';
+import { printResult, examples, wholeNumber, withContext } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { withContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
 const DAYS_MAX = 365;
@@ -123,7 +123,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       if (storeId === undefined || userId === undefined || permissions === undefined) return credentials;
       const { client_id: clientId } = credentials;
       const access = { clientId, userId, storeId, requiresFactor, permissions, now };
-      const { scope, ...tokens } = await grantStoreAccess(tx, { ...access, ...context, ...config.oauth });
+      const { scope, ...tokens } = await grantStoreAccess(tx, context, config.oauth, access);
       return { ...credentials, access_token: tokens.access_token, refresh_token: tokens.refresh_token, scope };
     });
     printResult(terminal, made);

@@ -7,8 +7,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
-import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { createUser } from '#identity/accounts/users.ts';
+import { createPasswords, PASSWORD_COST, createUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { unreadable } from '#db/data-folder.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
@@ -54,21 +53,18 @@ class DemoApi {
     return this.#exchange('/token', { method: 'POST', body: new URLSearchParams(form) });
   }
 
-  async get(path: string, token: string): Promise<Json> {
+  /** Sends a GET, or the body by POST; `failure` begins the message. */
+  async call(
+    path: string,
+    token: string,
+    body?: object,
+    failure = `${path} ${body === undefined ? 'cannot be read' : 'was rejected'}`,
+  ): Promise<Json> {
     const headers = { [this.#versionHeader]: '1', Authorization: `Bearer ${token}` };
-    const response = await this.#exchange(path, { headers });
-    if (response.status !== 200) throw new Error(`${path} cannot be read: ${response.status} ${reasonOf(response)}`);
-    return response.json;
-  }
-
-  /** `failure` begins the message. */
-  async post(path: string, token: string, body: object, failure = `${path} was rejected`): Promise<Json> {
-    const headers = {
-      [this.#versionHeader]: '1',
-      Authorization: `Bearer ${token}`,
-      'Content-Type': 'application/json',
-    };
-    const response = await this.#exchange(path, { method: 'POST', headers, body: JSON.stringify(body) });
+    const response = await this.#exchange(path, {
+      headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) },
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    });
     if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
     return response.json;
   }
@@ -99,7 +95,7 @@ async function completeFile(file: DemoFile, api: DemoApi): Promise<DemoFile & { 
   if (file.webhook_id !== undefined) return { ...fresh, webhook_id: file.webhook_id };
   const webhook = { name: 'Demo receiver', url: file.receiver.url, ...webhookOf(file) };
   const failure = 'The demo webhook cannot be created';
-  const { id } = await api.post(`/stores/${file.store_id}/webhooks`, token, webhook, failure);
+  const { id } = await api.call(`/stores/${file.store_id}/webhooks`, token, webhook, failure);
   return { ...fresh, webhook_id: Number(id) };
 }
 
@@ -141,9 +137,9 @@ function planOf(endMs: number): { behindMs: number; ids: number[] }[] {
 async function untilAttempted(api: DemoApi, token: string, webhookId: number): Promise<void> {
   const deadlineMs = performance.now() + TIMEOUT_MS;
   for (;;) {
-    const { total_items: pending } = await api.get(`/webhooks/${webhookId}/statuses?status=pending&limit=1`, token);
+    const { total_items: pending } = await api.call(`/webhooks/${webhookId}/statuses?status=pending&limit=1`, token);
     if (Number(pending) === 0) return;
-    const { state } = await api.get(`/webhooks/${webhookId}`, token);
+    const { state } = await api.call(`/webhooks/${webhookId}`, token);
     if (state === 'failing') return;
     if (performance.now() > deadlineMs) throw new Error(`Deliveries of the webhook ${webhookId} are still pending`);
     await wait(POLL_MS);
@@ -156,7 +152,7 @@ async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids:
   if (response.status >= 300) throw new Error(`The platform has no token: ${response.status} ${reasonOf(response)}`);
   const token = String(response.json['access_token']);
   const events = orders.ids.flatMap((id) => orderEvents(id, orders.at));
-  await api.post(`/stores/${file.store_id}/events`, token, events);
+  await api.call(`/stores/${file.store_id}/events`, token, events);
   for (const webhookId of webhooks) await untilAttempted(api, token, webhookId);
 }
 
@@ -179,7 +175,7 @@ async function playDemoDay(day: {
     const api = new DemoApi(send, config);
     const completed = await completeFile(file, api);
     await keep(completed);
-    const { id: warehouse } = await api.post(`/stores/${file.store_id}/webhooks`, completed.access_token, {
+    const { id: warehouse } = await api.call(`/stores/${file.store_id}/webhooks`, completed.access_token, {
       name: 'Warehouse',
       url: new URL(FAILING_PATH, file.receiver.url).href,
       events: ['transaction/captured'],
@@ -259,15 +255,13 @@ async function createDemoData(
   const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
   const client = await createClient(tx, { ...app, now });
   const platform = await createClient(tx, { name: 'Demo Platform', redirectUris: [], trusted: true, now });
-  const tokens = await grantStoreAccess(tx, {
+  const tokens = await grantStoreAccess(tx, effects, config.oauth, {
     clientId: client.client_id,
     userId,
     storeId,
     requiresFactor: false,
     permissions: null,
-    ...effects,
     now,
-    ...config.oauth,
   });
   return {
     base_url: config.baseUrl,

@@ -12,8 +12,13 @@ import type { Config } from '#config/config.ts';
 import type { AppDeps } from '#server/app.ts';
 import { prepareDatabase } from '#shards/adopt.ts';
 import { openKeyFile } from './key-file.ts';
-import { warnIfLate } from './late.ts';
-import { openOtherDatabases, type OpeningOptions, type OtherDatabase, type OtherDatabases } from './other-databases.ts';
+import {
+  warnIfLate,
+  openOtherDatabases,
+  type OpeningOptions,
+  type OtherDatabase,
+  type OtherDatabases,
+} from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;

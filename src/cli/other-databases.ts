@@ -22,7 +22,6 @@ import {
 } from '#shards/adopt.ts';
 import { removeUnused } from '#shards/move/moves.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
-import { warnIfLate } from './late.ts';
 import type { Config } from '#config/config.ts';
 
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
@@ -237,4 +236,17 @@ export async function openOtherDatabases(
   const identity = await readIdentity(opening.home);
   requireHome(identity);
   return new Opener(opening, identity.identity).open(opened, openPools);
+}
+
+/** Without a name a command would print nothing while it waits. */
+const LATE_MS = 2_000;
+
+/** Waits for `work`, and logs the name of the database if that takes longer than two seconds. */
+export async function warnIfLate<T>(log: Log, database: string, work: Promise<T>): Promise<T> {
+  const timer = setTimeout(() => log.warn({ database }, 'a database has not responded yet; still waiting'), LATE_MS);
+  try {
+    return await work;
+  } finally {
+    clearTimeout(timer);
+  }
 }

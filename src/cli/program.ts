@@ -3,13 +3,11 @@ import { Command } from 'commander';
 import type { Role } from '#server/app.ts';
 import { VERSION } from '#server/version.ts';
 import { createClientCommand } from './client.ts';
-import { examples, exitCodes, addCommonFeatures } from './command.ts';
-import { exitCodeOf, explain } from './explain.ts';
+import { examples, exitCodes, addCommonFeatures, printResult, withContext } from './command.ts';
+import { exitCodeOf, explain, UsageError } from './explain.ts';
 import { createListenCommand } from './listen/listen-command.ts';
 import { createLoginCommands } from './login.ts';
-import { migrateOnly } from './migrate-command.ts';
 import { createBackupCommand } from './backup/backup-command.ts';
-import { createEventsCommand } from './events-command.ts';
 import { createDoctorCommand } from './doctor/doctor-command.ts';
 import { createLoadCommand, createPublishCommand } from './publish/publish-command.ts';
 import { createRelayCommand } from './relay/relay-command.ts';
@@ -20,6 +18,10 @@ import type { Terminal } from './terminal.ts';
 import { createTriggerCommand } from './trigger.ts';
 import { createUserCommand } from './user.ts';
 import { createVerifyCommand } from './verify.ts';
+import { createLog } from '#core/log.ts';
+import { readConfig } from '#config/config.ts';
+import { openInstallation } from './installation.ts';
+import { readersOf, readTarget } from '#webhooks/readers.ts';
 
 /** Imports on use, like the checks of `doctor` and the changelog: every other command starts in 0.28 s instead of 0.41 s. */
 const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> =>
@@ -93,4 +95,54 @@ export async function runProgram(terminal: Terminal, args: readonly string[]): P
     printError(terminal, error);
     return exitCodeOf(error);
   }
+}
+
+/** `halcyon migrate`: applies the migrations as a separate deployment step; every start applies them as well. */
+async function migrateOnly(terminal: Terminal): Promise<void> {
+  const config = readConfig(terminal.env, terminal.cwd);
+  const onMigration = (name: string, database?: string): void =>
+    terminal.warn(database === undefined ? `Applying ${name}` : `Applying ${name} to ${database}`);
+  const installation = await openInstallation(config, createLog(config.logLevel), {
+    usesRunningServer: true,
+    requiresAll: true,
+    onMigration,
+  });
+  await installation.close();
+  const { applied, migrated } = installation;
+  if (terminal.isJson === true) printResult(terminal, { applied, ...(migrated.length > 0 && { databases: migrated }) });
+  else if (migrated.length === 0) terminal.print('The database has the schema of this version.');
+  else terminal.print(`The ${migrated.length + 1} databases have the schema of this version.`);
+}
+
+/** `halcyon events uses`: the webhooks that a change of a type of EVENTS_FILE, a mapping or a relation would affect. */
+const uses = (terminal: Terminal, text: string): Promise<void> =>
+  withContext(terminal, async ({ sql, databases }) => {
+    const target = readTarget(text);
+    if (typeof target === 'string') throw new UsageError(target);
+    const found: { webhook_id: number; store_id: number; name: string; is_active: boolean; in: string[] }[] = [];
+    for await (const { id, storeId, name, isActive, places } of readersOf(
+      [sql, ...databases.map((one) => one.sql)],
+      target,
+    ))
+      found.push({ webhook_id: id, store_id: storeId, name, is_active: isActive, in: places });
+    if (terminal.isJson === true) return terminal.print(JSON.stringify({ webhooks: found }));
+    for (const { webhook_id: id, store_id: storeId, name: called, is_active: isActive, in: places } of found)
+      terminal.print(
+        `webhook ${id} of store ${storeId}: ${places.join(', ')}  ${called}${isActive ? '' : ' (disabled)'}`,
+      );
+    terminal.print(`${found.length} ${found.length === 1 ? 'webhook uses' : 'webhooks use'} ${text}`);
+    return undefined;
+  });
+
+function createEventsCommand(terminal: Terminal): Command {
+  const command = new Command('events').description('the types of events, and who reads them');
+  command
+    .command('uses')
+    .description(
+      'list the webhooks whose events, query or filter name this: before you change EVENTS_FILE or MAPPING_FILE',
+    )
+    .argument('<target>', 'a type, or <type>/<name> of an event, a member or an embedded relation')
+    .addHelpText('after', examples('halcyon events uses transaction', 'halcyon events uses transaction/items'))
+    .action((target: string) => uses(terminal, target));
+  return command;
 }

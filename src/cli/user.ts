@@ -4,17 +4,15 @@ import { Command } from 'commander';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
-import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
+import { createPasswords, PASSWORD_COST, addUser, prepareUser } from '#identity/accounts/users.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, updateOperator } from '#identity/accounts/accounts-sql.ts';
 import { setDisabledIn } from '#identity/accounts/user-end.ts';
-import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { printResult, examples } from './command.ts';
+import { printResult, examples, withContext, type CommandContext } from './command.ts';
 import { UserError } from './explain.ts';
-import { withContext, type CommandContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Commands run on the machine itself, so the audit entry has no IP address. */

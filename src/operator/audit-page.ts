@@ -1,7 +1,7 @@
 /** The audit of operators: who did what to a store, an app or a person, when and why. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { describeAction, type Action } from '#identity/accounts/audit.ts';
-import { isClientId } from '#identity/oauth/clients/clients.ts';
+import { isClientId } from '#identity/oauth/protocol-requests.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { readEmail } from '#core/email.ts';
 import { parseId, shardOf } from '#core/ids.ts';

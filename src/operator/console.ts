@@ -3,16 +3,15 @@
  * their suspension, and the audit. The role is given on the command line alone, and counts only in a session whose person has proved a
  * second factor. An operator sees no content of a store and no secret, and cannot act as another person.
  */
-import { confirmationAt } from '#identity/accounts/factors/step-up.ts';
+import { confirmationAt, enrolmentForRole } from '#identity/accounts/signed-in.ts';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { findCredentials } from '#identity/accounts/accounts-sql.ts';
 import { setPersonSuspension } from '#identity/accounts/user-end.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import { enrolmentForRole } from '#identity/accounts/signed-in.ts';
 import { countUsers, findUser, listUsers } from '#identity/accounts/users-sql.ts';
 import { countClients, listClients } from '#identity/oauth/clients/client-lists-sql.ts';
-import { isClientId } from '#identity/oauth/clients/clients.ts';
+import { isClientId } from '#identity/oauth/protocol-requests.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';

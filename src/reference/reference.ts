@@ -8,7 +8,7 @@ import { defaultRepresentation } from '#http/negotiate.ts';
 import { errorDocument } from '#http/errors.ts';
 import { open } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
-import { type ProblemAnswer, type RawHandler, type Route } from '#http/route.ts';
+import type { ProblemAnswer, RawHandler, Route } from '#http/route.ts';
 import { homeOf } from '#http/root.ts';
 import { constant, render } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
@@ -25,12 +25,17 @@ import {
   eventTypePage,
   eventTypesDocument,
   eventTypeSummary,
+  programsPart,
+  receivingDocument,
+  TEST_PLACE,
+  testPart,
+  TESTABLE_MAX,
+  type Testable,
 } from './event-catalogue.ts';
 import { describeRelations, type RelationDocs, type MethodDoc, type RelationDoc } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { frame, type CurrentPage } from './page-frame.ts';
 import { addressList, indexPage, relationPage } from './relation-pages.ts';
-import { programsPart, receivingDocument, TEST_PLACE, testPart, TESTABLE_MAX, type Testable } from './receiving.ts';
 import type { Setting } from './setting.ts';
 
 const exampleProblem = new Problem(400, [

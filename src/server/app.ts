@@ -18,7 +18,7 @@ import { stopAll, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { flushSpans } from '#core/tracing.ts';
 import { createMailer } from '#mail/mailer.ts';
-import type { PasswordCost } from '#identity/accounts/passwords.ts';
+import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createBearer } from '#identity/oauth/oauth-tokens.ts';
 import type { Config } from '#config/config.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -28,11 +28,10 @@ import { FLUSH_MS, Outbox, observeOutbox } from '#shards/outbox.ts';
 import { OperatorEvents } from '#webhooks/operator/operator-events.ts';
 import { openGuard, openStoreDatabase } from './store-database.ts';
 import { Databases } from './databases.ts';
-import { withOutbox } from './publishing.ts';
 import { openObserving, type Observing } from './telemetry.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
-import type { Siblings } from './siblings.ts';
+import type { Siblings } from './supervisor.ts';
 
 export type Role = 'serve' | 'deliver';
 
@@ -160,7 +159,7 @@ async function openDatabases(
     home,
     log,
     pace: runtime.pace,
-    open: (database) => {
+    open: (database, mapped) => {
       const { id, name } = database;
       const { sql, direct: directSql, prepare, close } = poolsOf(database);
       return openStoreDatabase({
@@ -172,8 +171,8 @@ async function openDatabases(
         home,
         siblings: id === HOME ? siblings : siblings?.about(id),
         registry: observing.registryOf(isDivided || id !== HOME ? name : undefined),
-        each: () => databases.each(),
-        withOutbox: (inHome) => withOutbox(inHome, { map: () => databases.map, outbox, each: () => databases.each() }),
+        databases: mapped,
+        outbox,
       });
     },
     onLeft: observing.forget,
@@ -217,14 +216,12 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
-    const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
     const { isStopping } = health;
     const metrics = observing.requests;
     const server = openServer(deps, handlers, {
       ...services,
       bearer,
       beforeRequest: pace.work,
-      beforeReply,
       isStopping,
       metrics,
     });

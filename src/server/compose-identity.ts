@@ -1,11 +1,10 @@
 /** Composes accounts and OAuth: their pages, endpoints and operations, with what they and the stores add to each other. */
 import { browsersSection, createAccount, createBrowsers } from '#identity/accounts/account-page.ts';
 import { createChangeEmail } from '#identity/accounts/change-email.ts';
-import { createExternalSignIn } from '#identity/accounts/external/external-sign-in.ts';
-import { createProvider } from '#identity/accounts/external/providers.ts';
+import { createExternalSignIn, createProvider } from '#identity/accounts/external-sign-in.ts';
 import { createSecurity } from '#identity/accounts/factors/security.ts';
-import { createConfirmation } from '#identity/accounts/factors/step-up.ts';
-import { createLeave, leaveSection } from '#identity/accounts/leave.ts';
+import { createConfirmation } from '#identity/accounts/signed-in.ts';
+import { createLeave, leaveSection, type EraseUserData, type UserErasure } from '#identity/accounts/user-end.ts';
 import {
   createChange,
   createForgot,
@@ -16,9 +15,8 @@ import {
 import type { People } from '#identity/accounts/people.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
-import type { EraseUserData, UserErasure } from '#identity/accounts/user-end.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
-import { createAuthorize, createConsenting, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
+import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import { callerOf } from '#identity/oauth/clients/clients.ts';
 import { createListing } from '#identity/oauth/clients/app-listing.ts';
 import { removeClientsOf } from '#identity/oauth/clients/client-change.ts';
@@ -33,8 +31,8 @@ import {
   exportedGrants,
   revokeGrantsOf,
 } from '#identity/oauth/connected/connected.ts';
-import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createStoreGrantOperations } from '#identity/oauth/connected/store-grants.ts';
+import { createGrantOperations } from '#identity/oauth/connected/grants-api.ts';
 import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device-flow.ts';
 import { createOwnToken } from '#identity/oauth/own-token.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';
@@ -47,6 +45,7 @@ import { createManagement, createRegister } from '#identity/oauth/registration/r
 import { createIntrospect, createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
@@ -171,7 +170,7 @@ export function openOAuth(
     throttle,
     appWebhooks,
   });
-  const consenting = createConsenting(runtime, people, { effects, documents });
+  const consenting = { runtime, people, effects, documents, root: rootOf(config.authUrl) };
   const userCodeKeys = derive('device user code');
   const apps = { effects, memberEffects, appWebhooks, eachDatabase: databases.each, bearer };
   return {

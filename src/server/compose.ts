@@ -5,7 +5,7 @@
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
-import type { PasswordCost } from '#identity/accounts/passwords.ts';
+import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createPeople, createPages } from '#identity/accounts/people.ts';
 import { createUserErasure } from '#identity/accounts/user-end.ts';
 import { collections } from '#catalog/catalog.ts';
@@ -16,7 +16,7 @@ import type { Pages } from '#http/caller.ts';
 import { createAssets } from '#http/assets.ts';
 import { createFixedAddresses } from '#http/fixed-addresses.ts';
 import { createHealthEndpoints } from '#http/health-endpoints.ts';
-import { type Params, type RawHandler } from '#http/route.ts';
+import type { Params, RawHandler } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/lifecycle.ts';
@@ -43,7 +43,8 @@ import { eraseDataOf, openAccounts, openOAuth } from './compose-identity.ts';
 import { openReference } from './compose-reference.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
 import { announceSent } from './publishing.ts';
-import { routesOf, type Handlers } from './routes.ts';
+import { routesOf } from './routes.ts';
+import type { Reference } from '#reference/reference.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
 import { VERSION } from './version.ts';
 import { createCommerceOperations } from '#catalog/resource-operations.ts';
@@ -118,31 +119,33 @@ async function listTestableIn(databases: Databases, stores: readonly number[], l
     .slice(0, limit);
 }
 
-/** Returns the handlers of all routes, and what the HTTP layer needs of them. */
-export function compose(runtime: Runtime, parts: ProcessParts) {
-  const { config, sql, sealer, derive } = runtime;
+/** Returns the function that finds the database of a shard: with one database the home database. */
+const sqlsOf =
+  (databases: Databases) =>
+  (shard: number): Sql =>
+    (databases.isDivided ? databases.of(shard) : databases.home).sql;
+
+/** Creates the handlers of all routes but those of the reference, which describes them, and the pages that they need. */
+function openHandlers(runtime: Runtime, parts: ProcessParts) {
+  const { config, sql } = runtime;
   const { databases, outbox, bearer } = parts;
   const { baseUrl, authUrl, naming } = config;
-  const { logo, ...brand } = config.brand;
-  setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
   const serving = servingOf(databases.home);
   const { publishing, webhooksOfStore } = serving;
   const { changelog } = publishing;
   const people = createPeople(runtime, parts.passwordCost);
-  const { throttle } = people;
   const pages = createPages(runtime, people, {
     membershipsOf: (userId) => membershipsOf(sql.reads, userId),
     tabsOf: (document, nameOf) => storeTabs(document, { baseUrl, nameOf }),
   });
-  const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle, pages });
+  const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle: people.throttle, pages });
   const memberEffects = { changelog, memberAccess: memberAccessOf(publishing) };
-  const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, throttle) });
+  const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, people.throttle) });
   const erasers = erasersOf(serving, outbox);
   const erasure = createUserErasure(runtime, { changelog, eraseUserData: eraseDataOf(publishing, erasers) });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
-  const sqlOf = (shard: number) => databases.of(shard).sql;
-  const handlers: Handlers = {
+  const handlers = {
     home: createHome(config, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
     stores: createStoreOperations(runtime, {
       changelog,
@@ -166,7 +169,7 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     portal: createPortal(runtime, people, memberEffects),
     ...ofStores.handlers,
     search: createSearchPage(pages, {
-      sqlOf,
+      sqlOf: sqlsOf(databases),
       naming: { baseUrl, relationPrefix: naming.relationPrefix },
       authUrl: authUrl.replace(/\/$/, ''),
     }),
@@ -174,20 +177,37 @@ export function compose(runtime: Runtime, parts: ProcessParts) {
     ...openOAuth(runtime, people, { serving, parts, memberEffects }),
     metadata: createMetadata(serverMetadata(config)),
     resourceMetadata: createMetadata(resourceMetadata(config)),
+    /** Undefined unless the operator has switched the endpoint for agents on. */
     mcp: config.mcp ? openMcp(config) : undefined,
     fixedAddresses: createFixedAddresses(config, config.securityContact),
-    assets: createAssets(logo),
+    assets: createAssets(config.brand.logo),
     console: createConsole(runtime, people, { ...ofStores.console, effects: publishing }),
     health: createHealthEndpoints(parts.health),
-    reference: openReference(config, {
-      testableOf: (ids, limit) => listTestableIn(databases, ids, limit),
-      routes: () => routesOf(handlers, config),
-    }),
   };
+  return { handlers, pages };
+}
+
+export type Handlers = ReturnType<typeof openHandlers>['handlers'] & { reference: Reference };
+
+/** Returns the handlers of all routes, and what the HTTP layer needs of them. */
+export function compose(runtime: Runtime, parts: ProcessParts) {
+  const { config, sql, sealer, derive } = runtime;
+  const { databases, outbox } = parts;
+  const { baseUrl, authUrl } = config;
+  const { logo, ...brand } = config.brand;
+  setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
+  const { handlers: described, pages } = openHandlers(runtime, parts);
+  const reference = openReference(config, {
+    testableOf: (ids, limit) => listTestableIn(databases, ids, limit),
+    routes: () => routesOf(handlers, config),
+  });
+  const handlers: Handlers = { ...described, reference };
   const { retentionDays } = config.database;
+  const sqlOf = sqlsOf(databases);
   const designedPages = createDashboard({ sqlOf, accounts: sql, root: rootOf(authUrl), retentionDays });
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
-  return { handlers, pages, designedPages, idempotency };
+  const beforeReply = () => (databases.isDivided ? outbox.flush() : undefined);
+  return { handlers, pages, designedPages, idempotency, beforeReply };
 }
 
 type Deps = { home: Sql; bearer: Bearer; throttle: Throttle; pages: Pages };

@@ -19,7 +19,7 @@ type Deps = {
   home: Sql;
   log: Log;
   pace: Pace;
-  open: (database: MapDatabase) => StoreDatabase;
+  open: (database: MapDatabase, databases: Databases) => StoreDatabase;
   /** Is called with a name that has left the map. */
   onLeft: (name: string) => void;
 };
@@ -35,27 +35,20 @@ export class Databases implements Running {
   readonly #databases = new Map<number, StoreDatabase>();
   readonly #starting = new Map<number, Promise<void>>();
   readonly #stopping = new AbortController();
-  #map: ShardMap;
+  map: ShardMap;
+  /** Whether stores are in several databases: requests read it, and the map may change while the process runs. */
+  isDivided: boolean;
+  readonly home: StoreDatabase;
   #following: Promise<void> = Promise.resolve();
   #reading: Promise<void> | undefined;
 
   constructor(map: ShardMap, deps: Deps) {
     this.#deps = deps;
-    this.#map = map;
+    this.map = map;
+    this.isDivided = map.version > 0;
     this.#openAll(map);
-  }
-
-  get map(): ShardMap {
-    return this.#map;
-  }
-
-  /** Returns whether stores are in several databases. */
-  get isDivided(): boolean {
-    return this.#map.version > 0;
-  }
-
-  get home(): StoreDatabase {
-    return this.at(HOME);
+    // It is never opened again, because its address is that of the process.
+    this.home = this.at(HOME);
   }
 
   /** Returns the database with this id. Throws if the map does not have it. */
@@ -71,7 +64,7 @@ export class Databases implements Running {
   }
 
   of(shard: number): StoreDatabase {
-    return this.at(this.#map.owners[shard] ?? HOME);
+    return this.at(this.map.owners[shard] ?? HOME);
   }
 
   /** Returns the database of the store or webhook in an address. The home database responds with a 404 if there is none. */
@@ -107,13 +100,13 @@ export class Databases implements Running {
 
   /** Opens the databases that are new, and those that have a new address; closes those that have left the map. */
   #openAll({ databases }: ShardMap): void {
-    const known = new Map(this.#map.databases.map((database) => [database.id, database]));
+    const known = new Map(this.map.databases.map((database) => [database.id, database]));
     for (const database of databases) {
       const { id, address } = database;
       const current = this.#databases.get(id);
       const isSame = address === null || known.get(id)?.address?.equals(address) === true;
       if (current !== undefined && isSame) continue;
-      this.#databases.set(id, this.#deps.open(database));
+      this.#databases.set(id, this.#deps.open(database, this));
       this.#starting.delete(id);
       void current?.stop();
     }
@@ -168,11 +161,12 @@ export class Databases implements Running {
   async #readMap(): Promise<void> {
     const { home, log } = this.#deps;
     try {
-      if ((await readVersion(home.reads)) === this.#map.version) return;
+      if ((await readVersion(home.reads)) === this.map.version) return;
       const map = await readMap(home);
       requireOwners(map);
       this.#openAll(map);
-      this.#map = map;
+      this.map = map;
+      this.isDivided = map.version > 0;
       log.info({ version: map.version }, 'map of shards changed');
       await this.#startOthers();
     } catch (error) {

@@ -1,6 +1,15 @@
 /** Publishing in a process with the events of Halcyon itself, and the notification of those that send or stream the deliveries. */
 import { createChangelog, type Change } from '#changelog/changelog.ts';
-import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
+import {
+  announceChanged,
+  announceErased,
+  announceWork,
+  retryNow,
+  type Announcer,
+  type LaneKey,
+} from '#delivery/announce.ts';
+import type { PullStreams } from '#delivery/pull/pull-streams.ts';
+import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
 import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#db/partitions.ts';
 import type { Committed } from '#events/publish/rows.ts';
@@ -13,7 +22,7 @@ import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/op
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts, HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
-import type { DatabaseSiblings } from './siblings.ts';
+import type { DatabaseSiblings } from './supervisor.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Outbox } from '#shards/outbox.ts';
@@ -109,6 +118,25 @@ function createHandOver({
   };
 }
 
+/** Creates the functions that handle changes of webhooks in this process and its siblings. */
+export function openChanges(
+  siblings: DatabaseSiblings | undefined,
+  parts: { worker: Worker | undefined; pullStreams: PullStreams; internalEvents: InternalEvents },
+): { changes: WebhookChanges; webhooksOfStore: WebhooksOfStore } {
+  const { worker, pullStreams, internalEvents } = parts;
+  const onLaneChanged = (lane: LaneKey): void => {
+    worker?.webhookChanged(lane);
+    pullStreams.changed(lane.webhookId);
+  };
+  siblings?.receive('webhookChanged', onLaneChanged);
+  const onChanged: WebhookChanges['onChanged'] = ({ shard, id }) => {
+    onLaneChanged({ shard, webhookId: id });
+    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
+  };
+  const changes = { announce: announceChanges, retryNow, onChanged };
+  return { changes, webhooksOfStore: createWebhooksOfStore({ ...changes, ...internalEvents }) };
+}
+
 type PublishingParts = {
   worker: Worker | undefined;
   announcer: Announcer;
@@ -178,15 +206,18 @@ type Bodies = {
   resume: { target: Resumed; now: string };
 };
 
+/** The databases and their current map, which may change while a process runs. */
+export type MappedDatabases = { readonly map: ShardMap; readonly each: EachDatabase };
+
 /**
  * Returns the changes of accounts that affect stores. Those in the home database are written in the same transaction, and those in other
  * databases through the outbox.
  */
 export function withOutbox(
   inHome: InternalEvents,
-  { map, outbox, each }: { map: () => ShardMap; outbox: Pick<Outbox, 'enqueue' | 'enqueueForAll'>; each: EachDatabase },
+  { databases, outbox }: { databases: MappedDatabases; outbox: Pick<Outbox, 'enqueue' | 'enqueueForAll'> },
 ): InternalEvents {
-  const isHere = (storeId: number): boolean => map().owners[shardOf(storeId)] === HOME;
+  const isHere = (storeId: number): boolean => databases.map.owners[shardOf(storeId)] === HOME;
   const enqueue = <Kind extends keyof Bodies>(tx: Queryable, storeId: number, kind: Kind, body: Bodies[Kind]) =>
     outbox.enqueue(tx, { shard: shardOf(storeId), kind, body });
   return {
@@ -204,7 +235,7 @@ export function withOutbox(
     },
     accessChanged: async (tx, scope, now) => {
       await inHome.accessChanged(tx, scope, now);
-      if (map().version === 0) return;
+      if (databases.map.version === 0) return;
       // The grants and memberships may be deleted when the change is applied.
       const body: Bodies['access'] = {
         scope: { ...scope, reach: await inHome.readReach(tx, scope) },
@@ -215,7 +246,7 @@ export function withOutbox(
     },
     countStopped: async (_home, client, storeIds) =>
       // An approval does not wait for a database that is down: its webhooks are not offered to be enabled again.
-      inAvailable(each, (sql) => inHome.countStopped(sql, client, storeIds)),
+      inAvailable(databases.each, (sql) => inHome.countStopped(sql, client, storeIds)),
     resumeWebhooks: async (tx, target, now) => {
       await inHome.resumeWebhooks(tx, { ...target, storeIds: target.storeIds.filter(isHere) }, now);
       for (const storeId of target.storeIds.filter((id) => !isHere(id)))

@@ -1,58 +1,13 @@
 /** The route table: every address, one line each. */
-import type { HealthEndpoints } from '#http/health-endpoints.ts';
 import { showIcon } from '#http/assets.ts';
 import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
-import { endpoint, page, resource, type DispatchingHandler, type RawHandler, type Route } from '#http/route.ts';
+import { endpoint, page, resource, type Route } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
-import { type Operation } from '#http/operation.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import { answerMcpProblem } from '#mcp/mcp-endpoint.ts';
-import type { createWebhookOperations } from '#webhooks/webhook-operations.ts';
-import type { createConsole } from '#operator/console.ts';
 import type { Reference } from '#reference/reference.ts';
-import type { openAccounts, openOAuth } from './compose-identity.ts';
-
-export type Handlers = ReturnType<typeof openAccounts> &
-  ReturnType<typeof openOAuth> & {
-    home: Operation;
-    stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
-    sandbox: Operation;
-    sampleEvents: Operation;
-    members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
-    awaitedMembers: Record<'list' | 'end', Operation>;
-    invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
-    receivedInvitations: Record<'list' | 'read' | 'decline' | 'accept', Operation>;
-    invitation: Record<'show' | 'submit', RawHandler>;
-    portal: { make: Operation } & Record<'show' | 'submit', RawHandler>;
-    webhooks: ReturnType<typeof createWebhookOperations>;
-    load: Operation;
-    events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
-    recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
-    eventStatuses: Operation;
-    storeStatuses: Operation;
-    live: RawHandler;
-    publicKeys: RawHandler;
-    search: RawHandler;
-    refeed: Operation;
-    erasure: Operation;
-    commerce: Record<'list' | 'read' | 'relation', Operation>;
-    authorize: Record<'show' | 'decide', RawHandler>;
-    token: RawHandler;
-    deviceAuthorization: RawHandler;
-    device: Record<'show' | 'decide', RawHandler>;
-    revoke: RawHandler;
-    introspect: RawHandler;
-    metadata: RawHandler;
-    resourceMetadata: RawHandler;
-    /** Undefined unless the operator has switched the endpoint for agents on. */
-    mcp: { metadata: RawHandler; serve: DispatchingHandler } | undefined;
-    fixedAddresses: Record<'changePassword' | 'robots' | 'securityText', RawHandler>;
-    assets: RawHandler;
-    console: ReturnType<typeof createConsole>;
-    health: HealthEndpoints;
-    reference: Reference;
-  };
+import type { Handlers } from './compose.ts';
 
 const referenceRoutes = (reference: Reference, api: string): Route[] => [
   resource(`${api}/docs`, { GET: reference.docs }, { isDocumentation: true }),

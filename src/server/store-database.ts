@@ -27,16 +27,16 @@ import { DocumentRequests, Handshakes } from '#delivery/attempt/single-requests.
 import { Worker } from '#delivery/worker.ts';
 import { type IdAllocator, createIdAllocator, keepPartitions } from '#db/partitions.ts';
 import { createSamples } from '#events/sample-events.ts';
-import type { SendingOnDemand, WebhookChanges } from '#webhooks/webhook-access.ts';
+import type { SendingOnDemand } from '#webhooks/webhook-access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
-import { createDisableWebhook, createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
+import { createDisableWebhook, createWebhooksOfStore } from '#webhooks/webhook-end.ts';
 import type { SendSample } from '#webhooks/send-now.ts';
 import { LiveStreams } from '#dashboard/live.ts';
-import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
+import { announceWork, createAnnouncer } from '#delivery/announce.ts';
 import { rescheduleSnapshot, startSnapshots } from '#events/snapshots.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
-import { ACCOUNTS_HERE, accountsIn, HOME, type EachDatabase } from '#shards/map.ts';
+import { ACCOUNTS_HERE, accountsIn, HOME } from '#shards/map.ts';
 import type { OutboxChange } from '#shards/outbox-sql.ts';
 import { ping } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -49,11 +49,15 @@ import {
   eventCachesOf,
   openInternalEvents,
   openPublishing,
+  openChanges,
+  withOutbox,
+  type MappedDatabases,
 } from './publishing.ts';
+import type { Outbox } from '#shards/outbox.ts';
 import { purgesOfHome, purgesOfStores, startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
 import type { Role, StorePools } from './app.ts';
-import type { DatabaseSiblings } from './siblings.ts';
+import type { DatabaseSiblings } from './supervisor.ts';
 
 /**
  * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
@@ -212,35 +216,17 @@ type DatabaseDeps = {
   siblings: DatabaseSiblings | undefined;
   home: Sql;
   registry: Registry;
-  each: EachDatabase;
-  /** Returns the changes of the home database, which reach all databases. */
-  withOutbox: (inHome: InternalEvents) => InternalEvents;
+  databases: MappedDatabases;
+  /** Applies changes of the home database to the other databases. */
+  outbox: Outbox;
 } & Pick<StorePools, 'prepare' | 'close'>;
-
-/** Creates the functions that handle changes of webhooks in this process and its siblings. */
-function openChanges(
-  { siblings }: DatabaseDeps,
-  { worker, pullStreams, internalEvents }: Pick<Delivering & Serving, 'worker' | 'pullStreams' | 'internalEvents'>,
-): { changes: WebhookChanges; webhooksOfStore: WebhooksOfStore } {
-  const onLaneChanged = (lane: { shard: number; webhookId: number }): void => {
-    worker?.webhookChanged(lane);
-    pullStreams.changed(lane.webhookId);
-  };
-  siblings?.receive('webhookChanged', onLaneChanged);
-  const onChanged: WebhookChanges['onChanged'] = ({ shard, id }) => {
-    onLaneChanged({ shard, webhookId: id });
-    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
-  };
-  const changes = { announce: announceChanges, retryNow, onChanged };
-  return { changes, webhooksOfStore: createWebhooksOfStore({ ...changes, ...internalEvents }) };
-}
 
 /** What delivers. None of it has a connection yet. */
 function createDelivering(deps: DatabaseDeps) {
   const { id, runtime, roles, registry, home, siblings } = deps;
   const { config, sql, clock, log } = runtime;
   // One allocator per process and database: ids rise in the order of events in this process.
-  const allocateIds = createIdAllocator(() => clock.monotonicMs());
+  const allocateIds = createIdAllocator(clock.monotonicMs.bind(clock));
   const observing = observeStores(registry, runtime, id);
   const accounts = id === HOME ? ACCOUNTS_HERE : accountsIn(home);
   const internalEvents = openInternalEvents(config, allocateIds, accounts);
@@ -256,7 +242,7 @@ type Delivering = ReturnType<typeof createDelivering>;
 
 /** What serves requests about stores of the database. */
 function createServing(deps: DatabaseDeps, delivering: Delivering) {
-  const { id, runtime, siblings, withOutbox } = deps;
+  const { id, runtime, siblings, databases, outbox } = deps;
   const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
   const onDemand = createOnDemandDelivery(runtime, allocateIds);
   const publishing = openPublishing(runtime, {
@@ -264,11 +250,11 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     announcer,
     siblings,
     allocateIds,
-    internalEvents: id === HOME ? withOutbox(internalEvents) : internalEvents,
+    internalEvents: id === HOME ? withOutbox(internalEvents, { databases, outbox }) : internalEvents,
     metrics: observing.publishing,
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
-  const changing = openChanges(deps, { worker, pullStreams: onDemand.pullStreams, internalEvents });
+  const changing = openChanges(siblings, { worker, pullStreams: onDemand.pullStreams, internalEvents });
   const liveStreams = new LiveStreams(runtime, runtime.config.livePages);
   const caches = eventCachesOf(worker, siblings);
   return { ...onDemand, ...changing, publishing, liveStreams, caches };
@@ -282,7 +268,7 @@ async function startParts(
   serving: Serving | undefined,
   running: Running[],
 ): Promise<void> {
-  const { id, runtime, registry, each } = deps;
+  const { id, runtime, registry, databases } = deps;
   const { config, sql, direct, clock, pace, log } = runtime;
   const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
   const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
@@ -306,7 +292,7 @@ async function startParts(
   if (serving === undefined) return;
   const { caches, publishing } = serving;
   const ofStores = purgesOfStores({ ...runtime, caches, changelog: publishing.changelog });
-  const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each, ofStores }) : ofStores;
+  const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each: databases.each, ofStores }) : ofStores;
   keep(startRetention({ direct, clock, pace, log, registry, settings: config.housekeeping, purges }));
 }
 

@@ -8,7 +8,7 @@ import { openPool } from '#db/pool.ts';
 import { checkPooled, checkServer } from '#db/usable.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
-import { SESSIONS } from '../../src/cli/doctor/server-checks.ts';
+import { SESSIONS } from '#cli/doctor/map-checks.ts';
 import { assertFinding, findingsOf } from '../setup/findings.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { createUser } from '#identity/accounts/users.ts';
-import { isClientUrl } from '#identity/oauth/clients/clients.ts';
+import { isClientUrl } from '#identity/oauth/protocol-requests.ts';
 import { DOCUMENT_REDIRECT, startDocumentHost } from '../setup/document-host.ts';
 import { passwords } from '../setup/passwords.ts';
 import { suspending } from './operators.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
+import * as fc from 'fast-check';
 
 const host = await startDocumentHost();
 const server = await startAuthorizationServer({ OUTBOUND_ALLOW: '127.0.0.0/8' });

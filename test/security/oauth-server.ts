@@ -3,15 +3,14 @@
  * browser that keeps cookies, reads forms and follows no redirect by itself. The clock stands still unless a test moves it.
  */
 import { after } from 'node:test';
-import { createPasswords, type PasswordCost } from '#identity/accounts/passwords.ts';
-import { createUser } from '#identity/accounts/users.ts';
+import { createPasswords, type PasswordCost, createUser } from '#identity/accounts/users.ts';
 import { openPool } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startApp, type Role } from '../../src/server/app.ts';
-import { readConfig } from '../../src/config/config.ts';
+import { startApp, type Role } from '#server/app.ts';
+import { readConfig } from '#config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 import { respond, send } from '../setup/send.ts';

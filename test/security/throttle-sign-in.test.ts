@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAttempts, createDevices, createThrottle } from '#identity/accounts/throttle.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords } from '#identity/accounts/users.ts';
 import { LOW_COST, passwords } from '../setup/passwords.ts';
 import type { RawRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';

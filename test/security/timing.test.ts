@@ -1,7 +1,7 @@
 /** An unknown subject takes as long as a wrong secret: response times do not reveal which accounts and clients exist. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
+import { PASSWORD_COST } from '#identity/accounts/users.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' }, { passwordCost: PASSWORD_COST });

@@ -6,13 +6,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
-import { endPredecessor, findClientWithCode, redeemCode, refreshGrant } from '#identity/oauth/grants-sql.ts';
 import {
+  endPredecessor,
+  findClientWithCode,
+  redeemCode,
+  refreshGrant,
   findAuthenticatedClient,
-  findBearers,
-  findIntrospected,
-  grantOfRefreshToken,
-} from '#identity/oauth/oauth-sql.ts';
+} from '#identity/oauth/grants-sql.ts';
+import { findBearers, findIntrospected, grantOfRefreshToken } from '#identity/oauth/oauth-sql.ts';
 import { findSession } from '#identity/accounts/accounts-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 

@@ -12,7 +12,7 @@ const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365
 /** Returns the changes of stores that follow a change of accounts, as a command makes them in the home database. */
 export async function openEffects(home: Sql, baseUrl: string, platformStore?: number): Promise<InternalEvents> {
   const map = await readMap(home);
-  const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [home] };
+  const elsewhere = { databases: { map, each: () => [home] }, outbox: { enqueue, enqueueForAll } };
   return withOutbox(openInternalEvents({ baseUrl, stores: { platformStore } }), elsewhere);
 }
 
@@ -23,7 +23,7 @@ export async function letAppIn(
   return changeHome(sql, async (home) => {
     const effects = await openEffects(home, baseUrl);
     return transaction(home, (tx) =>
-      grantStoreAccess(tx, { ...grant, requiresFactor: false, permissions: null, ...effects, ...LIFETIMES }),
+      grantStoreAccess(tx, effects, LIFETIMES, { ...grant, requiresFactor: false, permissions: null }),
     );
   });
 }

@@ -17,8 +17,9 @@ import {
   openMembers,
   SEVERAL_CHECKS,
   type Member,
+  SERVER_CHECKS,
+  SESSIONS,
 } from './map-checks.ts';
-import { SERVER_CHECKS, SESSIONS } from './server-checks.ts';
 import { checkSettings } from './settings-check.ts';
 import { migrationsCheck, TABLE_CHECKS } from './table-checks.ts';
 

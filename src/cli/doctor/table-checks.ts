@@ -27,7 +27,7 @@ import {
   listStuckSessions,
   withTimeouts,
 } from './doctor-sql.ts';
-import { listOldestExpired } from './oldest-sql.ts';
+import { listOldestExpired } from '#identity/oauth/oauth-purges-sql.ts';
 
 /** A check by what it reads from PostgreSQL, its verdicts on that, and what is well if there are none. */
 type Described<Facts> = {

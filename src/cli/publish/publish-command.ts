@@ -7,9 +7,8 @@ import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { wholeNumber } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
-import { resolveTarget, type TargetOptions } from './publish-target.ts';
+import { resolveTarget, type TargetOptions, type Task } from './publish-requests.ts';
 import { publishInput } from './publish-run.ts';
-import type { Task } from './publish-requests.ts';
 
 type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true; dryRun?: true };
 

@@ -9,7 +9,7 @@ import { stat } from 'node:fs/promises';
 import { findNodeAtLocation, parseTree } from 'jsonc-parser';
 import { parseExact } from '#core/exact-number.ts';
 import type { Clock } from '#core/clock.ts';
-import type { PublishTarget } from './publish-target.ts';
+import type { PublishTarget } from './publish-requests.ts';
 
 // Derives idempotency keys for events without one from their content and the number of earlier occurrences in the input. The same
 // file has the same keys again, also after a line was corrected or removed, unlike keys from line numbers.

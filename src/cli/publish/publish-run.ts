@@ -14,8 +14,7 @@ import {
 } from './publish-keys.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { openPublisher, type Outcome, type Task } from './publish-requests.ts';
-import type { PublishTarget } from './publish-target.ts';
+import { openPublisher, type Outcome, type Task, type PublishTarget } from './publish-requests.ts';
 
 // Opens the input: a file or stdin.
 

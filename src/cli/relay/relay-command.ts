@@ -8,7 +8,7 @@ import { readSecret } from '#config/env.ts';
 import { createPublisher } from '#publisher';
 import { examples, wholeNumber } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
-import { resolveServer, type ServerOptions } from '../publish/publish-target.ts';
+import { resolveServer, type ServerOptions } from '../publish/publish-requests.ts';
 import type { Terminal } from '../terminal.ts';
 import { readTable, type Source, type Table } from './relay-source.ts';
 

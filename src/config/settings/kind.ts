@@ -18,7 +18,6 @@ import {
   token,
   withSecretFile,
   type Env,
-  type ForwardProxy,
 } from '../env.ts';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/schema';
@@ -61,15 +60,6 @@ export function wholeOrAuto([min, max]: readonly [min: number, max: number], mea
   };
 }
 
-export function onOff(meaning: string): Setting<boolean> {
-  return {
-    defaultText: 'off',
-    allowed: '`1` or `0`',
-    meaning,
-    read: flag,
-  };
-}
-
 /** A name that existing clients expect. */
 export function word(defaultValue: string, meaning: string): Setting<string> {
   return {
@@ -77,15 +67,6 @@ export function word(defaultValue: string, meaning: string): Setting<string> {
     allowed: 'letters, digits, hyphens',
     meaning,
     read: (env, name) => token(env, name, defaultValue),
-  };
-}
-
-export function words(meaning: string): Setting<string[]> {
-  return {
-    defaultText: NONE,
-    allowed: 'words, separated by commas',
-    meaning,
-    read: list,
   };
 }
 
@@ -111,12 +92,22 @@ export function unvalidatedText(defaultText: string, allowed: string, meaning: s
   };
 }
 
+/** Returns the function that describes a setting of a kind, by its allowed values in Markdown and its parser. */
+const kind =
+  <Value>(allowed: string, read: Setting<Value>['read'], initial = NONE) =>
+  (meaning: string, defaultText = initial): Setting<Value> => ({ defaultText, allowed, meaning, read });
+
 /** Marks a setting as secret: its value is in its variable, or in the file of its `fileVariable`. */
 const secret = <Value>(setting: Setting<Value>): Setting<Value> => ({
   ...setting,
   isSecret: true,
   read: (env, name) => setting.read(withSecretFile(env, name), name),
 });
+
+const secretKind = <Value>(allowed: string, read: Setting<Value>['read']) => {
+  const describe = kind(allowed, read);
+  return (meaning: string, defaultText = NONE): Setting<Value> => secret(describe(meaning, defaultText));
+};
 
 /** A secret text, validated by the code that uses it. */
 export function secretText(defaultText: string, allowed: string, meaning: string): Optional<string> {
@@ -132,59 +123,19 @@ export function choice(defaultText: string, choices: readonly string[], meaning:
   };
 }
 
-export function address(defaultText: string, meaning: string): Optional<string> {
-  return {
-    defaultText,
-    allowed: 'a URL',
-    meaning,
-    read: publicAddress,
-  };
-}
-
-export function database(defaultText: string, meaning: string): Optional<string> {
-  return secret({
-    defaultText,
-    allowed: '`postgres://…`',
-    meaning,
-    read: databaseUrl,
-  });
-}
-
-export function databasesOfShards(meaning: string): Optional<readonly ShardRange[]> {
-  return secret({
-    defaultText: NONE,
-    allowed: '`<first>-<last>=postgres://…`, separated by spaces',
-    meaning,
-    read: shardDatabases,
-  });
-}
-
-export function secretKey(defaultText: string, meaning: string): Optional<Buffer> {
-  return secret({
-    defaultText,
-    allowed: '32 bytes: hex or base64',
-    meaning,
-    read: key,
-  });
-}
-
-export function mailUrl(meaning: string): Optional<string> {
-  return secret({
-    defaultText: NONE,
-    allowed: '`smtps://…`, `smtp://…`',
-    meaning,
-    read: smtpUrl,
-  });
-}
-
-export function proxyUrl(meaning: string): Optional<ForwardProxy> {
-  return secret({
-    defaultText: NONE,
-    allowed: '`http://…`',
-    meaning,
-    read: forwardProxy,
-  });
-}
+export const onOff = kind('`1` or `0`', flag, 'off');
+export const words = kind('words, separated by commas', list);
+export const networkList = kind('CIDRs, separated by commas', networks);
+export const originList = kind('origins, separated by commas', readOrigins);
+export const address = kind('a URL', publicAddress);
+export const mailAddress = kind('an e-mail address', text);
+export const contact = kind('`mailto:…`, `https://…`', contactUri);
+export const database = secretKind('`postgres://…`', databaseUrl);
+export const databasesOfShards = secretKind('`<first>-<last>=postgres://…`, separated by spaces', shardDatabases);
+export const secretKey = secretKind('32 bytes: hex or base64', key);
+export const mailUrl = secretKind('`smtps://…`, `smtp://…`', smtpUrl);
+export const proxyUrl = secretKind('`http://…`', forwardProxy);
+export const openIdProviders = secretKind('a JSON array', readOpenIdProviders);
 
 export function storeId(meaning: string): Optional<number> {
   return {
@@ -196,32 +147,6 @@ export function storeId(meaning: string): Optional<number> {
       if (value === undefined || /^[1-9]\d{0,15}$/.test(value)) return value === undefined ? undefined : Number(value);
       throw new ConfigError(`${name} must be the id of a store, a whole number such as 986`);
     },
-  };
-}
-
-export function mailAddress(meaning: string): Optional<string> {
-  return unvalidatedText(NONE, 'an e-mail address', meaning);
-}
-
-export function contact(meaning: string): Optional<string> {
-  return { defaultText: NONE, allowed: '`mailto:…`, `https://…`', meaning, read: contactUri };
-}
-
-export function openIdProviders(meaning: string): Setting<readonly OpenIdProvider[]> {
-  return secret({
-    defaultText: NONE,
-    allowed: 'a JSON array',
-    meaning,
-    read: readOpenIdProviders,
-  });
-}
-
-export function networkList(defaultText: string, meaning: string): Setting<string[]> {
-  return {
-    defaultText,
-    allowed: 'CIDRs, separated by commas',
-    meaning,
-    read: networks,
   };
 }
 
@@ -246,15 +171,6 @@ function readOrigins(env: Env, name: string): readonly string[] {
       );
   }
   return Object.freeze(origins);
-}
-
-export function originList(meaning: string): Setting<readonly string[]> {
-  return {
-    defaultText: NONE,
-    allowed: 'origins, separated by commas',
-    meaning,
-    read: readOrigins,
-  };
 }
 
 // The OpenID providers with which people sign in: a JSON array in one setting, because each has a secret and options of its own.

@@ -110,8 +110,8 @@ const LOG = {
 
 const DELIVERY = {
   OUTBOUND_ALLOW: networkList(
-    '–, demo: loopback',
     'non-public networks that deliveries may reach: see [below](#where-deliveries-may-go)',
+    '–, demo: loopback',
   ),
   OUTBOUND_PROXY: proxyUrl(
     'forward proxy through which deliveries reach public addresses, so that endpoints see fixed addresses: see [below](#where-deliveries-may-go)',
@@ -172,12 +172,12 @@ const DELIVERY = {
 
 const KEEPING = {
   DATABASE_URL: database(
-    'the embedded one',
     'PostgreSQL 15 or newer. Without this setting an embedded PostgreSQL runs under `HALCYON_DATA`, with demo data',
+    'the embedded one',
   ),
   DATABASE_DIRECT_URL: database(
-    'as `DATABASE_URL`',
     'URL of PostgreSQL itself; needed if `DATABASE_URL` is [PgBouncer](#pgbouncer)',
+    'as `DATABASE_URL`',
   ),
   DATABASE_CONNECTIONS: whole(
     10,
@@ -188,11 +188,10 @@ const KEEPING = {
     'which database owns which of the 256 shards: [several databases](#several-databases). Needs `DATABASE_URL`, the home database; a range with the same URL belongs to it. Unset: the home database owns all shards, or those of the map that it has',
   ),
   HALCYON_SECRET_KEY: secretKey(
-    'generated with the embedded database',
     'key that encrypts secrets in the database. Required with `DATABASE_URL`. Every process needs the same key: a process with another key than that of the database does not start',
+    'generated with the embedded database',
   ),
   HALCYON_SECRET_KEY_OTHER: secretKey(
-    NONE,
     'second key, used only for decryption while the key is [changed](#change-the-key): the new key before the change, the old key after it',
   ),
   HALCYON_DATA: anyText(
@@ -317,18 +316,16 @@ const ADDRESSES = {
     "port of the API and the pages. The demo's receiver uses the next port, or any free port if the next one is taken, and the same port at each later start",
   ),
   HOST: anyText('127.0.0.1', 'an address of the machine', 'address to listen on; `0.0.0.0`: all addresses'),
-  BASE_URL: address('`http://localhost:PORT`', 'public URL of the API'),
-  AUTH_URL: address('as `BASE_URL`', 'public URL of the authorization server and the pages'),
+  BASE_URL: address('public URL of the API', '`http://localhost:PORT`'),
+  AUTH_URL: address('public URL of the authorization server and the pages', 'as `BASE_URL`'),
   SECURITY_CONTACT: contact(
     'where people report a vulnerability, published at `/.well-known/security.txt` (RFC 9116); without it that address is a 404',
   ),
-  NPM_REGISTRY: address(NONE, 'registry of yours that has `@halcyon/receiver`, named by `/docs/receiving`'),
+  NPM_REGISTRY: address('registry of yours that has `@halcyon/receiver`, named by `/docs/receiving`'),
   PYTHON_INDEX: address(
-    NONE,
     'package index of yours that has `halcyon-receiver` and the packages of PyPI, named by `/docs/receiving`',
   ),
   TRUSTED_PROXIES: networkList(
-    NONE,
     'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have the address of the proxy, and all users share one limit of sign-ins',
   ),
   SHUTDOWN_DELAY_SECONDS: wholeOrAuto(

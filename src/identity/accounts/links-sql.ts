@@ -224,7 +224,7 @@ export type PortalRow = Member & {
  * Returns the link or session with this hash; undefined if it is unknown or expired, the person, the store or the client is suspended, the
  * person's address is not verified, or the store requires a second factor.
  */
-async function findPortal(
+export async function findPortal(
   sql: Queryable,
   { hash, isUsed, now }: { hash: Buffer; isUsed: boolean; now: Date },
 ): Promise<PortalRow | undefined> {
@@ -242,14 +242,6 @@ async function findPortal(
       and s.suspended_reason is null and s.second_factor <> 'required'
       and c.trusted and c.date_deleted is null and c.suspended_reason is null`;
   return row;
-}
-
-export function findPortalLink(sql: Queryable, hash: Buffer, now: Date): Promise<PortalRow | undefined> {
-  return findPortal(sql, { hash, isUsed: false, now });
-}
-
-export function findPortalSession(sql: Queryable, hash: Buffer, now: Date): Promise<PortalRow | undefined> {
-  return findPortal(sql, { hash, isUsed: true, now });
 }
 
 /** Deletes an unused link; of concurrent calls for one link, one returns true. */

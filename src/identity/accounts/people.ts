@@ -21,9 +21,17 @@ import {
   createThrottle,
   type Throttle,
 } from './throttle.ts';
-import { createPasskeys, type Passkeys } from './factors/passkeys.ts';
-import { createSecondFactor, type SecondFactor } from './factors/second-factor.ts';
-import { createStepUp, type StepUp, confirmationAt, isFresh } from './factors/step-up.ts';
+import { createPasskeys, type Passkeys, createSecondFactor, type SecondFactor } from './factors/second-factor.ts';
+import {
+  createStepUp,
+  type StepUp,
+  confirmationAt,
+  isFresh,
+  createSignedIn,
+  type SignedIn,
+  enrolmentForStore,
+  enrolmentPath,
+} from './signed-in.ts';
 import {
   signInAdvice,
   tooManyAnswer,
@@ -33,7 +41,7 @@ import {
   type Refused,
   accountNav,
 } from './page-kit.ts';
-import { createPasswords, type PasswordCost, type Passwords } from './passwords.ts';
+import { createPasswords, type PasswordCost, type Passwords } from './users.ts';
 import {
   createSessions,
   type Session,
@@ -44,7 +52,6 @@ import {
   carried,
   carry,
 } from './sessions.ts';
-import { createSignedIn, type SignedIn, enrolmentForStore, enrolmentPath } from './signed-in.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
 export type SecondFactors = {

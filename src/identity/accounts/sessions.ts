@@ -11,7 +11,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Sealer } from '#db/seal.ts';
 import { originOf } from './audit.ts';
-import { findPortalSession, usePortalLink } from './links-sql.ts';
+import { findPortal, usePortalLink } from './links-sql.ts';
 import { deleteSession, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
 const ID_BYTES = 32;
@@ -116,7 +116,7 @@ function createPortalSessions({ sql: pool, config: { authUrl, accounts } }: Pick
     /** Returns the session that a link of the platform began. No page of accounts, apps or operators admits it. */
     find: async (request: SessionRequest): Promise<PortalSession | null> => {
       const hash = presentedIn(request, isOfFrame({ authUrl }, request) ? framedName : name);
-      const found = hash && (await findPortalSession(pool.reads, hash, request.now));
+      const found = hash && (await findPortal(pool.reads, { hash, isUsed: true, now: request.now }));
       if (hash === undefined || found === undefined || accounts.requiresSecondFactor) return null;
       const { client: _, ...of } = found;
       const noProof = { verifiedAt: null, hasFactor: false, provedFactor: false, mustEnrol: false, isOperator: false };

@@ -1,13 +1,13 @@
 /**
  * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
- * external/external-sign-in.ts.
+ * external-sign-in.ts.
  */
 import { createHash } from 'node:crypto';
 import { suspensionOf } from '#core/problem.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -24,11 +24,10 @@ import { carried, carry, frameOriginsOf } from './sessions.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
-import { returnPath } from './signed-in.ts';
+import { returnPath, verificationForm } from './signed-in.ts';
 import type { People } from './people.ts';
 import { addressPrefix } from './throttle.ts';
 import { cardPage, emailInput, tooManyAnswer } from './page-kit.ts';
-import { verificationForm } from './factors/step-up.ts';
 
 /** One message for an unknown address and a wrong password, so that the page does not reveal whether an account exists. */
 const WRONG = 'The e-mail address or the password is wrong.';

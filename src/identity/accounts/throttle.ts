@@ -22,7 +22,7 @@ import {
   type Credentials,
 } from './accounts-sql.ts';
 import { originOf, recordAuditEntry } from './audit.ts';
-import type { Passwords } from './passwords.ts';
+import type { Passwords } from './users.ts';
 import { cookiesOf, mac } from './sessions.ts';
 
 type Limit = { tries: number; refillSeconds: number };

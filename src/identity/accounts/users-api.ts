@@ -2,8 +2,9 @@
 import { Type, type Static } from 'typebox';
 import { clearableText, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
-import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import {
+  PASSWORD_LENGTH_MAX,
+  type Passwords,
   addUser,
   emailFault,
   passwordFault,

@@ -8,9 +8,9 @@ import { addressPrefix, type Throttle } from '#identity/accounts/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
-import { areOwnResources, readForm, type AuthenticateClient } from './protocol-requests.ts';
-import { answeringRefusals, refusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
-import { findAuthenticatedClient } from './oauth-sql.ts';
+import { areOwnResources, readForm, type AuthenticateClient, answeringRefusals } from './protocol-requests.ts';
+import { refusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
+import { findAuthenticatedClient } from './grants-sql.ts';
 import { mayAskFor, readScope, scopeNames } from './scope.ts';
 import { createToken } from './oauth-tokens.ts';
 import { findPendingDevice, insertDeviceAuthorization } from './authorize/authorize-sql.ts';
@@ -200,7 +200,6 @@ async function prepare(
       page: 'device',
       formTargets: [],
       bound: ['device', device?.hash.toString('hex'), client.id, scopeNames(scope).join(' '), scope.storeId ?? null],
-      prepare: () => prepare(consenting, userCodeKeys, rawRequest),
       allowed: () => htmlAnswer(200, cardPage('Device connected', ALLOWED)),
       denied: () => htmlAnswer(200, cardPage('Access denied', DENIED)),
     },

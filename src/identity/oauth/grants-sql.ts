@@ -1,10 +1,73 @@
 /**
- * SQL of the token endpoint. Each write is one statement with data-modifying CTEs, and so its own transaction: BEGIN and
+ * SQL of the token endpoint, and of the authentication of clients, which is part of its statements. Each write is one statement with data-modifying CTEs, and so its own transaction: BEGIN and
  * COMMIT would be two more round trips at which the connection can fail.
  */
 import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
-import { clientColumns, isClientAuthenticated, type AuthenticatedClient, type ClientClaim } from './oauth-sql.ts';
+
+export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
+
+export type AuthenticatedClient = {
+  id: number;
+  clientId: string;
+  isPublic: boolean;
+  isTrusted: boolean;
+  allowsDeviceGrant: boolean;
+  /** The scopes that it may ask for; null for the two with full access. */
+  scopes: string[] | null;
+  /** The default redirect_uri of a client that the operator marked as legacy; null for all others. */
+  impliedRedirectUri: string | null;
+};
+
+function clientColumns(sql: Queryable) {
+  return sql`
+  c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
+  c.allows_device_grant as "allowsDeviceGrant", c.scopes,
+  case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
+}
+
+/**
+ * Returns the SQL condition that client `c` is authenticated and not suspended: a public client presents no secret, any other client a valid
+ * one (several are valid during a rotation). As a condition it can be part of a statement that also does the client's work.
+ * The hash is compared by an index, not in constant time: timing could reveal the stored hash, but not the 256 random bits
+ * it was computed from.
+ */
+export function isClientAuthenticated(sql: Queryable, claim: ClientClaim) {
+  return sql`${presentsSecret(sql, claim)} and c.suspended_reason is null`;
+}
+
+function presentsSecret(sql: Queryable, { clientId, secretHash, now }: ClientClaim) {
+  return sql`
+  c.client_id = ${clientId}
+  and c.date_deleted is null
+  and case when c.is_public
+    then ${secretHash}::bytea is null
+    else exists (
+      select from client_secret s
+      where s.client = c.id
+        and s.hash = ${secretHash}
+        and (s.date_expires is null or s.date_expires > ${now})
+    )
+  end`;
+}
+
+/** Returns whether the client is suspended and would be authenticated otherwise. */
+export async function isSuspendedClient(sql: Queryable, claim: ClientClaim): Promise<boolean> {
+  const rows = await sql`
+    select from client c where ${presentsSecret(sql, claim)} and c.suspended_reason is not null`;
+  return rows.length > 0;
+}
+
+/** Returns the client; undefined if it is not authenticated. */
+export async function findAuthenticatedClient(
+  sql: Queryable,
+  claim: ClientClaim,
+): Promise<AuthenticatedClient | undefined> {
+  const [row] = await sql<
+    AuthenticatedClient[]
+  >`select ${clientColumns(sql)} from client c where ${isClientAuthenticated(sql, claim)}`;
+  return row;
+}
 
 /** Returns the condition that the store of grant `g` is suspended. */
 function isStoreSuspended(sql: Queryable) {

@@ -3,7 +3,7 @@
  * of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
  */
 import { jsonAnswer } from '#http/answers.ts';
-import type { RawHandler, ProblemAnswer } from '#http/route.ts';
+import type { ProblemAnswer } from '#http/route.ts';
 import type { Problem } from '#core/problem.ts';
 
 export type Fault = { error: string; description: string };
@@ -123,7 +123,7 @@ export const tokenErrors = {
 
 export type TokenFault = StatusFault;
 
-/** The steps of a protocol endpoint throw it; `answeringRefusals` turns it into a response. */
+/** The steps of a protocol endpoint throw it; `answeringRefusals` (protocol-requests.ts) turns it into a response. */
 export class TokenRefusal extends Error {
   override readonly name = 'TokenRefusal';
   readonly fault: TokenFault;
@@ -134,25 +134,6 @@ export class TokenRefusal extends Error {
     this.fault = fault;
     this.headers = headers;
   }
-}
-
-const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
-
-/**
- * Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a
- * challenge if it is a 401 (RFC 9110 §15.5.2).
- */
-export function answeringRefusals(handle: RawHandler): RawHandler {
-  return async (request) => {
-    try {
-      return await handle(request);
-    } catch (error) {
-      if (!(error instanceof TokenRefusal)) throw error;
-      const { status, error: code, description } = error.fault;
-      const challenge = status === 401 ? CHALLENGE : {};
-      return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
-    }
-  };
 }
 
 /** Returns the text with the characters replaced that `error_description` may not contain (RFC 6749 §5.2). */

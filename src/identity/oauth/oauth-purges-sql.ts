@@ -216,3 +216,10 @@ async function deleteUnusedClients(sql: Queryable, ids: readonly number[], befor
     delete from client where id = any(${ids}::bigint[]) and unused_until <= ${before} returning id`;
   return rows.map(({ id }) => id);
 }
+
+/** Returns the first dates on which a token and a response for an `Idempotency-Key` expired or were stored; each reads one index entry. */
+export async function listOldestExpired(sql: Queryable): Promise<Date[]> {
+  const rows = await sql<{ at: Date | null }[]>`
+    select min(date_expires) as at from access_token union all select min(date_created) from idempotency_key`;
+  return rows.flatMap(({ at }) => at ?? []);
+}

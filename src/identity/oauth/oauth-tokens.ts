@@ -152,6 +152,8 @@ export async function redeem(
  */
 export async function grantStoreAccess(
   tx: Tx,
+  { changelog, accessChanged }: RevocationEffects,
+  lifetimes: Lifetimes,
   grant: Pick<GrantedScope, 'permissions'> & {
     clientId: string;
     userId: number;
@@ -160,34 +162,21 @@ export async function grantStoreAccess(
     ends?: Date | null;
     actor?: Actor;
     now: Date;
-  } & RevocationEffects &
-    Lifetimes,
+  },
 ): Promise<TokenAnswer & { refresh_token: string }> {
-  const {
-    clientId,
-    userId,
-    storeId,
-    requiresFactor,
-    permissions,
-    ends = null,
-    actor = OPERATOR,
-    changelog,
-    accessChanged,
-    now,
-  } = grant;
+  const { clientId, userId, storeId, permissions, ends = null, actor = OPERATOR, now } = grant;
   if (!(await lockMembership(tx, userId, storeId)))
     throw invalid({ code: 'invalid_value', message: NOT_A_MEMBER, field: 'store' });
-  if (await isClosedTo(tx, { userId, storeId, requiresFactor }))
-    throw new Problem(409, { code: 'store_closed', message: CLOSED, field: 'store' });
-  const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
+  if (await isClosedTo(tx, grant)) throw new Problem(409, { code: 'store_closed', message: CLOSED, field: 'store' });
+  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
   const tokens = { access: access.stored, refresh: refresh.stored };
   const granted = { ...scopeOfGrants(storeId, permissions), storeId };
-  const made = await insertStoreGrant(tx, { ...granted, clientId, userId, storeId, ends, tokens, now });
+  const made = await insertStoreGrant(tx, { ...granted, clientId, userId, ends, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
   const changes = grantChanges([{ ...made, userId, storeId, permissions, clientId }], { actor, action: 'given' });
   await changelog.record(tx, changes, now);
   await accessChanged(tx, { client: made.client, userId, storeId }, now);
-  return tokenAnswer({ access: access.value, refresh: refresh.value }, granted, grant);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, granted, lifetimes);
 }
 
 const NOT_A_MEMBER = 'store must be a store of which the owner of the app is a member, and that is not suspended';

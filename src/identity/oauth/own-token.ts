@@ -145,7 +145,6 @@ async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<
       page,
       formTargets: [],
       bound: ['own token', client.id, scopeNames(scope).join(' '), scope.storeId ?? null, query.get('days') ?? ''],
-      prepare: () => prepare(consenting, rawRequest),
       allowed: (code, granted) => showTokens(consenting, { client, ends, now }, { code, granted }),
       denied: () => redirectAnswer(pathOf(root, client.clientId)),
     },

@@ -4,15 +4,16 @@
  * public client, which has no secret, by its client_id.
  */
 import { mcpAddressOf } from '#http/challenge.ts';
-import type { RawRequest } from '#http/route.ts';
+import { jsonAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { TokenRefusal, tokenErrors } from './oauth-errors.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { addressPrefix, type Throttle } from '#identity/accounts/throttle.ts';
-import { isClientId } from './clients/clients.ts';
-import { isSuspendedClient, type ClientClaim } from './oauth-sql.ts';
+import { isSuspendedClient, type ClientClaim } from './grants-sql.ts';
 import { hashToken } from './oauth-tokens.ts';
+import { whyNotLinkable } from './redirect-uri.ts';
 
 /** The parameters of /token, /device_authorization, /revoke and /introspect. */
 const FORM_PARAMETERS = [
@@ -135,6 +136,30 @@ export function verifierFits(verifier: string | undefined, challenge: string | n
   return computed.length === challenge.length && timingSafeEqual(Buffer.from(computed), Buffer.from(challenge));
 }
 
+const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
+const CLIENT_URL_LENGTH_MAX = 255;
+
+/**
+ * Returns whether the text can be the address of a metadata document (draft-ietf-oauth-client-id-metadata-document-03 §3). Only the normal
+ * form of an address is accepted (no capitals in the host, default port, dot segments or host in Unicode), so that two spellings are not two
+ * clients; and no query, because a page that repeats its query would be a document of its host.
+ */
+export function isClientUrl(text: string): boolean {
+  if (text.length > CLIENT_URL_LENGTH_MAX || text.includes('?') || whyNotLinkable(text) !== undefined) return false;
+  const { href, hostname } = new URL(text);
+  return href === text && !hostname.endsWith('.');
+}
+
+/** Returns the host of the metadata document that identifies a client; undefined for the other clients. */
+export function documentHost(clientId: string): string | undefined {
+  return clientId.startsWith('https://') ? new URL(clientId).host : undefined;
+}
+
+/** Returns whether the text can be a client_id. Other text is never passed to a statement. */
+export function isClientId(text: string): boolean {
+  return CLIENT_ID.test(text) || isClientUrl(text);
+}
+
 /** Runs one statement, which returns undefined if the client is not authenticated, and may do more if it is. */
 export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
@@ -217,5 +242,24 @@ export function createClientAuthentication(
     const taken = await throttle.take([{ limit: 'client from address', subject }], now);
     if (taken.allowed) throw authenticationFailed();
     throw new TokenRefusal(tokenErrors.guessing, { 'Retry-After': String(taken.retryAfterSeconds) });
+  };
+}
+
+const BASIC_CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
+
+/**
+ * Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a
+ * challenge if it is a 401 (RFC 9110 §15.5.2).
+ */
+export function answeringRefusals(handle: RawHandler): RawHandler {
+  return async (request) => {
+    try {
+      return await handle(request);
+    } catch (error) {
+      if (!(error instanceof TokenRefusal)) throw error;
+      const { status, error: code, description } = error.fault;
+      const challenge = status === 401 ? BASIC_CHALLENGE : {};
+      return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
+    }
   };
 }

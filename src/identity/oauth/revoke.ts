@@ -4,18 +4,23 @@ import { type Sql, transaction } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { type AuthenticateClient, type Form, readForm, requireOneMethod } from './protocol-requests.ts';
+import {
+  type AuthenticateClient,
+  type Form,
+  readForm,
+  requireOneMethod,
+  answeringRefusals,
+} from './protocol-requests.ts';
 import { grantChanges, type RevocationEffects } from './grants.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal } from './oauth-errors.ts';
+import { tokenErrors, TokenRefusal } from './oauth-errors.ts';
+import { findAuthenticatedClient, endPredecessor } from './grants-sql.ts';
 import {
   deleteAccessToken,
-  findAuthenticatedClient,
   findIntrospected,
   grantOfRefreshToken,
   type IntrospectedRow,
   revokeGrant,
 } from './oauth-sql.ts';
-import { endPredecessor } from './grants-sql.ts';
 import { type Bearer, hashToken, isInEffect, looksLike } from './oauth-tokens.ts';
 import type { Actor } from '#changelog/changelog.ts';
 import { bearerTokenOf } from '#http/caller.ts';

@@ -94,6 +94,7 @@ export function readScope(text: string): RequestedScope | undefined {
  * entry that is no scope the statement finds that it was not granted.
  */
 export function narrowedTo(entries: readonly string[]): readonly Permission[] | null {
+  if (entries.length === 0) return null;
   const limited = permissionsAmong(entries);
   return limited.length === 0 || FULL_SCOPES.some((full) => entries.includes(full)) ? null : limited;
 }

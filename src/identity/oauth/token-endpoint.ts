@@ -2,10 +2,10 @@
  * POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. The first statement of each grant type
  * requires an authenticated client.
  */
-import { originOf, type Origin } from '#identity/accounts/audit.ts';
+import { originOf } from '#identity/accounts/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import type { RawHandler } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { RevocationEffects } from './grants.ts';
 import {
@@ -15,8 +15,9 @@ import {
   type FindAuthenticated,
   type Form,
   verifierFits,
+  answeringRefusals,
 } from './protocol-requests.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
+import { tokenErrors, TokenRefusal, type TokenFault } from './oauth-errors.ts';
 import {
   hashToken,
   idleUntil,
@@ -29,11 +30,9 @@ import {
   type Lifetimes,
   type TokenAnswer,
 } from './oauth-tokens.ts';
-import { findAuthenticatedClient, type AuthenticatedClient } from './oauth-sql.ts';
-import type { Keys } from '#core/keys.ts';
-import { HALCYON } from '#changelog/changelog.ts';
-import { endGrant } from './revoke.ts';
 import {
+  findAuthenticatedClient,
+  type AuthenticatedClient,
   endFormerTokens,
   findClientWithCode,
   insertPlatformToken,
@@ -41,6 +40,9 @@ import {
   type CodeRow,
   type Refreshed,
 } from './grants-sql.ts';
+import type { Keys } from '#core/keys.ts';
+import { HALCYON } from '#changelog/changelog.ts';
+import { endGrant } from './revoke.ts';
 import { narrowedTo, scopeEntries } from './scope.ts';
 import { pollDevice, type DeviceState } from './authorize/authorize-sql.ts';
 
@@ -56,7 +58,7 @@ type Exchange = {
   /** Throws the fault of the form, after authenticating the client. */
   refuse: (fault: TokenFault) => Promise<never>;
   form: Form;
-  origin: Origin;
+  request: RawRequest;
   lifetimes: Lifetimes;
   rotation: Rotation;
   now: Date;
@@ -69,28 +71,14 @@ type GrantHandler = (exchange: Exchange) => Promise<TokenAnswer>;
 type Presented = Pick<Exchange, 'form' | 'now'> & { client: AuthenticatedClient };
 type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
 
-const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
+const refuseIf =
+  (fault: TokenFault, isWrong: (code: CodeRow, presented: Presented) => boolean): Step =>
+  (code, presented) =>
+    isWrong(code, presented) ? fault : undefined;
 
 /** Returns the redirect_uri of the form, or a legacy client's only registered one. */
 const effectiveRedirectUri = ({ form, client }: Presented): string | null =>
   form.redirect_uri ?? client.impliedRedirectUri;
-
-const redirectUriGiven: Step = (_code, presented) =>
-  effectiveRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
-
-/** Requires exactly the address that the code was sent to (RFC 6749 §4.1.3). */
-const redirectUriSame: Step = (code, presented) =>
-  effectiveRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
-
-/** Requires a challenge of a public client, whose only authentication is the verifier (RFC 9700 §2.1.1). */
-const challenged: Step = (code, { client }) =>
-  client.isPublic && code.codeChallenge === null ? tokenErrors.noChallenge : undefined;
-
-const verifierMatches: Step = (code, { form }) =>
-  verifierFits(form.code_verifier, code.codeChallenge) ? undefined : tokenErrors.wrongVerifier;
-
-/** Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked. */
-const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
 
 /** Returns the fault of a code whose grant is not in effect, or whose time has passed. */
 function notRedeemable(code: CodeRow, now: Date, expired: TokenFault): TokenFault | undefined {
@@ -99,24 +87,28 @@ function notRedeemable(code: CodeRow, now: Date, expired: TokenFault): TokenFaul
   return now < code.expires ? undefined : expired;
 }
 
-const redeemable: Step = (code, { now }) => notRedeemable(code, now, tokenErrors.expiredCode);
-
-// oxfmt-ignore
 const steps: readonly (readonly [what: string, step: Step])[] = [
-  ['client binding', forThisClient   ],
-  ['redirect_uri',   redirectUriGiven],
-  ['redirect_uri',   redirectUriSame ],
-  ['PKCE',           challenged      ],
-  ['PKCE',           verifierMatches ],
-  ['used once',      unused          ],
-  ['in effect',      redeemable      ],
+  ['client binding', refuseIf(tokenErrors.unknownCode, (code, { client }) => code.client !== client.id)],
+  ['redirect_uri', refuseIf(tokenErrors.noRedirectUri, (_code, presented) => effectiveRedirectUri(presented) === null)],
+  // Exactly the address that the code was sent to (RFC 6749 §4.1.3).
+  ['redirect_uri', refuseIf(tokenErrors.otherRedirectUri, (code, of) => effectiveRedirectUri(of) !== code.redirectUri)],
+  // The only authentication of a public client is the verifier (RFC 9700 §2.1.1).
+  ['PKCE', refuseIf(tokenErrors.noChallenge, (code, { client }) => client.isPublic && code.codeChallenge === null)],
+  ['PKCE', refuseIf(tokenErrors.wrongVerifier, (code, of) => !verifierFits(of.form.code_verifier, code.codeChallenge))],
+  // Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked.
+  ['used once', refuseIf(tokenErrors.usedCode, (code) => code.used)],
+  ['in effect', (code, { now }) => notRedeemable(code, now, tokenErrors.expiredCode)],
 ];
 
-/** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
-async function refuseReuse({ grantId }: CodeRow, exchange: Exchange): Promise<never> {
-  const { sql, effects, origin, now } = exchange;
-  await endGrant(sql, effects, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
-  throw new TokenRefusal(tokenErrors.usedCode);
+/** Revokes the grant: a code or a rotated token that its client presents again has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
+async function refuseReuse(
+  { sql, effects, request, now }: Exchange,
+  grantId: number,
+  reused: 'code' | 'refresh_token',
+): Promise<never> {
+  const origin = originOf(request);
+  await endGrant(sql, effects, { grantId, action: `${reused}_reused`, actor: HALCYON, origin, now });
+  throw new TokenRefusal(reused === 'code' ? tokenErrors.usedCode : tokenErrors.invalidRefreshToken);
 }
 
 /**
@@ -132,12 +124,12 @@ const exchangeCode: GrantHandler = async (exchange) => {
   if (code === undefined) throw new TokenRefusal(tokenErrors.unknownCode);
   for (const [, step] of steps) {
     const fault = step(code, { client, form, now });
-    if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
+    if (fault === tokenErrors.usedCode) return refuseReuse(exchange, code.grantId, 'code');
     if (fault !== undefined) throw new TokenRefusal(fault);
   }
   // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
   // revoked as well.
-  return (await redeem(sql, hash, code, { lifetimes, now })) ?? refuseReuse(code, exchange);
+  return (await redeem(sql, hash, code, { lifetimes, now })) ?? refuseReuse(exchange, code.grantId, 'code');
 };
 
 /** The period in which a token that a process of the version before has rotated returns its successor again. */
@@ -148,12 +140,8 @@ type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
 
 async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<never> {
   switch (refused.outcome) {
-    case 'reused': {
-      const { sql, effects, origin, now } = exchange;
-      const { grantId } = refused;
-      await endGrant(sql, effects, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
-      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
-    }
+    case 'reused':
+      return refuseReuse(exchange, refused.grantId, 'refresh_token');
     case 'unknown':
     case 'ended':
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);
@@ -287,7 +275,7 @@ export function createTokenEndpoint(
         await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
         throw new TokenRefusal(fault);
       },
-      origin: originOf(request),
+      request,
       now: request.now,
     };
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) return exchange.refuse(tokenErrors.invalidTarget);

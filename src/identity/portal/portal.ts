@@ -18,7 +18,7 @@ import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { followLink, newLinkToken } from '#identity/accounts/mailed-links.ts';
 import { cardPage, postForm } from '#identity/accounts/page-kit.ts';
 import type { People } from '#identity/accounts/people.ts';
-import { deletePortalLink, findPortalLink, insertPortalLink, type PortalRow } from '#identity/accounts/links-sql.ts';
+import { deletePortalLink, findPortal, insertPortalLink, type PortalRow } from '#identity/accounts/links-sql.ts';
 import { frameOriginsOf } from '#identity/accounts/sessions.ts';
 import { returnPath } from '#identity/accounts/signed-in.ts';
 import type { Runtime } from '#runtime/runtime.ts';
@@ -158,7 +158,7 @@ async function letIn(
   return transaction(sql, async (tx) => {
     await lockUser(tx, userId);
     const member = await lockMember(tx, { shard: shardOf(storeId), storeId, userId });
-    const still = member && (await findPortalLink(tx, hash, now));
+    const still = member && (await findPortal(tx, { hash, isUsed: false, now }));
     if (member === undefined || still === undefined) return undefined;
     // The whole sign-in of the same person is worth more than the session of the link.
     const isSignedIn = session?.userId === userId;
@@ -179,7 +179,8 @@ function createPages(runtime: Runtime, people: People, effects: MemberEffects): 
   const { baseUrl, authUrl, accounts } = config;
   const root = rootOf(authUrl);
   const link = followLink<PortalRow, [RawRequest]>('portal', {
-    find: async (hash, now) => (accounts.requiresSecondFactor ? undefined : findPortalLink(sql, hash, now)),
+    find: async (hash, now) =>
+      accounts.requiresSecondFactor ? undefined : findPortal(sql, { hash, isUsed: false, now }),
     invalid: (request) => invalidPage(runtime, request),
     show: async (found, request) => {
       const session = frameOriginsOf(config, request).length === 0 ? await people.sessions.find(request) : null;

@@ -1,12 +1,11 @@
 /** Renders the page of sign-in settings: passkeys, authenticator app and recovery codes. */
+import type { SecurityView } from './security.ts';
 import { renderSVG } from 'uqr';
 import { constant, html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { accountNav, cardPage, nonceField, postForm } from '../page-kit.ts';
-import type { LinkedIdentity } from '../accounts-sql.ts';
-import type { Factors, PasskeyRow } from './factors-sql.ts';
-import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
-import { hasSecondFactor } from './second-factor.ts';
+import type { PasskeyRow } from './factors-sql.ts';
+import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, hasSecondFactor } from './second-factor.ts';
 
 export const REGISTRATION_FIELD = 'registration';
 
@@ -20,21 +19,6 @@ const DONE: Readonly<Record<string, string>> = {
 };
 
 const REQUIRING = { service: 'This service', store: 'The store', role: 'The role of operator' } as const;
-
-export type SecurityView = {
-  root: string;
-  factors: Factors;
-  identities: readonly LinkedIdentity[];
-  /** Returns the name of the provider with this issuer. */
-  providerOf: (issuer: string) => string;
-  /** What requires a second factor of a person who has none. */
-  requiredBy: keyof typeof REQUIRING | undefined;
-  done: string | null;
-  alert: string | undefined;
-  creationOptions: string;
-  passkeyScripts: Markup;
-  nonce: (bound: readonly (string | number)[]) => string;
-};
 
 const day = (date: Date): string => date.toISOString().slice(0, 10);
 

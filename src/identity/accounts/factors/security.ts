@@ -9,14 +9,21 @@ import { isLonger } from '#core/text.ts';
 import { deleteIdentity, hasPassword, listIdentities, lockUser, verifySession } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from '../audit.ts';
 import type { Session } from '../sessions.ts';
-import type { OpenIdProvider } from '../external/providers.ts';
+import type { OpenIdProvider } from '../external-sign-in.ts';
 import type { People } from '../people.ts';
 import { enrolmentPath } from '../signed-in.ts';
-import { addressOf, createSecret, hasSecondFactor, renewRecoveryCodes, storeApp } from './second-factor.ts';
+import {
+  addressOf,
+  createSecret,
+  hasSecondFactor,
+  renewRecoveryCodes,
+  storeApp,
+  PASSKEY_NAME_LENGTH_MAX,
+  PASSKEYS_MAX,
+} from './second-factor.ts';
 import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
 import { factorChangedMail } from '../account-mails.ts';
-import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
-import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage, type SecurityView } from './security-page.ts';
+import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage } from './security-page.ts';
 
 const NOT_ADDED =
   'The passkey was not added: it is registered already, or the page was open for too long. Reload the page and try again.';
@@ -92,32 +99,37 @@ type Show = (request: RawRequest, session: Session, alert?: string) => Promise<R
 const providerNameOf = (providers: readonly OpenIdProvider[], issuer: string): string =>
   providers.find((provider) => new URL(provider.issuer).href === new URL(issuer).href)?.name ?? new URL(issuer).host;
 
-function createShow({ sql, config }: Runtime, { verified, factors: { passkeys, passkeyScripts } }: People): Show {
-  const root = rootOf(config.authUrl);
-  const providerOf = (issuer: string): string => providerNameOf(config.accounts.openIdProviders, issuer);
-  return async (request, session, alert) => {
-    const { userId: id, email, mustEnrol } = session;
-    const found = await findFactors(sql, id);
-    const creationOptions = await passkeys.creationOptions({ id, email }, found.passkeys, request.now);
-    const nonce = (bound: readonly (string | number)[]) => verified.nonce(session, bound);
-    const done = alert === undefined ? request.query.get('done') : null;
-    const requiring = (['store', 'role'] as const).find((one) => one === request.query.get('required_by'));
-    const identities = await listIdentities(sql, id);
-    const view: SecurityView = {
-      root,
-      factors: found,
-      identities,
-      providerOf,
-      requiredBy: mustEnrol ? 'service' : hasSecondFactor(found) ? undefined : requiring,
-      done,
-      alert,
-      creationOptions,
-      passkeyScripts,
-      nonce,
-    };
-    return htmlAnswer(alert === undefined ? 200 : 422, securityPage(view), { hasScripts: true });
+/** Reads what the page of the settings shows. */
+async function readView(
+  { sql, config }: Runtime,
+  { verified, factors: { passkeys, passkeyScripts } }: People,
+  { request, session, alert }: { request: RawRequest; session: Session; alert: string | undefined },
+) {
+  const { userId: id, email, mustEnrol } = session;
+  const factors = await findFactors(sql, id);
+  const requiring = (['store', 'role'] as const).find((one) => one === request.query.get('required_by'));
+  return {
+    root: rootOf(config.authUrl),
+    factors,
+    identities: await listIdentities(sql, id),
+    providerOf: (issuer: string): string => providerNameOf(config.accounts.openIdProviders, issuer),
+    /** What requires a second factor of a person who has none. */
+    requiredBy: mustEnrol ? ('service' as const) : hasSecondFactor(factors) ? undefined : requiring,
+    done: alert === undefined ? request.query.get('done') : null,
+    alert,
+    creationOptions: await passkeys.creationOptions({ id, email }, factors.passkeys, request.now),
+    passkeyScripts,
+    nonce: (bound: readonly (string | number)[]) => verified.nonce(session, bound),
   };
 }
+export type SecurityView = Awaited<ReturnType<typeof readView>>;
+
+const createShow =
+  (runtime: Runtime, people: People): Show =>
+  async (request, session, alert) => {
+    const view = await readView(runtime, people, { request, session, alert });
+    return htmlAnswer(alert === undefined ? 200 : 422, securityPage(view), { hasScripts: true });
+  };
 
 /** What all settings share: the path prefix, the frame of a change, and the page. */
 type Frame = { root: string; changed: ReturnType<typeof createChanges>; show: Show };

@@ -3,9 +3,14 @@
  * API contract.
  */
 import type { Runtime } from '#runtime/runtime.ts';
-import { isClientId, isClientUrl } from '../clients/clients.ts';
+import {
+  isClientUrl,
+  areOwnResources,
+  isValidChallenge,
+  readParameters,
+  type Parameters,
+} from '../protocol-requests.ts';
 import { refusals, rejections, type Fault } from '../oauth-errors.ts';
-import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-requests.ts';
 import { findClient } from '../clients/clients-sql.ts';
 import type { ConsentClient } from '../registration/metadata-documents.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
@@ -52,79 +57,47 @@ export type ValidationResult =
 type Check = (candidate: Candidate) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
 
-const addressOnce: Check = ({ repeated }) =>
-  repeated.has('client_id') || repeated.has('redirect_uri') ? refusals.repeated : undefined;
+const refuseIf =
+  (fault: Fault, isWrong: (candidate: Candidate) => boolean): Check =>
+  (candidate) =>
+    isWrong(candidate) ? fault : undefined;
 
-const clientSupplied: Check = ({ values }) => (values.client_id === undefined ? refusals.noClientId : undefined);
-
-const documentUsable: Check = ({ documentFault }) => documentFault;
-
-const clientKnown: Check = ({ client }) => (client === undefined ? refusals.unknownClient : undefined);
-
-const clientNotSuspended: Check = ({ client }) =>
-  client?.suspendedReason == null ? undefined : refusals.suspendedClient;
-
-const redirectRegistered: Check = ({ redirectUri }) =>
-  redirectUri === undefined ? refusals.redirectUriMismatch : undefined;
-
-const everythingOnce: Check = ({ repeated }) => (repeated.size > 0 ? rejections.repeated : undefined);
-
-const responseTypeCode: Check = ({ values }) => (values.response_type === 'code' ? undefined : rejections.responseType);
-
-const scopeSupplied: Check = ({ values }) => (values.scope?.trim() ? undefined : rejections.noScope);
-
-const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.unsupportedScope : undefined);
-
-const scopeRegistered: Check = ({ client, scope }) =>
-  scope !== undefined && mayAskFor(client?.scopes ?? null, scope) ? undefined : rejections.unregisteredScope;
-
-const resourceOwn: Check = ({ resources, baseUrl }) =>
-  areOwnResources(resources, baseUrl) ? undefined : rejections.invalidTarget;
-
-const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejections.noState : undefined);
-
-const stateReadable: Check = ({ unreadable }) => (unreadable.has('state') ? rejections.unreadableState : undefined);
-
-/** A client that asks for another mode would not find the response in the query (OAuth 2.0 Multiple Response Types §2.1). */
-const responseModeQuery: Check = ({ values }) =>
-  (values.response_mode ?? 'query') === 'query' ? undefined : rejections.responseMode;
-
-/**
- * Requires PKCE of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1), and of a client whose
- * owner requires it.
- */
-const challengeSupplied: Check = ({ client, values }) => {
-  if (client === undefined || values.code_challenge !== undefined) return undefined;
-  if (client.isPublic) return rejections.noChallenge;
-  return client.requiresPkce ? rejections.requiredChallenge : undefined;
-};
-
-const challengeValid: Check = ({ values }) =>
-  isValidChallenge(values.code_challenge, values.code_challenge_method) ? undefined : rejections.challenge;
-
-// oxfmt-ignore
 const checksBeforeRedirect: Steps = [
-  ['address once',  addressOnce       ],
-  ['client_id',     clientSupplied    ],
-  ['client_id',     documentUsable    ],
-  ['client_id',     clientKnown       ],
-  ['client_id',     clientNotSuspended],
-  ['redirect_uri',  redirectRegistered],
+  ['address once', refuseIf(refusals.repeated, ({ repeated: all }) => all.has('client_id') || all.has('redirect_uri'))],
+  ['client_id', refuseIf(refusals.noClientId, ({ values }) => values.client_id === undefined)],
+  ['client_id', ({ documentFault }) => documentFault],
+  ['client_id', refuseIf(refusals.unknownClient, ({ client }) => client === undefined)],
+  ['client_id', refuseIf(refusals.suspendedClient, ({ client }) => client?.suspendedReason != null)],
+  ['redirect_uri', refuseIf(refusals.redirectUriMismatch, ({ redirectUri }) => redirectUri === undefined)],
 ];
 
-// oxfmt-ignore
+const lacksChallenge = ({ values }: Candidate, isRequired: boolean | undefined): boolean =>
+  isRequired === true && values.code_challenge === undefined;
+
 const checksWithRedirect: Steps = [
-  ['all once',       everythingOnce   ],
-  ['response_type',  responseTypeCode ],
-  ['scope',          scopeSupplied    ],
-  ['scope',          scopeSupported   ],
-  ['scope',          scopeRegistered  ],
-  ['state',          stateSupplied    ],
-  ['state',          stateReadable    ],
-  ['response_mode',  responseModeQuery],
-  ['code_challenge', challengeSupplied],
-  ['code_challenge', challengeValid   ],
-  ['resource',       resourceOwn      ],
+  ['all once', refuseIf(rejections.repeated, ({ repeated }) => repeated.size > 0)],
+  ['response_type', refuseIf(rejections.responseType, ({ values }) => values.response_type !== 'code')],
+  ['scope', refuseIf(rejections.noScope, ({ values }) => !values.scope?.trim())],
+  ['scope', refuseIf(rejections.unsupportedScope, ({ scope }) => scope === undefined)],
+  [
+    'scope',
+    refuseIf(rejections.unregisteredScope, (of) => !of.scope || !mayAskFor(of.client?.scopes ?? null, of.scope)),
+  ],
+  ['state', refuseIf(rejections.noState, ({ values }) => values.state === undefined)],
+  ['state', refuseIf(rejections.unreadableState, ({ unreadable }) => unreadable.has('state'))],
+  // A client that asks for another mode would not find the response in the query (OAuth 2.0 Multiple Response Types §2.1).
+  ['response_mode', refuseIf(rejections.responseMode, ({ values }) => (values.response_mode ?? 'query') !== 'query')],
+  // PKCE: of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1), and if the owner requires it.
+  ['code_challenge', refuseIf(rejections.noChallenge, (of) => lacksChallenge(of, of.client?.isPublic))],
+  ['code_challenge', refuseIf(rejections.requiredChallenge, (of) => lacksChallenge(of, of.client?.requiresPkce))],
+  [
+    'code_challenge',
+    refuseIf(
+      rejections.challenge,
+      ({ values }) => !isValidChallenge(values.code_challenge, values.code_challenge_method),
+    ),
+  ],
+  ['resource', refuseIf(rejections.invalidTarget, ({ resources, baseUrl }) => !areOwnResources(resources, baseUrl))],
 ];
 
 function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
@@ -154,8 +127,7 @@ async function findNamed(
   clientId: string,
   findByDocument: FindByDocument | undefined,
 ): Promise<ConsentClient | Fault | undefined> {
-  if (isClientUrl(clientId)) return findByDocument?.(clientId);
-  return isClientId(clientId) ? findClient(sql, clientId) : undefined;
+  return isClientUrl(clientId) ? findByDocument?.(clientId) : findClient(sql, clientId);
 }
 
 async function lookUp(runtime: Runtime, rawQuery: string, findByDocument?: FindByDocument): Promise<Candidate> {

@@ -6,7 +6,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { GrantedScope } from '../scope.ts';
-import { isClientAuthenticated, type ClientClaim } from '../oauth-sql.ts';
+import { isClientAuthenticated, type ClientClaim } from '../grants-sql.ts';
 
 /** `requiresFactor`: closed to members without a second factor. */
 export type PickableStore = { id: number; name: string; domain: string; requiresFactor: boolean };

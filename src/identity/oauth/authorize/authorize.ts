@@ -9,7 +9,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { rejections, type Fault } from '../oauth-errors.ts';
@@ -28,7 +28,7 @@ import { hasGrant } from '../connected/connected-sql.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { Granted } from '../grants-sql.ts';
 import { settingsHash } from '../clients/client-fields.ts';
-import { documentHost, isClientUrl } from '../clients/clients.ts';
+import { documentHost, isClientUrl } from '../protocol-requests.ts';
 import type { ClientDocuments } from '../registration/metadata-documents.ts';
 import { originOf } from '#identity/accounts/audit.ts';
 
@@ -43,14 +43,6 @@ export type Consenting = {
   root: string;
 };
 
-export function createConsenting(
-  runtime: Runtime,
-  people: People,
-  deps: Pick<Consenting, 'effects' | 'documents'>,
-): Consenting {
-  return { runtime, people, ...deps, root: rootOf(runtime.config.authUrl) };
-}
-
 /** What differs between /authorize, which redirects to the client with the decision, and the pages that show it. */
 type Flow = {
   /** The path below the root. */
@@ -59,8 +51,6 @@ type Flow = {
   formTargets: readonly string[];
   /** Everything that the effect of the form depends on. */
   bound: readonly unknown[];
-  /** Repeats the steps before the page, after something has changed. */
-  prepare: () => Promise<Consent | RawResponse>;
   allowed: (code: string, granted: Granted) => RawResponse | Promise<RawResponse>;
   denied: () => RawResponse;
 };
@@ -75,6 +65,10 @@ export type Consent = {
   stopped: ReadonlyMap<number, number>;
   nonce: string;
 };
+
+/** Runs the steps before the page, and again after something has changed. Returns a response if they end early. */
+type Prepare = (request: RawRequest) => Promise<Consent | RawResponse>;
+type ConsentPage = Consenting & { prepare: Prepare };
 
 const CHANGED = 'You have signed in again since this page was opened. Check the request and decide again.';
 const UNDECIDED = 'Choose Allow or Deny.';
@@ -156,7 +150,6 @@ async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): P
       page: 'authorize',
       formTargets: formTargets(redirectUri),
       bound: boundToRequest(request),
-      prepare: () => prepareConsent(consenting, rawRequest),
       // RFC 9207: `iss` identifies the authorization server to the client.
       allowed: (code) => redirectAnswer(withParameters(redirectUri, { code, state, iss: issuer })),
       denied: () => redirectWithError(issuer, redirectUri, rejections.accessDenied, state),
@@ -201,9 +194,9 @@ function showConsent(
 }
 
 /** Shows the page again, or what the steps before it respond now. */
-async function showAgain(consenting: Consenting, { flow }: Consent, rawRequest: RawRequest): Promise<RawResponse> {
-  const again = await flow.prepare();
-  return 'status' in again ? again : showConsent(consenting, again, rawRequest, 409, GONE);
+async function showAgain(page: ConsentPage, rawRequest: RawRequest): Promise<RawResponse> {
+  const again = await page.prepare(rawRequest);
+  return 'status' in again ? again : showConsent(page, again, rawRequest, 409, GONE);
 }
 
 /** Returns whether the app's webhooks may send under a grant with this scope. */
@@ -239,20 +232,20 @@ function takeApproval(
 }
 
 async function approve(
-  consenting: Consenting,
+  page: ConsentPage,
   consent: Consent,
   { store, granted }: { store: PickableStore | undefined; granted: GrantedScope },
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
   const { session, flow, stopped } = consent;
-  const { runtime, people, effects, documents } = consenting;
+  const { runtime, people, effects, documents } = page;
   const { sql, config } = runtime;
   const { securityMails } = people;
   const client = await documents.keep(consent.request.client, {
     origin: originOf(rawRequest),
     now: rawRequest.now,
   });
-  if (client === undefined) return showAgain(consenting, consent, rawRequest);
+  if (client === undefined) return showAgain(page, rawRequest);
   const request = { ...consent.request, client };
   const { userId, email } = session;
   const isNew =
@@ -264,43 +257,43 @@ async function approve(
   const taken = await takeApproval(people, consent, rawRequest.now);
   if (!taken.allowed) {
     const seconds = String(taken.retryAfterSeconds);
-    const response = showConsent(consenting, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);
+    const response = showConsent(page, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);
     return { ...response, headers: { ...response.headers, 'Retry-After': seconds } };
   }
   const code = await recordApproval(sql, effects, approval);
   if (code === undefined) {
     await taken.giveBack();
-    return showAgain(consenting, consent, rawRequest);
+    return showAgain(page, rawRequest);
   }
   const app = { name: client.name, place: store?.name ?? null };
   if (isNew) securityMails?.send(rawRequest, { id: userId, email }, appConnected(app));
   return flow.allowed(code, { ...granted, storeId: store?.id ?? null });
 }
 
-async function decide(consenting: Consenting, consent: Consent, posted: RawRequest): Promise<RawResponse> {
-  const { runtime, people } = consenting;
+async function decide(page: ConsentPage, consent: Consent, posted: RawRequest): Promise<RawResponse> {
+  const { runtime, people } = page;
   const { stepUp } = people.factors;
   const { request, session, flow, stores } = consent;
   const form = stepUp.restored(posted, session);
   const rawRequest = { ...posted, form };
   if (!people.signedIn.isNonce(form.get('nonce'), session, flow.bound))
-    return showConsent(consenting, consent, rawRequest, 403, CHANGED);
+    return showConsent(page, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
     const isDenied = await recordDenial(runtime.sql, { request, session, rawRequest });
-    return isDenied ? flow.denied() : showAgain(consenting, consent, rawRequest);
+    return isDenied ? flow.denied() : showAgain(page, rawRequest);
   }
-  if (decision !== 'allow') return showConsent(consenting, consent, rawRequest, 422, UNDECIDED);
+  if (decision !== 'allow') return showConsent(page, consent, rawRequest, 422, UNDECIDED);
   const granted = grantedIn(form, request.scope);
-  if (granted === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_PERMISSION);
+  if (granted === undefined) return showConsent(page, consent, rawRequest, 422, NO_PERMISSION);
   const store = isForStore(granted) ? stores.find(({ id }) => String(id) === form.get('store')) : undefined;
-  if (isForStore(granted) && store === undefined) return showConsent(consenting, consent, rawRequest, 422, NO_STORE);
+  if (isForStore(granted) && store === undefined) return showConsent(page, consent, rawRequest, 422, NO_STORE);
   // Access that can only read needs no step-up, unless the page shows its tokens.
   const confirmation =
     maySend(granted) || request.own !== undefined
       ? await stepUp.confirm(rawRequest, session, flow.formTargets)
       : undefined;
-  return confirmation ?? approve(consenting, consent, { store, granted }, rawRequest);
+  return confirmation ?? approve(page, consent, { store, granted }, rawRequest);
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
@@ -321,10 +314,7 @@ export async function targetsAfterSignIn(runtime: Runtime, returnTo: string): Pr
  * Creates the page and its form, which repeats the steps before the page. Every request requires consent, because an earlier approval does
  * not make a later request safe.
  */
-export function createConsentPage(
-  consenting: Consenting,
-  prepare: (request: RawRequest) => Promise<Consent | RawResponse>,
-): { show: RawHandler; decide: RawHandler } {
+export function createConsentPage(consenting: Consenting, prepare: Prepare): { show: RawHandler; decide: RawHandler } {
   return {
     show: async (request) => {
       const consent = await prepare(request);
@@ -332,7 +322,7 @@ export function createConsentPage(
     },
     decide: async (request) => {
       const consent = await prepare(request);
-      return 'status' in consent ? consent : decide(consenting, consent, request);
+      return 'status' in consent ? consent : decide({ ...consenting, prepare }, consent, request);
     },
   };
 }

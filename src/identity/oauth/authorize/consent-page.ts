@@ -6,7 +6,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { listingPath } from '../clients/client-document.ts';
-import { documentHost } from '../clients/clients.ts';
+import { documentHost } from '../protocol-requests.ts';
 import { logoImage } from '../clients/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import { isForStore, permissionTexts } from '../scope.ts';

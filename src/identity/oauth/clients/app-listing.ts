@@ -6,7 +6,7 @@ import { accountNav, cardPage } from '#identity/accounts/page-kit.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { shortened } from '#core/text.ts';
@@ -18,7 +18,6 @@ import { invalid, notFound, Problem } from '#core/problem.ts';
 import { refusals } from '../oauth-errors.ts';
 import { shownHost, withParameters } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeTexts } from '../scope.ts';
-import { isClientId } from './clients.ts';
 import { findClient, type Client } from './clients-sql.ts';
 import { installPath } from './client-document.ts';
 import { logoImage } from './logo.ts';
@@ -128,8 +127,7 @@ const leavingPage = (root: string, client: Client, target: string): string =>
 
 /** Returns the client of the address. Throws a 404 if there is none, and a 403 if it is suspended. */
 async function clientOf(sql: Sql, request: RawRequest): Promise<Client> {
-  const clientId = clientIdOf(request);
-  const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+  const client = await findClient(sql, clientIdOf(request));
   if (client === undefined) throw notFound('app');
   // The reason is for its users and its developer; this page is for everyone.
   if (client.suspendedReason !== null)

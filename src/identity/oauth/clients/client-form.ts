@@ -9,10 +9,9 @@ import type { RawRequest } from '#http/route.ts';
 import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import { type ClientActor, isClientId } from './clients.ts';
+import type { ClientActor, LabelOf } from './clients.ts';
 import { findClient, type Client } from './clients-sql.ts';
 import type { ClientPart, SettingName } from './client-fields.ts';
-import type { LabelOf } from './clients.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
 
 export function clientIdOf({ params }: RawRequest): string {
@@ -25,8 +24,7 @@ export function pathOf(root: string, clientId: string): string {
 
 /** Returns the user's app. Throws the same 404 for another user's app and for one that does not exist. */
 export async function ownClientOf(sql: Sql, request: RawRequest, session: Session): Promise<Client> {
-  const clientId = clientIdOf(request);
-  const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+  const client = await findClient(sql, clientIdOf(request));
   if (client === undefined || client.ownerId !== session.userId) throw notFound('app');
   return client;
 }

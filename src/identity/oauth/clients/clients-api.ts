@@ -34,7 +34,6 @@ import {
   type ClientActor,
   COMMAND_LINE_CLIENT,
   createClient,
-  isClientId,
   type NewClient,
   newClientFaults,
   recordClientEntry,
@@ -82,8 +81,7 @@ const clientOf = (
  * user's own, an app for one store none. Throws a 404 otherwise.
  */
 async function clientFor(sql: Queryable, { params, principal }: ClientRequest): Promise<Client> {
-  const clientId = params['client_id'] ?? '';
-  const client = isClientId(clientId) ? await findClient(sql, clientId, platformClient(principal)) : undefined;
+  const client = await findClient(sql, params['client_id'] ?? '', platformClient(principal));
   const isOwn = client !== undefined && client.ownerId !== null && reachesAccount(principal, client.ownerId);
   if (client === undefined || (principal.scope !== 'platform' && !isOwn)) throw notFound('client');
   return client;
@@ -141,8 +139,7 @@ async function tokensFor(
   if (storeId === undefined || typeof userId !== 'number' || permissions === undefined) return undefined;
   const ends = days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
   const who = { clientId, userId, storeId, requiresFactor: accounts.requiresSecondFactor };
-  const grant = { ...who, permissions, ends, actor: actorOf(principal), now };
-  return grantStoreAccess(tx, { ...grant, ...effects, ...oauth });
+  return grantStoreAccess(tx, effects, oauth, { ...who, permissions, ends, actor: actorOf(principal), now });
 }
 
 async function addIn(
@@ -364,12 +361,7 @@ const installsOf = ({ sql, config: { baseUrl } }: Runtime, eachDatabase: EachDat
     },
   });
 
-type ClientOperations = Record<
-  'list' | 'listOfUser' | 'create' | 'read' | 'patch' | 'replace' | 'installs' | 'remove',
-  Operation
->;
-
-export function createClientOperations(runtime: Runtime, deps: AppsDeps): ClientOperations {
+export function createClientOperations(runtime: Runtime, deps: AppsDeps) {
   const { effects, appWebhooks, eachDatabase } = deps;
   const { sql, config } = runtime;
   const { baseUrl } = config;
@@ -420,6 +412,6 @@ export function createClientOperations(runtime: Runtime, deps: AppsDeps): Client
         },
       }),
       admit: async (request) => void (await clientFor(sql, withPrincipal(request))),
-    },
+    } satisfies Operation,
   };
 }

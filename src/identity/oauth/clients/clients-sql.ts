@@ -5,6 +5,7 @@ import type { LoggedGrant } from '../grants.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf, SettingsOf } from '#http/field-table.ts';
 import { clientFields } from './client-fields.ts';
+import { isClientId } from '../protocol-requests.ts';
 import type { PictureType } from './logo.ts';
 
 export type Client = RowOf<typeof clientFields> & {
@@ -87,11 +88,13 @@ export function clientKey(sql: Queryable, reader: number | null) {
   return keyExpression(sql, { client: reader, resource: 'client', id: sql`c.id` });
 }
 
+/** Returns the client with this client_id; undefined without a statement for a text that cannot be one. */
 export async function findClient(
   sql: Queryable,
   clientId: string,
   reader: number | null = null,
 ): Promise<Client | undefined> {
+  if (!isClientId(clientId)) return undefined;
   const [row] = await sql<Client[]>`
     ${clients(sql, reader)} where c.client_id = ${clientId} and c.date_deleted is null`;
   return row;

@@ -20,6 +20,7 @@ import {
   settingsFrom,
 } from './client-fields.ts';
 import { createToken } from '../oauth-tokens.ts';
+import { isClientId } from '../protocol-requests.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import { isLegible, isName } from '#core/text.ts';
 import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
@@ -154,30 +155,6 @@ export type NewClient = Optional<ClientSettings> & {
   origin?: Origin | null | undefined;
   now: Date;
 };
-
-const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
-const CLIENT_URL_LENGTH_MAX = 255;
-
-/**
- * Returns whether the text can be the address of a metadata document (draft-ietf-oauth-client-id-metadata-document-03 §3). Only the normal
- * form of an address is accepted (no capitals in the host, default port, dot segments or host in Unicode), so that two spellings are not two
- * clients; and no query, because a page that repeats its query would be a document of its host.
- */
-export function isClientUrl(text: string): boolean {
-  if (text.length > CLIENT_URL_LENGTH_MAX || text.includes('?') || whyNotLinkable(text) !== undefined) return false;
-  const { href, hostname } = new URL(text);
-  return href === text && !hostname.endsWith('.');
-}
-
-/** Returns the host of the metadata document that identifies a client; undefined for the other clients. */
-export function documentHost(clientId: string): string | undefined {
-  return clientId.startsWith('https://') ? new URL(clientId).host : undefined;
-}
-
-/** Returns whether the text can be a client_id. Other text is never passed to a statement. */
-export function isClientId(text: string): boolean {
-  return CLIENT_ID.test(text) || isClientUrl(text);
-}
 
 export function newClientId(): string {
   return randomBytes(12).toString('hex');

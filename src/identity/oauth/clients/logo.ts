@@ -3,7 +3,8 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#core/problem.ts';
-import { type ClientActor, isClientId, recordClientEntry } from './clients.ts';
+import { isClientId } from '../protocol-requests.ts';
+import { type ClientActor, recordClientEntry } from './clients.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo, type Client } from './clients-sql.ts';
 
 /**

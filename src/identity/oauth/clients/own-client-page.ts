@@ -2,41 +2,16 @@
 import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
-import type { Fault } from '#core/problem.ts';
 import { installPath, listingPath } from './client-document.ts';
 import { LOGO_BYTES_MAX, logoImage } from './logo.ts';
 import type { Secret } from './client-change.ts';
-import { settingsHash, type ClientPart } from './client-fields.ts';
+import { settingsHash } from './client-fields.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import { ownTokenCard } from '../own-token.ts';
-import type { AppKeys, KeyChange, Progress } from './clients.ts';
+import type { AppKeys, KeyChange } from './clients.ts';
+import type { ClientView } from './own-clients.ts';
 import { appsPage, confidentialFields, pathOf, refusedAlert, settingFields } from './client-form.ts';
 import { accountNav, cardPage, choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
-
-type ClientView = {
-  root: string;
-  client: Client;
-  /** The keys of the webhooks that the app declares; null without one. */
-  webhookKeys: AppKeys | null;
-  /** How many stores have followed the last change of what it declares; undefined if all have. */
-  progress: Progress | undefined;
-  keyOverlapHours: number;
-  secrets: readonly Secret[];
-  usage: ClientUsage;
-  overlapHours: number;
-  /** What the form of the settings contains. */
-  values: ClientPart;
-  /** The hash of the settings that the form was filled from; by default the current settings. */
-  baseHash?: string | undefined;
-  faults: readonly Fault[];
-  alert?: string | undefined;
-  good?: string | undefined;
-  nonce: (form: string, ...rest: readonly string[]) => string;
-  /** The address of the list of stores and accounts that the app has access to. */
-  installsAddress: string;
-  /** The webhooks of the app in all stores. */
-  shownWebhooks: Markup;
-};
 
 const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView): Markup =>
   html`<div class="card">

@@ -72,48 +72,56 @@ async function webhooksOf(sql: Sql, eachDatabase: EachDatabase, client: number, 
   return webhooks.filter((_, index) => hasAccess.has(index));
 }
 
-/** Returns the shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
-function createOwnClient(runtime: Runtime, { verified }: People, { appWebhooks, eachDatabase }: AppsDeps) {
-  const { sql, config } = runtime;
-  const { baseUrl, authUrl, oauth } = config;
-  const root = rootOf(authUrl);
-
-  /** Responds with the app's page; `values` replaces the stored settings in the form. */
-  const respond = async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
-    const { status, values = partOf(client), baseHash, faults = [], alert } = shown;
-    const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
-    const [webhookKeys, progress, secrets, usage, webhooks] = await Promise.all([
-      appWebhooks.keysOf(sql, client.id, request.now),
-      appWebhooks.progressOf([client.id]),
-      secretsOf(sql, client.id, request.now),
-      usageOf(sql, client.id),
-      webhooksOf(sql, eachDatabase, client.id, request.now),
-    ]);
-    const nonce = (form: string, ...rest: readonly string[]) =>
-      verified.nonce(session, [form, client.clientId, ...rest]);
-    const good = done.get(request.query.get('done') ?? '');
-    const errors = errorsOf(await inAvailable(eachDatabase, (database) => listErrors(database, webhooks, request.now)));
-    const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
-    const view = {
-      root,
-      client,
-      webhookKeys,
-      progress: progress.get(client.id),
-      keyOverlapHours: appWebhooks.keyOverlapHours,
-      secrets,
-      usage,
-      overlapHours: oauth.clientSecretOverlapHours,
-      values,
-      baseHash,
-      faults,
-      alert,
-      good,
-      nonce,
-      installsAddress: addressOfInstalls(client.clientId, baseUrl),
-      shownWebhooks,
-    };
-    return htmlAnswer(status, clientPage(view));
+/** Reads what the page of an app shows; `values` replaces the stored settings in the form. */
+async function readView(
+  { sql, config }: Runtime,
+  { verified }: People,
+  { appWebhooks, eachDatabase }: AppsDeps,
+  { request, session, client, shown }: { request: RawRequest; session: Session; client: Client; shown: Shown },
+) {
+  const root = rootOf(config.authUrl);
+  const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
+  const [webhookKeys, progress, secrets, usage, webhooks] = await Promise.all([
+    appWebhooks.keysOf(sql, client.id, request.now),
+    appWebhooks.progressOf([client.id]),
+    secretsOf(sql, client.id, request.now),
+    usageOf(sql, client.id),
+    webhooksOf(sql, eachDatabase, client.id, request.now),
+  ]);
+  const errors = errorsOf(await inAvailable(eachDatabase, (database) => listErrors(database, webhooks, request.now)));
+  const { values = partOf(client), baseHash, faults = [], alert } = shown;
+  return {
+    root,
+    client,
+    webhookKeys,
+    progress: progress.get(client.id),
+    keyOverlapHours: appWebhooks.keyOverlapHours,
+    secrets,
+    usage,
+    overlapHours: config.oauth.clientSecretOverlapHours,
+    values,
+    /** The hash of the settings that the form was filled from; by default the current settings. */
+    baseHash,
+    faults,
+    alert,
+    good: done.get(request.query.get('done') ?? ''),
+    nonce: (form: string, ...rest: readonly string[]) => verified.nonce(session, [form, client.clientId, ...rest]),
+    /** The address of the list of stores and accounts that the app has access to. */
+    installsAddress: addressOfInstalls(client.clientId, config.baseUrl),
+    shownWebhooks: appWebhooksCard({ root, client }, webhooks, errors, search),
   };
+}
+export type ClientView = Awaited<ReturnType<typeof readView>>;
+
+/** Returns the shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
+function createOwnClient(runtime: Runtime, people: People, deps: AppsDeps) {
+  const { sql, config } = runtime;
+  const { verified } = people;
+  const root = rootOf(config.authUrl);
+
+  /** Responds with the app's page. */
+  const respond = async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> =>
+    htmlAnswer(shown.status, clientPage(await readView(runtime, people, deps, { request, session, client, shown })));
 
   return {
     page: (handle: Handle): RawHandler =>

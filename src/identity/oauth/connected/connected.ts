@@ -1,12 +1,12 @@
 /** Revokes the grants of users. There is no cache of tokens, so a revocation takes effect with the next request. */
 import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit.ts';
-import { exported } from '#identity/accounts/leave.ts';
+import { exported } from '#identity/accounts/user-end.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { Done } from '#http/operation.ts';
-import { type RawHandler, type RawRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { parseId } from '#core/ids.ts';
@@ -29,7 +29,7 @@ import type { AccountSection } from '#identity/accounts/account-page.ts';
 import { stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
-import { documentHost } from '../clients/clients.ts';
+import { documentHost } from '../protocol-requests.ts';
 import { logoImage } from '../clients/logo.ts';
 
 /**

@@ -7,7 +7,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import { propertiesOf } from '#http/field-table.ts';
 import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../clients/client-document.ts';
-import { documentHost } from '../clients/clients.ts';
+import { documentHost } from '../protocol-requests.ts';
 import { permissionWords, scopeTextOfGrants } from '../scope.ts';
 import {
   countGrants,

@@ -18,7 +18,7 @@ import { inAvailable } from '#shards/map.ts';
 import { addressOfMembers } from '#stores/members/member.ts';
 import { addressOfStore } from '#stores/store-document.ts';
 import { storeOf } from '#stores/store.ts';
-import { documentHost } from '../clients/clients.ts';
+import { documentHost } from '../protocol-requests.ts';
 import { logoPath } from '../clients/logo.ts';
 import { type AppsDeps, GRANT_PROPERTIES, grantFields } from '../grants.ts';
 import { permissionWords, scopeTextOfGrants } from '../scope.ts';

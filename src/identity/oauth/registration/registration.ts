@@ -2,13 +2,9 @@
 import { originOf, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { createToken, hashToken, looksLike, type Bearer } from '../oauth-tokens.ts';
-import {
-  deleteRegistrationToken,
-  findAuthenticatedClient,
-  insertRegistrationToken,
-  isRegistrationToken,
-} from '../oauth-sql.ts';
-import { isFresh } from '#identity/accounts/factors/step-up.ts';
+import { findAuthenticatedClient } from '../grants-sql.ts';
+import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken } from '../oauth-sql.ts';
+import { isFresh } from '#identity/accounts/signed-in.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
@@ -18,6 +14,7 @@ import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary, suspended } from '#core/problem.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
+import { isClientId } from '../protocol-requests.ts';
 import {
   type AppKeys,
   type AppWebhooks,
@@ -25,7 +22,6 @@ import {
   callerOf,
   type ClientActor,
   createClient,
-  isClientId,
   type NewClient,
   UNUSED_DAYS,
 } from '../clients/clients.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
-import { warnIfLate } from './late.ts';
+import { warnIfLate } from './other-databases.ts';
 
 test('a database that has not responded for two seconds is named once, a quicker one never', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -5,8 +5,8 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { createLog } from '#core/log.ts';
-import { until } from '../../../../test/setup/until.ts';
-import { createProvider } from './providers.ts';
+import { until } from '../../../test/setup/until.ts';
+import { createProvider } from './external-sign-in.ts';
 
 const PROOFS = { state: 's'.repeat(43), nonce: 'n'.repeat(43), verifier: 'v'.repeat(43) };
 const NOW = new Date();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '#core/problem.ts';
 import { LOW_COST as cost } from '../../../test/setup/passwords.ts';
-import { createPasswords, guessableFault, PASSWORD_COST } from './passwords.ts';
+import { createPasswords, guessableFault, PASSWORD_COST } from './users.ts';
 
 const CHOSEN = 'correct horse battery';
 
