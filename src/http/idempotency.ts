@@ -178,8 +178,9 @@ function createOperation<Schema extends TSchema, Prepared>(
         return preview.handle(request, await described.prepare(request));
       },
     },
-    handle: async (rawRequest, execution) => {
+    handle: async (rawRequest, executionOf) => {
       const request = withPrincipal<Static<Schema>>(rawRequest);
+      const execution = executionOf();
       const previous = await execution.findPrevious();
       if (previous !== undefined) return rest.answer(previous);
       const prepared = await described.prepare(request);

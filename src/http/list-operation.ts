@@ -8,7 +8,7 @@ import {
   withPrincipal,
   operation,
   type ApiRequest,
-  type Charted,
+  type Beside,
   type OperationOptions,
   type Operation,
 } from './operation.ts';
@@ -32,9 +32,7 @@ export type Listed = {
   rel?: string;
   title?: string;
   naming?: Naming;
-  charts?: Charted;
-  /** A document that a designed page shows beside the collection. */
-  summary?: () => Promise<Document>;
+  beside?: Beside;
   /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
   /** Choices that neither the forms nor the search form offer. */
@@ -157,9 +155,8 @@ export function listing(
         ...(result.withheld && { withheld: result.withheld }),
         ...view,
       };
-      const { naming, charts, summary } = result;
-      const parts = { ...(charts && { charts }), ...(summary && { summary }) };
-      return { status: 200, document: whole, ...(naming && { naming }), ...parts };
+      const { naming, beside } = result;
+      return { status: 200, document: whole, ...(naming && { naming }), ...(beside && { beside }) };
     },
   });
 }

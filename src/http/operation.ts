@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
 import type { Sql, Tx } from '#db/pool.ts';
-import type { Advice, Charts, View } from '#hypermedia/view.ts';
+import type { Advice, View } from '#hypermedia/view.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/paging.ts';
 import type { Comparisons } from '#core/listing.ts';
@@ -40,14 +40,14 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
  */
 export type CreatedResult = { document: Document; location: string; isSecret?: true; isKnown?: true };
 
-export type Charted = () => Promise<Charts>;
+/** Returns what a page shows beside the document: charts, and another document with current numbers. */
+export type Beside = () => Promise<Pick<View, 'charts' | 'summary'>>;
 
 type PageOptions = {
   naming?: Naming;
   page?: (view: View) => string;
-  charts?: Charted;
+  beside?: Beside;
   advice?: () => Promise<Advice | undefined>;
-  summary?: () => Promise<Document>;
 };
 
 /**
@@ -58,7 +58,7 @@ export type EventStream = { status: 200; open: () => Readable };
 
 /**
  * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
- * `charts`, `advice` and `summary` are called only for pages, so programs do not wait for them.
+ * `beside` and `advice` are called only for pages, so programs do not wait for them.
  * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 or 204 is the
  * address where progress can be watched.
  */
@@ -145,7 +145,11 @@ export type Operation = {
    * Called if `input` finds faults, with the members that have none, so that one response reports all faults of a body.
    */
   review: Review | undefined;
-  handle: (request: ApiRequest<unknown, Principal | null>, execution: IdempotentExecution) => Promise<OperationResult>;
+  /** `executionOf`: returns the idempotent execution of the request, for an operation that stores its response. */
+  handle: (
+    request: ApiRequest<unknown, Principal | null>,
+    executionOf: () => IdempotentExecution,
+  ) => Promise<OperationResult>;
 };
 
 /** Returns whether a response may have no body if the client prefers that (`Prefer: return=minimal`, RFC 7240 §4.2). */
@@ -208,9 +212,9 @@ export function operation(
     isOpen: false,
     closedAt: undefined,
     ...rest,
-    handle: async (request, execution) => {
+    handle: async (request, executionOf) => {
       if (rest.properties === undefined && request.query.size > 0) refuseParameters(request.query, modifiers);
-      return rest.handle(request, execution);
+      return rest.handle(request, executionOf);
     },
   };
 }

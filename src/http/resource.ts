@@ -82,8 +82,6 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     isPatch: method === 'PATCH',
     linesMax: documentedInput?.areIndependent === true ? documentedInput.itemsMax : undefined,
   };
-  /** A key has no effect on operations that store no response. */
-  const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
   return async (request, caller, form) => {
     const { principal } = caller;
     if (operation.takesKey) refuseTwoKeys(request);
@@ -109,16 +107,17 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
           throw invalid({ code: 'malformed_request', message: 'This form has no preview: reload the page' });
         return { status: 204, preview: await operation.preview.handle({ ...base, principal, body }) };
       }
-      const execution = services.idempotency({
-        key: storedKey(key),
-        principal,
-        method,
-        path: pathOf(request),
-        contentType: headers['content-type'] ?? '',
-        bytes,
-        now: base.now,
-      });
-      return operation.handle({ ...base, principal, body }, execution);
+      const executionOf = () =>
+        services.idempotency({
+          key,
+          principal,
+          method,
+          path: pathOf(request),
+          contentType: headers['content-type'] ?? '',
+          bytes,
+          now: base.now,
+        });
+      return operation.handle({ ...base, principal, body }, executionOf);
     };
     await operation.admit?.({ ...base, principal, body: undefined });
     requireAccess(operation, principal, request);
@@ -193,17 +192,16 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const document = withheldSecrets(acted, caller.visitor?.confirmAt(pathAndQueryOf(request)));
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const isPage = format.isPage === true;
-  const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
+  const beside = isPage && 'beside' in result ? await result.beside?.() : undefined;
   const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
-  const summary = isPage && 'summary' in result ? await result.summary?.() : undefined;
-  const messages = { ...(done !== undefined && { done }), ...(advice && { advice }), ...(summary && { summary }) };
   const kept = request.method === 'GET' ? caller.visitor?.takeKept(pathOf(request)) : undefined;
   if (kept !== undefined) reply.header('Set-Cookie', kept.cookie);
   const refused = kept && shownAgain(kept.form, document);
   const viewParts = {
+    ...beside,
     ...(refused && { refused }),
-    ...messages,
-    ...(charts && { charts }),
+    ...(done !== undefined && { done }),
+    ...(advice && { advice }),
   };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));

@@ -310,17 +310,15 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
   const at = <T>(params: Params, use: Use<T>): T | Promise<T> =>
     databases.isDivided ? run(params, use) : use(inHome, databases.home.sql);
   const operation = (select: (handlers: OfDatabase) => Operation): Operation => {
-    const { admit, review, storesResponse, ...described } = select(inHome);
+    const { admit, review, ...described } = select(inHome);
     return {
       ...described,
-      storesResponse,
       admit: admit && (async (request) => at(request.params, async (of) => select(of).admit?.(request))),
       review: review && (async (request) => at(request.params, async (of) => select(of).review?.(request) ?? [])),
-      handle: async (request, execution) =>
-        at(request.params, async (of, sql) => {
-          const inStore = storesResponse ? execution.in(sql, shardOfAddress(request.params)) : execution;
-          return select(of).handle(request, inStore);
-        }),
+      handle: async (request, executionOf) =>
+        at(request.params, async (of, sql) =>
+          select(of).handle(request, () => executionOf().in(sql, shardOfAddress(request.params))),
+        ),
     };
   };
   const operations = <Name extends string>(select: (handlers: OfDatabase) => Record<Name, Operation>) => {

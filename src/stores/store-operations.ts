@@ -206,7 +206,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       handle: async (request) => ({
         status: 200,
         document: describe(await storeOf(sql.reads, request), request.principal),
-        charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
+        beside: async () => ({ charts: await deps.chartsOf(storeOfAddress(request), request.now) }),
       }),
     }),
     patch: accepting({

@@ -10,6 +10,7 @@ import { clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, streaming, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
+import { withCurrentKeys } from '#core/keys.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
@@ -28,7 +29,7 @@ import {
   lastListened,
   listUnattended,
 } from './webhook-sql.ts';
-import { recordUnattended, withCurrentKeys } from './webhook.ts';
+import { recordUnattended } from './webhook.ts';
 
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 

@@ -9,7 +9,7 @@ import { doing } from '#http/idempotency.ts';
 import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
-import { newSigningKey, publicKeyOf, jwkOf } from '#core/keys.ts';
+import { newSigningKey, publicKeyOf, jwkOf, withCurrentKeys } from '#core/keys.ts';
 import type { RawHandler } from '#http/route.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import {
@@ -27,14 +27,7 @@ import {
 } from './webhook-access.ts';
 import { addressOfWebhook, versionOf } from './webhook-document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import {
-  checkCanRotate,
-  finishRotation,
-  recordWebhook,
-  signingKeyFaults,
-  type Keys,
-  withCurrentKeys,
-} from './webhook.ts';
+import { checkCanRotate, finishRotation, recordWebhook, signingKeyFaults, type Keys } from './webhook.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const KEY_TYPES = ['hmac', 'ed25519'] as const;

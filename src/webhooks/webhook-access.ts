@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { HIDDEN_FROM_APPS, OPERATOR_CHOICES } from '#catalog/catalog.ts';
-import { publicKeyOf } from '#core/keys.ts';
+import { publicKeyOf, withCurrentKeys } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
@@ -26,7 +26,7 @@ import {
   type Headers,
 } from '#core/request-secrets.ts';
 import { callingApp, refuseSuspended, type Principal, type SufficientScopes } from '#core/principal.ts';
-import { addressFault, withCurrentKeys } from './webhook.ts';
+import { addressFault } from './webhook.ts';
 import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
@@ -222,9 +222,9 @@ function openRequest(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, url, headers, requestSecrets }: RequestColumns,
 ): Addressed {
+  if (requestSecrets === null) return { url, headers };
   try {
-    const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealBinding(id));
-    return withSecrets({ url, headers }, secrets);
+    return withSecrets({ url, headers }, sealer.open(requestSecrets, sealBinding(id)));
   } catch {
     return { url, headers };
   }

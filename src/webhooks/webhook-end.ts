@@ -7,7 +7,8 @@ import { announceErasure } from './app-access/app-access.ts';
 import type { OperatorOutbox } from './operator/operator-outbox.ts';
 import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, updateWebhook } from './webhook-sql.ts';
-import { recordAutoDisable, withCurrentKeys } from './webhook.ts';
+import { withCurrentKeys } from '#core/keys.ts';
+import { recordAutoDisable } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
 
 /** Returns false if the webhook is already disabled, deleted, or was disabled and enabled again since `epoch`. */

@@ -1,6 +1,6 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
 import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
-import { isSigningKey } from '#core/keys.ts';
+import { isSigningKey, withCurrentKeys } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
 import type { Accounts } from '#shards/accounts.ts';
@@ -50,7 +50,7 @@ import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook, statisticsOfWebhook } from './health/health-operations.ts';
 import { retryOf } from './send-now.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries, withCurrentKeys } from './webhook.ts';
+import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries } from './webhook.ts';
 
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;
@@ -264,10 +264,12 @@ const createRead = (deps: WebhookDeps): Operation =>
     selects: Object.keys(WEBHOOK_PROPERTIES),
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
+      const document = documentFor(deps, webhook, request);
+      const { query } = request;
       return {
         status: 200,
-        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
-        ...statisticsOfWebhook(deps, keyOf(request), request.now),
+        document: query.has('fields') ? withFields(document, readFieldsOf(query, WEBHOOK_PROPERTIES)) : document,
+        beside: () => statisticsOfWebhook(deps, keyOf(request), request.now),
         advice: async () => adviceOfWebhook(deps, webhook, request.now),
       };
     },

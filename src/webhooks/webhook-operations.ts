@@ -86,7 +86,7 @@ const createList = (deps: WebhookDeps): Operation =>
         total,
         links,
         withheld,
-        summary: async () => (await readOverview(deps, store, { now })).document,
+        beside: async () => ({ summary: (await readOverview(deps, store, { now })).document }),
       };
     },
   });

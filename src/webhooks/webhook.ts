@@ -2,7 +2,7 @@
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { shapeFaults } from '#catalog/shape.ts';
 import { isReadable } from '#core/loopback.ts';
-import { keysAt, type Rotating, signingKeyOf } from '#core/keys.ts';
+import { type Rotating, signingKeyOf, singleKey } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid } from '#core/problem.ts';
@@ -211,18 +211,6 @@ export function stopsDeliveries(before: Settings, after: Settings): boolean {
  * The current key is removed whenever a rotation ends.
  */
 export type Keys = Rotating<Buffer>;
-
-const singleKey = (encryptionKey: Buffer | null): Keys => ({
-  encryptionKey,
-  nextEncryptionKey: null,
-  rotationEndsAt: null,
-});
-
-/** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
-export function withCurrentKeys<Row extends Keys>(row: Row, now: Date): Row {
-  const { current, next } = keysAt(row, now);
-  return next === null ? { ...row, ...singleKey(current) } : row;
-}
 
 /** Returns the keys after a change of settings. `newKey` is the stored key if the change keeps it. */
 export function keysAfterUpdate(

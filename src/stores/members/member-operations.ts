@@ -213,7 +213,11 @@ export function createMemberOperations(runtime: Runtime, deps: Deps) {
             href: addressOfAwaited(key.storeId, baseUrl),
             title: 'The memberships that wait for a sign-in',
           });
-        return { ...listed, links, summary: () => inviting.pending({ ...key, now: request.now }) };
+        return {
+          ...listed,
+          links,
+          beside: async () => ({ summary: await inviting.pending({ ...key, now: request.now }) }),
+        };
       },
     }),
     add: createAdd(runtime, deps),

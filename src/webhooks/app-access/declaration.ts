@@ -4,7 +4,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
-import { keysAt } from '#core/keys.ts';
+import { keysAt, singleKey } from '#core/keys.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import { addressFault } from '../webhook.ts';
@@ -60,18 +60,12 @@ function syntaxFault(url: string): string | undefined {
 const newKey = (sealer: Sealer, client: number): Buffer =>
   sealer.seal(`whsec_${randomBytes(KEY_BYTES).toString('base64')}`, appKeyBinding(client));
 
-const alone = (encryptionKey: Buffer | null): SealedKeys => ({
-  encryptionKey,
-  nextEncryptionKey: null,
-  rotationEndsAt: null,
-});
-
 /** Returns the keys after the change. Throws a 409 for a rotation that is under way, or for none. */
 function keysAfter(stored: SealedKeys, change: KeyChange, { create, endsAt, now }: NewKey): SealedKeys {
   const { current, next } = keysAt(stored, now);
-  if (change === 'at_once') return alone(create());
+  if (change === 'at_once') return singleKey(create());
   if (change === 'finish') {
-    if (next !== null) return alone(next);
+    if (next !== null) return singleKey(next);
     throw conflict('no_rotation', 'No new key replaces the current one at the moment');
   }
   if (next !== null) throw conflict('rotation_under_way', 'A new key replaces the current one already');

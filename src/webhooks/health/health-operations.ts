@@ -1,7 +1,7 @@
 /** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql, Queryable } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { guarded, type Charted, type Operation } from '#http/operation.ts';
+import { guarded, type Beside, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
 import type { Advice, Charts, Suggestion } from '#hypermedia/view.ts';
@@ -67,20 +67,16 @@ async function readHealth(sql: Sql, key: Key, { now, period }: { now: Date; peri
   return health;
 }
 
-/** Returns what the page of a webhook shows beside its settings: charts, and its health, which is read once for both. */
-export function statisticsOfWebhook(
+/** Returns what the page of a webhook shows beside its settings: charts, and its health. */
+export async function statisticsOfWebhook(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   key: Key,
   now: Date,
-): { charts: Charted; summary: () => Promise<Document> } {
-  let reading: Promise<Health> | undefined;
-  const read = () => (reading ??= readHealth(sql, key, { now, period: DEFAULT_PERIOD }));
+): Promise<{ charts: Charts; summary: Document }> {
+  const health = await readHealth(sql, key, { now, period: DEFAULT_PERIOD });
   return {
-    charts: async () => {
-      const { figures, row } = await read();
-      return chartsOfFigures(figures, row.timeZone);
-    },
-    summary: async () => healthDocument(await read(), { baseUrl: config.baseUrl, now }),
+    charts: chartsOfFigures(health.figures, health.row.timeZone),
+    summary: healthDocument(health, { baseUrl: config.baseUrl, now }),
   };
 }
 
@@ -102,13 +98,13 @@ export async function readOverview(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   store: Store & { app: number | null },
   { now, period = DEFAULT_PERIOD }: { now: Date; period?: Period },
-): Promise<{ document: Document; charts: Charted }> {
+): Promise<{ document: Document; beside: Beside }> {
   const rows = await listHealths(sql, store, config.webhooks.webhooksPerStore, store.app);
   if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
   const found = await readHealths(sql, store.shard, rows, { now, period, pendingLimit: PENDING_COUNTED_MAX_EACH });
   return {
     document: overviewDocument(found, store, { baseUrl: config.baseUrl, now }),
-    charts: async () => chartsOfFigures(found.total, rows[0]?.timeZone ?? DEFAULT_TIME_ZONE),
+    beside: async () => ({ charts: chartsOfFigures(found.total, rows[0]?.timeZone ?? DEFAULT_TIME_ZONE) }),
   };
 }
 
@@ -132,7 +128,7 @@ export function createHealth({
         return {
           status: 200,
           document: healthDocument(health, { baseUrl, now }),
-          charts: async () => chartsOfFigures(health.figures, row.timeZone),
+          beside: async () => ({ charts: chartsOfFigures(health.figures, row.timeZone) }),
           advice: async () => adviceOfWebhook({ sql, config }, row, now),
         };
       },
