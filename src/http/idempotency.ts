@@ -4,7 +4,8 @@
  */
 import { createHash, createHmac } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
+import type { Sealer, Vault } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import type { Keys } from '#core/keys.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
 import { Problem, invalid, type Fault } from '#core/problem.ts';
@@ -35,7 +36,7 @@ export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
 
 /** Returns the associated data of a sealed response: copied to another key it cannot be opened. */
-export function responseBoundTo(scope: Buffer): string {
+function responseBoundTo(scope: Buffer): string {
   return `idempotency:${scope.toString('hex')}`;
 }
 
@@ -140,6 +141,17 @@ export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[]
   return purgesOf(sql, [
     { name: 'idempotency_keys', deletes: 'idempotency_key', key: 'scope', expires: 'date_created', keptMs },
   ]);
+}
+
+/** The stored responses, which are sealed again when HALCYON_SECRET_KEY changes. */
+export function createAnswerVault(sql: Sql): Vault {
+  return vaultOf(sql, {
+    name: 'answers',
+    seals: 'idempotency_key',
+    key: { scope: 'bytea' },
+    columns: ['answer'],
+    boundTo: ({ scope }) => responseBoundTo(scope),
+  });
 }
 
 /** Options of an operation that creates a resource or must not run twice. */

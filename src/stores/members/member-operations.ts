@@ -9,7 +9,7 @@ import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem, invalid } from '#core/problem.ts';
-import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
+import { isPerson, managesStore, storeOfAddress, type Principal } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
@@ -182,6 +182,26 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
     },
   });
 
+/** Returns the links of the list of members; those to who is to become one are for callers that manage the store. */
+function linksOf(principal: Principal, storeId: number, baseUrl: string): Link[] {
+  const store = addressOfStore(storeId, baseUrl);
+  return [
+    { rel: 'store', href: store, title: 'The store', crumb: 'Store' },
+    ...(managesStore(principal, storeId)
+      ? [{ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' }]
+      : []),
+    ...(principal.scope === 'platform'
+      ? [
+          {
+            rel: 'awaited_members',
+            href: addressOfAwaited(storeId, baseUrl),
+            title: 'The memberships that wait for a sign-in',
+          },
+        ]
+      : []),
+  ];
+}
+
 export function createMemberOperations(runtime: Runtime, deps: Deps) {
   const { effects, inviting } = deps;
   const { sql, config } = runtime;
@@ -202,21 +222,15 @@ export function createMemberOperations(runtime: Runtime, deps: Deps) {
           countMembers(sql, key, request.listing),
         ]);
         const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-        const store = addressOfStore(key.storeId, baseUrl);
-        const links: Link[] = [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }];
-        const listed = { path: addressOfMembers(key.storeId, baseUrl), items, total };
-        if (!managesStore(request.principal, key.storeId)) return { ...listed, links };
-        links.push({ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' });
-        if (request.principal.scope === 'platform')
-          links.push({
-            rel: 'awaited_members',
-            href: addressOfAwaited(key.storeId, baseUrl),
-            title: 'The memberships that wait for a sign-in',
-          });
+        const { principal, now } = request;
         return {
-          ...listed,
-          links,
-          beside: async () => ({ summary: await inviting.pending({ ...key, now: request.now }) }),
+          path: addressOfMembers(key.storeId, baseUrl),
+          items,
+          total,
+          links: linksOf(principal, key.storeId, baseUrl),
+          ...(managesStore(principal, key.storeId) && {
+            beside: async () => ({ summary: await inviting.pending({ ...key, now }) }),
+          }),
         };
       },
     }),

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import { conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt, singleKey } from '#core/keys.ts';
@@ -15,13 +16,10 @@ import { lockApps } from './app-access-sql.ts';
 import { beginFollowing } from './follow.ts';
 import { listProgress, type Progress } from './follow-sql.ts';
 import {
-  countDeclarationsOfOtherKey,
   findKeys,
-  listDeclarationsOfOtherKey,
   lockKeys,
   markRemoved,
   readDeclarationRow,
-  replaceDeclarationKeys,
   updateKeys,
   upsertDeclarationCopy,
   upsertDeclaration,
@@ -146,23 +144,11 @@ export async function copyDeclaration(
 
 /** The keys of apps' webhooks, which are sealed again when HALCYON_SECRET_KEY changes. */
 export function createAppKeyVault(sql: Sql): Vault {
-  return {
+  return vaultOf(sql, {
     name: 'webhooks of apps',
-    count: (keyId) => countDeclarationsOfOtherKey(sql, keyId),
-    page: async ({ keyId, after = '0', limitRows }) => {
-      const rows = await listDeclarationsOfOtherKey(sql, { keyId, after: Number(after), limitRows });
-      return rows.map(({ client, key, next }) => ({
-        id: String(client),
-        boundTo: appKeyBinding(client),
-        envelopes: [key, next],
-      }));
-    },
-    replace: async (rows) => {
-      const replaced = rows.map(({ id, envelopes: [key = null, next = null], renewed }) => {
-        const [keyAfter = null, nextAfter = null] = renewed;
-        return { client: Number(id), key, next, keyAfter, nextAfter };
-      });
-      return (await replaceDeclarationKeys(sql, replaced)).map(String);
-    },
-  };
+    seals: 'app_webhook',
+    key: { client: 'bigint' },
+    columns: ['key', 'next_key'],
+    boundTo: ({ client }) => appKeyBinding(client),
+  });
 }
