@@ -3,7 +3,7 @@
  * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Representation, contentTypeOf } from './negotiate.ts';
+import { type Representation, contentTypeOf } from '#hypermedia/render.ts';
 import type { EventStream } from './operation.ts';
 import { hash, randomBytes } from 'node:crypto';
 import type { Document, Naming } from '#hypermedia/document.ts';
@@ -11,9 +11,8 @@ import { Problem } from '#core/problem.ts';
 import { leadsHere } from '#hypermedia/paging.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { pageHeaders } from './answers.ts';
+import { pageHeaders, withoutCors } from './answers.ts';
 import { storedCaller, type Visitor } from './caller.ts';
-import { withoutCors } from './cors.ts';
 import type { Services } from './services.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';

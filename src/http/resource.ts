@@ -8,15 +8,21 @@ import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storedCaller, type Caller } from './caller.ts';
-import { optionsDocument, preflightHeaders } from './cors.ts';
+import { optionsDocument, preflightHeaders } from './answers.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
-import { negotiate } from './negotiate.ts';
-import { mayBeMinimal, type ApiRequest, type Operation, type OperationResult } from './operation.ts';
-import { DONE, doneSentence } from './operation.ts';
+import { negotiate } from '#hypermedia/render.ts';
+import {
+  mayBeMinimal,
+  type ApiRequest,
+  type Operation,
+  type OperationResult,
+  DONE,
+  doneSentence,
+} from './operation.ts';
 import { answerForm, answerSignedOut } from './pages/form-answer.ts';
-import { shownAgain } from './pages/kept-form.ts';
+import { shownAgain } from './pages/form-post.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
-import { type Services } from './services.ts';
+import type { Services } from './services.ts';
 import {
   addressOf,
   headersOf,

@@ -8,7 +8,7 @@ import type { Server, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { Type, type TProperties } from 'typebox';
 import { parseJson } from '#http/bodies/json-body.ts';
 import { createValidator } from '#http/bodies/validate.ts';
-import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
+import { mcpAddressOf, resourceMetadataOf } from '#http/root.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { Dispatch, ProblemAnswer, RawRequest, RawResponse } from '#http/route.ts';
 import { offeredActions, WITH_ACTIONS, type OfferedAction } from '#hypermedia/offered-actions.ts';

@@ -4,18 +4,18 @@
  */
 import { Type } from 'typebox';
 import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
-import { defaultRepresentation } from '#http/negotiate.ts';
+import { defaultRepresentation } from '#hypermedia/render.ts';
 import { errorDocument } from '#http/errors.ts';
 import { open } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
-import { type ProblemAnswer, type RawHandler, type Route } from '#http/route.ts';
+import type { ProblemAnswer, RawHandler, Route } from '#http/route.ts';
 import { homeOf } from '#http/root.ts';
 import { constant, render } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { isInPerson, type Principal } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { healthEndpoints } from '#http/health-endpoints.ts';
-import { optionsDocument } from '#http/cors.ts';
+import { healthEndpoints } from '#http/fixed-addresses.ts';
+import { optionsDocument } from '#http/answers.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { docsDocument, docsPageDocument, relationDocument, relationsDocument } from './reference-document.ts';
 import { createMarkdown, documentNames, INDEX, renderDocument, type Page } from './documents.ts';

@@ -10,7 +10,7 @@ import { createInternalEventWriter, type InternalEventDeps } from '#events/publi
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
-import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
+import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-events.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';

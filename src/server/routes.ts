@@ -1,10 +1,9 @@
 /** The route table: every address, one line each. */
-import type { HealthEndpoints } from '#http/health-endpoints.ts';
+import type { HealthEndpoints } from '#http/fixed-addresses.ts';
 import { showIcon } from '#http/assets.ts';
-import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
+import { mcpAddressOf, resourceMetadataOf, rootOf } from '#http/root.ts';
 import { endpoint, page, resource, type DispatchingHandler, type RawHandler, type Route } from '#http/route.ts';
-import { rootOf } from '#http/root.ts';
-import { type Operation } from '#http/operation.ts';
+import type { Operation } from '#http/operation.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import { answerMcpProblem } from '#mcp/mcp-endpoint.ts';

@@ -4,7 +4,7 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { announceErasure } from './app-access/app-access.ts';
-import type { OperatorOutbox } from './operator/operator-outbox.ts';
+import type { OperatorOutbox } from './operator/operator-events.ts';
 import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, updateWebhook } from './webhook-sql.ts';
 import { withCurrentKeys } from '#core/keys.ts';

@@ -8,16 +8,14 @@ import { Problem, type Fault } from '#core/problem.ts';
 import { documentAddress, fieldsOf, targetPath, type Target } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { formValue } from '#hypermedia/html/form.ts';
-import { DONE, type Done } from '../operation.ts';
-import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
-import { keptForm } from './kept-form.ts';
-import type { CreatedResult, OperationResult } from '../operation.ts';
+import { DONE, type Done, type CreatedResult, type OperationResult } from '../operation.ts';
+import { bodyOf, readFormPost, type FormPost, keptForm } from './form-post.ts';
 import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import type { Advice, Refused } from '#hypermedia/view.ts';
 import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
-import { type Services } from '../services.ts';
+import type { Services } from '../services.ts';
 import { addressOf, methodNotAllowed, pathOf } from '../requests.ts';
 
 export type PostedForm = {

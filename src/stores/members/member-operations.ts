@@ -182,7 +182,7 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
     },
   });
 
-/** Returns the links of the list of members; those to who is to become one are for callers that manage the store. */
+/** Returns the links of the list of members; those to invitations only for callers that manage the store. */
 function linksOf(principal: Principal, storeId: number, baseUrl: string): Link[] {
   const store = addressOfStore(storeId, baseUrl);
   return [
