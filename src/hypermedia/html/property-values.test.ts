@@ -99,8 +99,8 @@ function cellsOf(list: readonly Value[], label = 'Rows'): string[][] | undefined
   if (table === undefined) return undefined;
   const [, ...rows] = render(table).split('<tr>');
   return rows.map((row) =>
-    [...row.matchAll(/<t[hd]([^>]*)>([^<]*)</g)].map(([, attributes = '', shown = '']) =>
-      attributes.includes('number') ? `#${shown}` : shown,
+    [...row.matchAll(/<t[hd]([^>]*)>([^<]*)</g)].map(([, attributes = '', inside = '']) =>
+      attributes.includes('number') ? `#${inside}` : inside,
     ),
   );
 }
