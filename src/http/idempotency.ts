@@ -18,10 +18,10 @@ import {
   type Operation,
   type OperationOptions,
   withPrincipal,
+  type Done,
 } from './operation.ts';
 import { claimKey, findResponse, storeResponse, type StoredResponse } from './idempotency-sql.ts';
 import type { Static, TSchema } from 'typebox';
-import type { Done } from './operation.ts';
 
 /** Format and lifetime of idempotency keys. */
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
