@@ -8,7 +8,7 @@ import type { Sealer, Vault } from '#db/seal.ts';
 import { vaultOf } from '#db/sealed-tables.ts';
 import type { Keys } from '#core/keys.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { Problem, invalid, type Fault } from '#core/problem.ts';
+import { Problem, invalid } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import {
   operation,
@@ -16,7 +16,8 @@ import {
   type CreatedResult,
   type IdempotentExecution,
   type Operation,
-  type OperationOptions,
+  type BodyOptions,
+  checksOf,
   withPrincipal,
   type Done,
 } from './operation.ts';
@@ -155,11 +156,7 @@ export function createAnswerVault(sql: Sql): Vault {
 }
 
 /** Options of an operation that creates a resource or must not run twice. */
-type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
-  input: Schema;
-  /** Throws a 404 if the caller cannot access the address. */
-  admit?: (request: ApiRequest) => Promise<void>;
-  review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+type CreateOptions<Schema extends TSchema, Prepared> = BodyOptions<Schema> & {
   prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
   /** Says what the request would do. */
   preview?: { title: string; handle: (request: ApiRequest<Static<Schema>>, prepared: Prepared) => Promise<string> };
@@ -174,15 +171,12 @@ function createOperation<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
   rest: Pick<Operation, 'statuses'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation {
-  const { admit, preview } = described;
+  const { preview } = described;
   return operation(described, {
-    access: described.access ?? 'token',
+    ...checksOf(described),
     statuses: rest.statuses,
     takesKey: true,
     storesResponse: true,
-    input: described.input,
-    admit: admit && ((request) => admit(withPrincipal(request))),
-    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     preview: preview && {
       title: preview.title,
       handle: async (rawRequest) => {

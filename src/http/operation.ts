@@ -94,23 +94,34 @@ type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal 
  */
 export type InputDescription = { item: TSchema; itemsMax: number; areIndependent?: true };
 
-export type Operation = {
-  /** The label of a button: "Create a webhook". */
+/** What describes an operation, each with a default. */
+type Description = {
+  /** The label of a button: "Create a webhook". Default: the summary. */
   title: string;
-  /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
-  summary: string;
-  /** `owner`: the platform, and the signed-in owners of the store in the address. `self`: they, and the person in the address. `person`: the person in the address, and no program. */
-  access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
   /** The limited scopes that suffice; by default none. Everything that `access: 'anyone'` returns needs no scope. */
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** The statuses of a success with a Document; of a `documentedInput` those of one item; an array is a 200. */
+  /** The statuses of a success with a Document (default: 200); of a `documentedInput` those of one item; an array is a 200. */
   statuses: readonly (200 | 201 | 202)[];
-  /** Accepts an Idempotency-Key. */
-  takesKey: boolean;
   /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
   isConditional: boolean;
+  bodyLimitBytes: number | undefined;
+  /** A person in a browser must have proved who they are within ten minutes. Programs are not affected. */
+  isSensitive: boolean;
+  /** Parameters that the query may contain; a listing adds filters by `properties`. */
+  modifiers: readonly string[];
+  /** The properties that `fields` may name, of an operation that is no listing; undefined for any. */
+  selects: readonly string[] | undefined;
+};
+
+export type Operation = Description & {
+  /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
+  summary: string;
+  /** `owner`: the platform, and the signed-in owners of the store in the address. `self`: they, and the person in the address. `person`: the person in the address, and no program. */
+  access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
+  /** Accepts an Idempotency-Key. */
+  takesKey: boolean;
   /** The response is stored under the key (`IdempotentExecution`); else the operation stores it itself, if it accepts a key. */
   storesResponse: boolean;
   input: TSchema | undefined;
@@ -119,15 +130,8 @@ export type Operation = {
    * body itself.
    */
   documentedInput: InputDescription | undefined;
-  bodyLimitBytes: number | undefined;
   /** Responds with server-sent events, to programs only. */
   isStream: boolean;
-  /** A person in a browser must have proved who they are within ten minutes. Programs are not affected. */
-  isSensitive: boolean;
-  /** Parameters that the query may contain; a listing adds filters by `properties`. */
-  modifiers: readonly string[];
-  /** The properties that `fields` may name, of an operation that is no listing; undefined for any. */
-  selects: readonly string[] | undefined;
   /** For listings: how each property of the items is compared. */
   properties: Comparisons | undefined;
   /** For listings: items have any other properties as well. */
@@ -157,63 +161,41 @@ export function mayBeMinimal(method: string, { documentedInput }: Pick<Operation
   return ['POST', 'PUT', 'PATCH'].includes(method) && documentedInput?.areIndependent !== true;
 }
 
-export type OperationOptions = {
-  summary: string;
-  /** Defaults to the summary. */
-  title?: string;
-  access?: 'person' | 'self' | 'owner' | 'platform';
-  scopes?: SufficientScopes;
-  scopesAt?: (params: Params) => readonly Permission[];
-  bodyLimitBytes?: number;
-  isConditional?: true;
-  isSensitive?: true;
-  modifiers?: readonly string[];
-  /** The properties that `fields` may name, if not any. */
-  selects?: readonly string[];
-  /** Default: 200. */
-  statuses?: Operation['statuses'];
-};
+export type OperationOptions = Partial<Description> &
+  Pick<Operation, 'summary'> & { access?: Exclude<Operation['access'], 'anyone' | 'token'> };
+
+const DEFAULTS = {
+  scopes: [],
+  scopesAt: undefined,
+  statuses: [200],
+  isConditional: false,
+  bodyLimitBytes: undefined,
+  isSensitive: false,
+  modifiers: [],
+  selects: undefined,
+  takesKey: false,
+  storesResponse: false,
+  input: undefined,
+  documentedInput: undefined,
+  isStream: false,
+  properties: undefined,
+  isOpen: false,
+  closedAt: undefined,
+  admit: undefined,
+  preview: undefined,
+  review: undefined,
+} as const satisfies Partial<Operation>;
 
 export function operation(
-  {
-    summary,
-    title = summary,
-    scopes = [],
-    scopesAt,
-    bodyLimitBytes,
-    isConditional,
-    isSensitive,
-    modifiers = [],
-    selects,
-    statuses = [200],
-  }: OperationOptions,
+  described: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
+  const whole = { ...DEFAULTS, title: described.summary, ...described, ...rest };
+  if (whole.properties !== undefined) return whole;
   return {
-    summary,
-    title,
-    scopes,
-    scopesAt,
-    bodyLimitBytes,
-    modifiers,
-    selects,
-    isConditional: isConditional === true,
-    isSensitive: isSensitive === true,
-    statuses,
-    takesKey: false,
-    storesResponse: false,
-    isStream: false,
-    input: undefined,
-    documentedInput: undefined,
-    admit: undefined,
-    review: undefined,
-    preview: undefined,
-    properties: undefined,
-    isOpen: false,
-    closedAt: undefined,
-    ...rest,
+    ...whole,
     handle: async (request, executionOf) => {
-      if (rest.properties === undefined && request.query.size > 0) refuseParameters(request.query, modifiers);
+      if (request.query.size > 0) refuseParameters(request.query, whole.modifiers);
       return rest.handle(request, executionOf);
     },
   };
@@ -255,29 +237,36 @@ export function streaming(
   return { ...guarded(described), isStream: true };
 }
 
-/**
- * Defines an operation that requires a bearer token and a body according to `input`. `review` finds faults that a
- * schema cannot express, for bodies that the schema has rejected already.
- */
+/** `review` finds faults that a schema cannot express, for bodies that the schema has rejected already. */
+export type BodyOptions<Schema extends TSchema> = OperationOptions & {
+  input: Schema;
+  /** Throws a 404 if the caller cannot access the address. */
+  admit?: (request: ApiRequest) => Promise<void>;
+  review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+};
+
+/** Returns the checks of an operation that requires a bearer token and a body. */
+export function checksOf<Schema extends TSchema>({ access, input, admit, review }: BodyOptions<Schema>) {
+  return {
+    access: access ?? 'token',
+    input,
+    admit: admit && ((request) => admit(withPrincipal(request))),
+    review: async (request) => review?.(withPrincipal(request)) ?? [],
+  } satisfies Partial<Operation>;
+}
+
+/** Defines an operation that requires a bearer token and a body according to `input`. */
 export function accepting<Schema extends TSchema>(
-  described: OperationOptions & {
-    input: Schema;
+  described: BodyOptions<Schema> & {
     inputDescription?: InputDescription;
     takesKey?: true;
-    /** Throws a 404 if the caller cannot access the address. */
-    admit?: (request: ApiRequest) => Promise<void>;
-    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
 ): Operation {
-  const { admit } = described;
   return operation(described, {
-    access: described.access ?? 'token',
+    ...checksOf(described),
     takesKey: described.takesKey ?? false,
-    input: described.input,
     documentedInput: described.inputDescription,
-    admit: admit && ((request) => admit(withPrincipal(request))),
-    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: (request) => described.handle(withPrincipal(request)),
   });
 }

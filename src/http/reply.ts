@@ -13,7 +13,7 @@ import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders, withoutCors } from './answers.ts';
 import { storedCaller, type Visitor } from './caller.ts';
-import type { Services } from './services.ts';
+import type { Services, ShownDocument } from './services.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
@@ -156,6 +156,14 @@ export function withheldSecrets(document: Document, confirmAt: string | undefine
   };
 }
 
+/** Returns the designed page of the document; undefined if it has its generic page. */
+export async function designedPage(
+  { designedPages, clock }: Services,
+  shown: Omit<ShownDocument, 'now'>,
+): Promise<string | undefined> {
+  return designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() });
+}
+
 type Outgoing = {
   status: number;
   document: Document;
@@ -163,7 +171,7 @@ type Outgoing = {
   isSecret: boolean;
   view: View | undefined;
   /** Replaces the format's rendering of the document. */
-  page?: string;
+  page?: string | undefined;
   /** The reader has no session, whose pages have nonces. */
   mayCompress?: boolean;
 };

@@ -9,7 +9,15 @@ import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storedCaller, type Caller } from './caller.ts';
 import { optionsDocument, preflightHeaders } from './answers.ts';
-import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
+import {
+  designedPage,
+  privateHeaders,
+  sendDocument,
+  sendStream,
+  unmodifiedSince,
+  viewOf,
+  withheldSecrets,
+} from './reply.ts';
 import { negotiate } from '#hypermedia/render.ts';
 import {
   mayBeMinimal,
@@ -153,13 +161,12 @@ function createTarget(services: Services, route: Resource, routes: readonly Rout
 
 /** Returns the page of an operation or of the dashboard; undefined if the document has its generic page. */
 async function pageOf(
-  { designedPages, clock }: Services,
+  services: Services,
   result: Extract<OperationResult, { document: Document }>,
   shown: { document: Document; naming: Naming; view: View },
 ): Promise<string | undefined> {
   if ('page' in result) return result.page?.(shown.view);
-  const isDesigned = result.status === 200 && shown.view.session !== undefined;
-  return isDesigned ? designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() }) : undefined;
+  return result.status === 200 && shown.view.session !== undefined ? designedPage(services, shown) : undefined;
 }
 
 type Exchange = {
@@ -212,8 +219,8 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));
   const mayCompress = !caller.visitor;
-  const outgoing = { status: result.status, document, naming, isSecret, view, mayCompress };
-  return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
+  const outgoing = { status: result.status, document, naming, isSecret, view, page, mayCompress };
+  return sendDocument(reply, request, representation, outgoing);
 }
 
 /** Mounts a resource. `routes` is the whole table, for the action routes of the resource. */
