@@ -23,7 +23,7 @@ import {
 } from './requests.ts';
 import type { Dispatch, DispatchingHandler, RawEndpoint, RawResponse, RawRequest, Params } from './route.ts';
 import type { Services } from './services.ts';
-import { invalid } from '#core/problem.ts';
+import { invalidValue, invalid } from '#core/problem.ts';
 
 /** As long as the longest address that fits into the headers of a real request. */
 const HREF_CHARACTERS_MAX = 16 * 1024;
@@ -34,7 +34,7 @@ function targetOf(href: string, baseUrl: string, addresses: Addresses): string {
   const isHere = url !== null && url.href.startsWith(`${new URL(baseUrl).origin}/`);
   if (isHere && addresses.isResource(url.pathname)) return url.pathname + url.search;
   const message = 'href must be the address or path of a resource of this API, such as a link of a response';
-  throw invalid({ code: 'invalid_value', message, field: 'href' });
+  throw invalid(invalidValue('href', message));
 }
 
 /** Sends a request for the caller of `request`. */

@@ -13,7 +13,7 @@ import { parseId } from '#core/ids.ts';
 import { withCurrentKeys } from '#core/keys.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
-import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
+import { invalidValue, conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
@@ -192,7 +192,7 @@ function problemOf(reason: Unanswered): Problem {
 function faultsOf({ response_code: code, outcome }: Partial<AnswerBody>): Fault[] {
   if (typeof code !== 'number' || !outcome) return [];
   const message = 'outcome must be omitted if there is a response_code';
-  return [{ code: 'invalid_value', message, field: 'outcome' }];
+  return [invalidValue('outcome', message)];
 }
 
 const parseAnswer = (body: AnswerBody): ListenerAnswer => ({

@@ -15,7 +15,7 @@ import type { Accounts } from '#shards/accounts.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
+import { invalidValue, notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -32,7 +32,7 @@ import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery, Authenticate, OpenStream } from './listener-operations.ts';
 import { lockSuspensions } from './app-access/app-access-sql.ts';
-import { findWebhook, lockSuspensionOf, type Key, type WebhookRow } from './webhook-sql.ts';
+import { findWebhook, lockSuspensionOf, lockWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './send-now.ts';
 
@@ -109,6 +109,13 @@ export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<We
   const suspended = stores.length === 0 ? undefined : await findWebhook(sql.reads, { ...key, stores });
   if (suspended !== undefined) refuseSuspended(request.principal, suspended.storeId);
   throw notFound('webhook');
+}
+
+/** Returns the webhook in the path, and locks its row until the transaction ends. Throws a 404 if the caller does not see it. */
+export async function lockWebhookOf(tx: Queryable, request: AddressedRequest): Promise<WebhookRow> {
+  const row = await lockWebhook(tx, keyOf(request));
+  if (row === undefined) throw notFound('webhook');
+  return row;
 }
 
 /**
@@ -382,12 +389,10 @@ const NEEDS_HEADERS: Fault = {
   field: 'headers',
 };
 
-const HIDDEN_QUERY: Fault = {
-  code: 'invalid_value',
-  message:
-    'url contains masked values, which keep the stored ones only if the url is otherwise unchanged. Send the values, or omit the query',
-  field: 'url',
-};
+const HIDDEN_QUERY: Fault = invalidValue(
+  'url',
+  'url contains masked values, which keep the stored ones only if the url is otherwise unchanged. Send the values, or omit the query',
+);
 
 /**
  * Returns faults if a reader who may not see the secrets would send them to another url, and for masked values in a url, which pages

@@ -4,20 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type Arbitrary,
-  array,
-  assert as checkProperty,
-  asyncProperty,
-  boolean,
-  constant,
-  constantFrom,
-  integer,
-  nat,
-  oneof,
-  record,
-  tuple,
-} from 'fast-check';
+import { type Arbitrary, array, assert as checkProperty, asyncProperty, boolean, constant, constantFrom, integer, nat, oneof, record, tuple } from 'fast-check';
 import { countTabs } from '#dashboard/lists-sql.ts';
 import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';

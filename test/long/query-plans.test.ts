@@ -10,14 +10,7 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { lockPreviousVersions, findKeys, publishBatch, type Batch } from '#events/publish/publish-sql.ts';
 import { rowOf, inLockOrder, toColumns } from '#events/publish/rows.ts';
 import { derivingStores } from '#events/publish/subscription-sql.ts';
-import {
-  endOldEpochs,
-  countFaults,
-  discoverLanes,
-  fetchLanes,
-  listChanged,
-  loadArrivals,
-} from '#delivery/queue/queue-sql.ts';
+import { endOldEpochs, countFaults, discoverLanes, fetchLanes, listChanged, loadArrivals } from '#delivery/queue/queue-sql.ts';
 import { insertMarkers, loadEvents, loadTargets } from '#delivery/delivery-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
 import { attemptsAt } from '#webhooks/history/history-sql.ts';

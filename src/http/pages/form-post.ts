@@ -6,7 +6,7 @@
  */
 import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { formValue, OTHER, PREVIEW } from '#hypermedia/html/form.ts';
-import { Problem } from '#core/problem.ts';
+import { invalidValue, Problem } from '#core/problem.ts';
 import { parseForm, withoutIndex } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';
 import { METHODS, type Method } from '../route.ts';
@@ -52,11 +52,7 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor |
   const form = visitor?.restored(posted, path) ?? posted;
   const method = form.get(FORM_FIELDS.method) ?? 'POST';
   if (method === 'GET' || !(METHODS as readonly string[]).includes(method)) {
-    throw new Problem(400, {
-      code: 'invalid_value',
-      message: `${FORM_FIELDS.method} must be a method`,
-      field: FORM_FIELDS.method,
-    });
+    throw new Problem(400, invalidValue(FORM_FIELDS.method, `${FORM_FIELDS.method} must be a method`));
   }
   const isStale = visitor?.isNonce(form.get(FORM_FIELDS.nonce), [method, path]) !== true;
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;

@@ -12,7 +12,7 @@ import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
@@ -61,7 +61,7 @@ const HOUR_MS = 3_600_000;
 
 function emailFaults({ email }: Partial<NewInvitation>): Fault[] {
   if (email === undefined || readEmail(email) !== undefined) return [];
-  return [{ code: 'invalid_value', message: 'email must be an address such as ada@example.com', field: 'email' }];
+  return [invalidValue('email', 'email must be an address such as ada@example.com')];
 }
 
 const ALREADY_MEMBER = {

@@ -8,7 +8,7 @@ import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
-import { notFound, Problem, invalid } from '#core/problem.ts';
+import { notFound, Problem, invalid, invalidValue } from '#core/problem.ts';
 import { isPerson, managesStore, storeOfAddress, type Principal } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
@@ -290,7 +290,7 @@ const UNKNOWN_USER = 'user must be the id of a user whose e-mail address is veri
 
 /** Returns the 400 for a user that does not exist. */
 function unknownUser(): Problem {
-  return invalid({ code: 'invalid_value', message: UNKNOWN_USER, field: 'user' });
+  return invalid(invalidValue('user', UNKNOWN_USER));
 }
 
 /** Throws a 400 unless the body names the person in one way. */

@@ -4,7 +4,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
 import { vaultOf } from '#db/sealed-tables.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
-import { conflict, notFound, type Fault } from '#core/problem.ts';
+import { invalidValue, conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt, singleKey } from '#core/keys.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
@@ -42,11 +42,7 @@ type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'guard'> &
     onDeclared?: () => void;
   };
 
-const invalidUrl = (label: string, reason: string): Fault => ({
-  code: 'invalid_value',
-  message: `${label} ${reason}`,
-  field: 'webhook_url',
-});
+const invalidUrl = (label: string, reason: string): Fault => invalidValue('webhook_url', `${label} ${reason}`);
 
 function syntaxFault(url: string): string | undefined {
   if (url.length > URL_LENGTH_MAX) return `must be at most ${URL_LENGTH_MAX} characters`;

@@ -1,8 +1,7 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
-import { hasNotArrived } from '../history/history-sql.ts';
-import { lacking, seenBy, type Key, type Lack } from '../webhook-sql.ts';
+import { lacking, seenBy, type Key, type Lack, hasNotArrived } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
 
 export type HealthRow = {

@@ -15,7 +15,6 @@ import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';
 import {
   eventColumns,
-  notArrivedFlag,
   needs,
   ownedBy,
   withEvent,
@@ -25,6 +24,7 @@ import {
   type DeliveryRow as Row,
   type Owner,
 } from './history-sql.ts';
+import { notArrivedFlag } from '../webhook-sql.ts';
 
 type DeliveryRow = Row & { webhookId: number };
 

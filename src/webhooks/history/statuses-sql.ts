@@ -5,10 +5,9 @@ import type { Listing, Filter } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { findEventsOfResource, withTypeAndAction } from '#events/events-sql.ts';
-import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
+import { historySeenBy, type SeenStore, notArrivedFlag } from '../webhook-sql.ts';
 import type { STATUS_PROPERTIES, LOG_PROPERTIES } from './history-documents.ts';
 import {
-  notArrivedFlag,
   withLastAttempt,
   type DeliveryRow,
   type Owner,
