@@ -226,7 +226,7 @@ function details({ id, before, after }: Entry, { label, href }: { label: string;
     ${dataTable(
       `Values of entry ${id}`,
       ['Property', ...states.map(([name]) => name)].map((name) => ({ name })),
-      names.map((name) => [labelOf(name), ...states.map(([, facts]) => factText(name, facts?.[name]))]),
+      names.map((name) => [labelOf(name)].concat(states.map(([, facts]) => factText(name, facts?.[name])))),
       { hasRowHeadings: true },
     )}
     ${

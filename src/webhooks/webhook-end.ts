@@ -41,19 +41,8 @@ export function createDisableWebhook({
 }
 
 type Store = { shard: number; storeId: number };
-/** Runs in the transaction that changes the store, and returns a function to call after the commit. */
-type StoreChange = (tx: Tx, store: Store) => Promise<() => Promise<void>>;
 
-export type WebhooksOfStore = {
-  /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
-  renew: StoreChange;
-  /**
-   * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it before
-   * the store is deleted.
-   */
-  erase: (tx: Tx, store: Store, by: { now: Date }) => ReturnType<StoreChange>;
-};
-
+/** Each runs in the transaction that changes the store, and returns a function to call after the commit. */
 export function createWebhooksOfStore({
   announce,
   onChanged,
@@ -61,17 +50,23 @@ export function createWebhooksOfStore({
 }: Pick<WebhookChanges, 'announce' | 'onChanged'> & {
   accounts: Accounts;
   writeInternalEvents: InternalEventWriter;
-}): WebhooksOfStore {
+}) {
   const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
     await announce(tx, shard, ids);
     return async () => ids.forEach((id) => onChanged({ shard, id }));
   };
   return {
-    renew: async (tx, store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
-    erase: async (tx, store, { now }) => {
+    /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
+    renew: async (tx: Tx, store: Store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
+    /**
+     * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it
+     * before the store is deleted.
+     */
+    erase: async (tx: Tx, store: Store, { now }: { now: Date }) => {
       const deleted = await deleteStoreWebhooks(tx, store);
       const kept = await announceErasure(tx, events, store, now);
       return notify(tx, store.shard, [...deleted, ...kept]);
     },
   };
 }
+export type WebhooksOfStore = ReturnType<typeof createWebhooksOfStore>;

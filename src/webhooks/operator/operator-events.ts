@@ -169,15 +169,6 @@ export class OperatorEvents implements Running {
   }
 }
 
-export type OperatorOutbox = {
-  /** Notes what the changes mean for the operator: a new store, a suspension, the first or the last access of an app to a store. */
-  noteChanges: (home: Queryable, changes: readonly Change[], now: Date) => Promise<void>;
-  /** Notes that a grant for a store has expired, which is no change in the changelog, if it was the last one of its app. */
-  noteExpired: (home: Queryable, grant: MemberGrant, now: Date) => Promise<void>;
-  /** Notes that Halcyon has disabled a webhook. */
-  noteDisabled: (tx: Queryable, webhook: { storeId: number; id: number; why: string }, now: Date) => Promise<void>;
-};
-
 /** Returns what a change of a store means. */
 function ofStore({ resource, action, storeId, before, after }: Change): Happened[] {
   if (resource !== 'store') return [];
@@ -215,12 +206,19 @@ async function note(tx: Queryable, happened: readonly Happened[], now: Date): Pr
   if (happened.length > 0) await insertHappened(tx, happened, now);
 }
 
-export function createOperatorOutbox(): OperatorOutbox {
+export function createOperatorOutbox() {
   return {
-    noteChanges: async (home, changes, now) =>
+    /** Notes what the changes mean for the operator: a new store, a suspension, the first or the last access of an app to a store. */
+    noteChanges: async (home: Queryable, changes: readonly Change[], now: Date): Promise<void> =>
       note(home, [...changes.flatMap(ofStore), ...(await ofApps(home, grantsIn(changes)))], now),
-    noteExpired: async (home, grant, now) => note(home, await ofApps(home, [{ ...grant, isGiven: false }]), now),
-    noteDisabled: (tx, { storeId, id, why }, now) =>
-      note(tx, [{ action: 'webhook_disabled', body: { store_id: storeId, webhook_id: id, reason: why } }], now),
+    /** Notes that a grant for a store has expired, which is no change in the changelog, if it was the last one of its app. */
+    noteExpired: async (home: Queryable, grant: MemberGrant, now: Date): Promise<void> =>
+      note(home, await ofApps(home, [{ ...grant, isGiven: false }]), now),
+    /** Notes that Halcyon has disabled a webhook. */
+    noteDisabled: (tx: Queryable, of: { storeId: number; id: number; why: string }, now: Date): Promise<void> => {
+      const body = { store_id: of.storeId, webhook_id: of.id, reason: of.why };
+      return note(tx, [{ action: 'webhook_disabled', body }], now);
+    },
   };
 }
+export type OperatorOutbox = ReturnType<typeof createOperatorOutbox>;
