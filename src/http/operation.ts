@@ -34,6 +34,9 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
   unmodified: (version: number | string) => void;
 };
 
+/** What identifies the object of a request and its caller. */
+export type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
+
 /**
  * `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). `isKnown`: the resource
  * existed, found by its `external_id`.

@@ -2,7 +2,7 @@
  * What the pages of operators read: lists that are searched by one property at a time, the state of the service in each database, and what
  * the platform and commands have changed in a store.
  */
-import { parseId } from '#core/ids.ts';
+import { parseId, type StoreKey } from '#core/ids.ts';
 import type { Condition, Filter } from '#core/listing.ts';
 import { invalidValue, invalid, type Fault } from '#core/problem.ts';
 import { isLegible } from '#core/text.ts';
@@ -114,7 +114,7 @@ export function createDatabaseStatus({
 type StoreChange = { date: string; sentence: string };
 
 /** Returns the latest changes of a store, at most `STORE_CHANGES_MAX`, the newest first. Throws the errors of `Search`. */
-export type ReadStoreChanges = (store: { shard: number; storeId: number }) => Promise<StoreChange[]>;
+export type ReadStoreChanges = (store: StoreKey) => Promise<StoreChange[]>;
 
 export const STORE_CHANGES_MAX = 50;
 const BY_OPERATORS: Filter = {

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { Type, type Static } from 'typebox';
 import { bearerTokenOf } from '#http/caller.ts';
 import { clearableChoice, clearableText } from '#http/inputs.ts';
-import { accepting, streaming, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, streaming, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
 import { withCurrentKeys } from '#core/keys.ts';
@@ -34,10 +34,7 @@ import { recordUnattended } from './webhook.ts';
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
 /** Returns the webhook in the path. Throws a 404 unless the caller is the app and user that created it. */
-async function createdWebhookOf(
-  sql: WebhookDeps['sql'],
-  request: Pick<ApiRequest, 'params' | 'principal'>,
-): Promise<WebhookRow> {
+async function createdWebhookOf(sql: WebhookDeps['sql'], request: AddressedRequest): Promise<WebhookRow> {
   const webhook = await webhookOf(sql, request);
   // A webhook that a user created belongs to no app: its deliveries are signed with a key that apps may not see.
   if (!isCreator(request.principal, webhook)) throw notFound('webhook');
@@ -45,10 +42,7 @@ async function createdWebhookOf(
 }
 
 /** Returns the pull webhook in the path. Throws a 404 like `createdWebhookOf`, and a 409 for other webhooks. */
-async function pullWebhookOf(
-  sql: WebhookDeps['sql'],
-  request: Pick<ApiRequest, 'params' | 'principal'>,
-): Promise<WebhookRow> {
+async function pullWebhookOf(sql: WebhookDeps['sql'], request: AddressedRequest): Promise<WebhookRow> {
   const webhook = await createdWebhookOf(sql, request);
   if (!webhook.isHeld) throw new Problem(409, { code: 'not_held', message: NOT_A_PULL_WEBHOOK });
   return webhook;

@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox';
 import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
-import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { invalidValue, conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
 import { shardOf } from '#core/ids.ts';
@@ -37,7 +37,7 @@ export function retryOf({ id, epoch }: Pick<WebhookRow, 'id' | 'epoch'>, now: Da
 }
 
 /** Returns the locked webhook. Throws a 404 or 403 like `sendingWebhookOf`, and a 409 if no worker sends its deliveries. */
-async function lockSending(tx: Tx, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<WebhookRow> {
+async function lockSending(tx: Tx, request: AddressedRequest): Promise<WebhookRow> {
   const webhook = await lockWebhookOf(tx, request);
   requireSending(request.principal, webhook);
   if (webhook.isHeld) throw conflict('is_held', 'The deliveries of a pull webhook wait for its listener');
@@ -195,7 +195,7 @@ const isInBackoff = ({ consecutiveFailures, heldUntil }: WebhookRow, now: Date):
  * Retries the pending deliveries of a failing or paused webhook after a successful test. Those of another webhook keep their due
  * times: a few that its endpoint rejects would use up their attempts by tests. The test was sent and recorded, so an error is logged.
  */
-async function retryAfterRepair(deps: WebhookDeps, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<void> {
+async function retryAfterRepair(deps: WebhookDeps, request: AddressedRequest): Promise<void> {
   try {
     await transaction(deps.sql, async (tx) => {
       const webhook = await lockWebhook(tx, keyOf(request));

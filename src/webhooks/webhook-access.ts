@@ -10,10 +10,10 @@ import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import type { Committed } from '#events/publish/rows.ts';
-import type { ApiRequest } from '#http/operation.ts';
+import type { ApiRequest, AddressedRequest } from '#http/operation.ts';
 import type { Accounts } from '#shards/accounts.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { parseId, shardOf } from '#core/ids.ts';
+import { parseId, shardOf, type StoreKey } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { invalidValue, notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
 import {
@@ -81,8 +81,6 @@ export type WebhookDeps = Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'se
     /** Called after the commit of a resend. */
     onResent: (delivery: Committed) => void;
   };
-
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the id of the app that calls, for statements that return only what it sees; null if the caller is none. */
 export function appOf(principal: Principal): number | null {
@@ -428,10 +426,7 @@ export async function requireNotSuspended(
  * Throws a 409 if the store is suspended, and locks it against a suspension until the transaction ends: a webhook that was created or
  * enabled under the lock is seen by the suspension.
  */
-export async function requireStoreNotSuspended(
-  tx: Queryable,
-  store: { shard: number; storeId: number },
-): Promise<void> {
+export async function requireStoreNotSuspended(tx: Queryable, store: StoreKey): Promise<void> {
   const reason = await lockSuspensionOf(tx, store);
   if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
 }

@@ -10,6 +10,7 @@ import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, 
 import { withCurrentKeys } from '#core/keys.ts';
 import { recordAutoDisable } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /** Returns false if the webhook is already disabled, deleted, or was disabled and enabled again since `epoch`. */
 export type DisableWebhook = (
@@ -40,8 +41,6 @@ export function createDisableWebhook({
   };
 }
 
-type Store = { shard: number; storeId: number };
-
 /** Each runs in the transaction that changes the store, and returns a function to call after the commit. */
 export function createWebhooksOfStore({
   announce,
@@ -57,12 +56,12 @@ export function createWebhooksOfStore({
   };
   return {
     /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
-    renew: async (tx: Tx, store: Store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
+    renew: async (tx: Tx, store: StoreKey) => notify(tx, store.shard, await listWebhookIds(tx, store)),
     /**
      * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it
      * before the store is deleted.
      */
-    erase: async (tx: Tx, store: Store, { now }: { now: Date }) => {
+    erase: async (tx: Tx, store: StoreKey, { now }: { now: Date }) => {
       const deleted = await deleteStoreWebhooks(tx, store);
       const kept = await announceErasure(tx, events, store, now);
       return notify(tx, store.shard, [...deleted, ...kept]);

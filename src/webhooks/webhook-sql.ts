@@ -6,7 +6,7 @@ import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
-import { shardOf } from '#core/ids.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import { webhookFields, type Settings } from './webhook-fields.ts';
 import { deliverableTo } from '#events/replay/recoveries-sql.ts';
 
@@ -64,10 +64,7 @@ export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow 
 }
 
 /** Returns why the store is suspended, null if it is not, and locks it against a suspension until the transaction ends. */
-export async function lockSuspensionOf(
-  sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
-): Promise<string | null> {
+export async function lockSuspensionOf(sql: Queryable, { shard, storeId }: StoreKey): Promise<string | null> {
   const [row] = await sql<{ reason: string | null }[]>`
     select suspended_reason as reason from store where shard = ${shard} and id = ${storeId} for share`;
   return row?.reason ?? null;
@@ -114,16 +111,13 @@ export async function countWebhooks(
 }
 
 /** Returns how many webhooks of the store count for its limit: all but those that apps declare. */
-export async function countOwnWebhooks(
-  sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
-): Promise<number> {
+export async function countOwnWebhooks(sql: Queryable, { shard, storeId }: StoreKey): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from webhook where shard = ${shard} and store_id = ${storeId} and not is_for_app`;
   return row?.total ?? 0;
 }
 
-export async function hasStore(sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> {
+export async function hasStore(sql: Queryable, store: StoreKey): Promise<boolean> {
   const rows = await sql`select from store where shard = ${store.shard} and id = ${store.storeId}`;
   return rows.length === 1;
 }
@@ -132,7 +126,7 @@ export async function hasStore(sql: Queryable, store: { shard: number; storeId: 
  * Locks the store, so that the number of its webhooks cannot change until the transaction ends. Count in a separate statement:
  * one that waits for this lock has a snapshot from before.
  */
-export async function lockStore(sql: Queryable, store: { shard: number; storeId: number }): Promise<void> {
+export async function lockStore(sql: Queryable, store: StoreKey): Promise<void> {
   await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;
 }
 
@@ -233,7 +227,7 @@ export function notArrivedFlag(sql: Queryable, shard: number) {
 }
 
 /** A store, and the app that calls (null: none). */
-export type SeenStore = { shard: number; storeId: number; app: number | null };
+export type SeenStore = StoreKey & { app: number | null };
 
 /** The setting without which a webhook is sent nothing. */
 export type Lack = 'events' | 'url';
@@ -243,10 +237,8 @@ export function lacking(sql: Queryable) {
   case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
 }
 
-type Store = { shard: number; storeId: number };
-
 /** Returns the ids of the webhooks of a store. */
-export async function listWebhookIds(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
+export async function listWebhookIds(sql: Queryable, { shard, storeId }: StoreKey): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`select id from webhook where shard = ${shard} and store_id = ${storeId}`;
   return rows.map(({ id }) => id);
 }
@@ -266,7 +258,7 @@ export async function listTestable(sql: Queryable, stores: readonly number[], li
 }
 
 /** Deletes the webhooks of a store and returns their ids, except those that apps declare for their own events. */
-export async function deleteStoreWebhooks(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
+export async function deleteStoreWebhooks(sql: Queryable, { shard, storeId }: StoreKey): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     delete from webhook where shard = ${shard} and store_id = ${storeId}
       and not (is_for_app and event_resource = 'app') returning id`;

@@ -6,7 +6,13 @@ import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
+import {
+  guarded,
+  type ApiRequest,
+  type CreatedResult,
+  type Operation,
+  type AddressedRequest,
+} from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
@@ -135,7 +141,7 @@ export function createInviting(runtime: Runtime, deps: Deps): Inviting {
   };
 }
 
-function keyOf(request: Pick<ApiRequest, 'params' | 'principal'>) {
+function keyOf(request: AddressedRequest) {
   const id = parseId(request.params['invitation_id'] ?? '');
   if (id === undefined) throw notFound('invitation');
   return { ...storeOfAddress(request), id };

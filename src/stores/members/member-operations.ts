@@ -5,7 +5,14 @@
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
+import {
+  accepting,
+  guarded,
+  type ApiRequest,
+  type CreatedResult,
+  type Operation,
+  type AddressedRequest,
+} from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem, invalid, invalidValue } from '#core/problem.ts';
@@ -50,8 +57,6 @@ type Deps = {
   inviting: Inviting;
   userOfIdentity: UserOfIdentity;
 };
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
-
 function memberKeyOf(request: AddressedRequest) {
   const userId = parseId(request.params['user_id'] ?? '');
   if (userId === undefined) throw notFound('member');

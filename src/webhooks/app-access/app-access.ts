@@ -43,6 +43,7 @@ import {
 } from './app-webhooks-sql.ts';
 import { covers, declaredBy } from './declared.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 const REASON: InactiveReason = 'access_ended';
 
@@ -292,7 +293,7 @@ export async function announceTo(
 export async function announceErasure(
   tx: Queryable,
   { accounts, writeInternalEvents }: Pick<AnnouncingDeps, 'accounts' | 'writeInternalEvents'>,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   now: Date,
 ): Promise<number[]> {
   const suspended = await lockSuspensions(accounts.of(tx), await listDeclaringIn(tx, store.storeId));

@@ -12,7 +12,7 @@ import {
 } from './history-sql.ts';
 import { isTest } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { number, text, viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
@@ -103,8 +103,6 @@ const ATTEMPTS_SHOWN_MAX = 50;
 const SOON_MS = 60_000;
 const REFRESH_SOON_SECONDS = 3;
 const REFRESH_SECONDS = 30;
-
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 export function ownerOf({ id, storeId, epoch, heldUntil }: WebhookRow): Owner {
   return {

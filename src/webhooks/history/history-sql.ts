@@ -3,12 +3,13 @@ import type { ResourceType } from '#catalog/catalog.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Filter, Order } from '#core/listing.ts';
 import type { AttemptResult } from './history-documents.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /**
  * The webhook whose history is read, as its row was read: the row proves the store. Pending deliveries of an older `epoch` have
  * failed, and none is sent before `heldUntil`.
  */
-export type Owner = { shard: number; storeId: number; id: number; epoch: number; heldUntil: Date | null };
+export type Owner = StoreKey & { id: number; epoch: number; heldUntil: Date | null };
 
 /** The event of a delivery; its members are null if the event has expired. */
 type EventSummary = {

@@ -16,7 +16,7 @@ import { allEvents, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
 import {
@@ -228,7 +228,7 @@ async function openRecovery(
   return { webhook, row };
 }
 
-async function recoveryOf(deps: Deps, request: Pick<ApiRequest, 'params' | 'principal'>) {
+async function recoveryOf(deps: Deps, request: AddressedRequest) {
   const webhook = await webhookOf(deps.sql, request);
   const id = parseId(request.params['recovery_id'] ?? '');
   const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
