@@ -9,7 +9,8 @@ import { NEVER_QUIET, testClock } from '../setup/clock.ts';
 import { singleDatabase } from '../setup/database.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
-import { markRemoved, upsertDeclaration, listProgress } from '#webhooks/app-access/declarations-sql.ts';
+import { markRemoved, upsertDeclaration } from '#webhooks/app-access/declarations-sql.ts';
+import { listProgress } from '#webhooks/app-access/follow-sql.ts';
 import { beginFollowing, followNext, startFollowing } from '#webhooks/app-access/follow.ts';
 import type { Declaration } from '#webhooks/app-access/declared.ts';
 

@@ -123,7 +123,6 @@ export function createAppAccess({
     },
   };
 }
-export type AppAccess = ReturnType<typeof createAppAccess>;
 
 /** Stores per statement: an app that is deleted may be installed in 100,000. */
 const STORES_PER_PAGE = 2_000;

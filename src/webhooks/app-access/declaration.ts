@@ -14,7 +14,17 @@ import { URL_LENGTH_MAX } from '../webhook-fields.ts';
 import type { Declaration } from './declared.ts';
 import { lockApps } from './app-access-sql.ts';
 import { beginFollowing } from './follow.ts';
-import { listProgress, type Progress, findKeys, lockKeys, markRemoved, readDeclarationRow, updateKeys, upsertDeclarationCopy, upsertDeclaration, type SealedKeys } from './declarations-sql.ts';
+import {
+  findKeys,
+  lockKeys,
+  markRemoved,
+  readDeclarationRow,
+  updateKeys,
+  upsertDeclarationCopy,
+  upsertDeclaration,
+  type SealedKeys,
+} from './declarations-sql.ts';
+import { listProgress, type Progress } from './follow-sql.ts';
 
 const KEY_BYTES = 32;
 const HOUR_MS = 3_600_000;

@@ -13,9 +13,28 @@ import type { Pace, Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { listLeasedShards } from '#shards/map-sql.ts';
 import { announceTo, announceWebhooks, type AnnouncingDeps } from './app-access.ts';
-import { countInstalledStores, findDeclaring, listInstalledStores, lockApps, readClient, type StorePage } from './app-access-sql.ts';
+import {
+  countInstalledStores,
+  findDeclaring,
+  listInstalledStores,
+  lockApps,
+  readClient,
+  type StorePage,
+} from './app-access-sql.ts';
 import { declaredBy } from './declared.ts';
-import { deleteDeclarations, readDeclared, countDeclaredStores, deleteChange, deleteDeclared, listChanging, listDeclaredStores, lockChange, lockDeclared, updateChange, updateDeclared, upsertChange } from './declarations-sql.ts';
+import { deleteDeclarations, readDeclared } from './declarations-sql.ts';
+import {
+  countDeclaredStores,
+  deleteChange,
+  deleteDeclared,
+  listChanging,
+  listDeclaredStores,
+  lockChange,
+  lockDeclared,
+  updateChange,
+  updateDeclared,
+  upsertChange,
+} from './follow-sql.ts';
 
 /** Stores per transaction, each with a webhook for each declared resource. */
 const STORES_PER_BATCH = 200;
