@@ -3,12 +3,11 @@ import { idOf, shardOf, type StoreKey } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { type Queryable, transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest, AddressedRequest } from '#http/operation.ts';
-import { platformClient, storeOfAddress, suspensionsOf } from '#core/principal.ts';
+import { platformClient, storeOfAddress } from '#core/principal.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
 import {
   insertStore,
-  listMemberships,
   nextNumber,
   findStore,
   type StoreRow,
@@ -57,29 +56,6 @@ export async function addMember(
   if (current === undefined) throw notFound('member');
   await updateRole(sql, key);
   return current.role;
-}
-
-/** A store in the navigation of pages. */
-export type NamedStore = { name: string; isSandbox: boolean };
-/** Returns the stores of a user, those that the user owns, require a second factor or are suspended, and their names. */
-export async function membershipsOf(sql: Queryable, userId: number) {
-  const rows = await listMemberships(sql, userId);
-  const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
-  const names: ReadonlyMap<number, NamedStore> = new Map(
-    rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]),
-  );
-  const guarded = rows.filter(({ requiresFactor }) => requiresFactor).map(({ storeId }) => storeId);
-  return { stores: [...names.keys()], owned, guarded, suspended: suspensionsOf(rows), names };
-}
-
-/** Returns the memberships of a user for the export of the account. */
-export function exportedMemberships({ stores, owned, names }: Awaited<ReturnType<typeof membershipsOf>>) {
-  return stores.map((id) => ({
-    store_id: id,
-    store: names.get(id)?.name,
-    is_sandbox: names.get(id)?.isSandbox,
-    role: owned.includes(id) ? 'owner' : 'member',
-  }));
 }
 
 /** Returns the store of the address. Throws a 404 if it does not exist or the caller has no access to it. */

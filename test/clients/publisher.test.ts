@@ -4,15 +4,7 @@ import { beforeEach, test } from 'node:test';
 import * as fc from 'fast-check';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
-import {
-  createLoader,
-  createPublisher,
-  PublishError,
-  type EventInput,
-  type PublishedEvent,
-  type Publisher,
-  type PublisherOptions,
-} from '../../packages/publisher/src/publisher.ts';
+import { createLoader, createPublisher, PublishError, type EventInput, type PublishedEvent, type Publisher, type PublisherOptions } from '../../packages/publisher/src/publisher.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
