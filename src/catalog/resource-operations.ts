@@ -1,6 +1,6 @@
 /** API operations that read published resources: a type, one resource, and the resources embedded in it. */
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type Operation, type Charted } from '#http/operation.ts';
+import { guarded, type ApiRequest, type Operation, type Beside } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { date as dateProperty, type Document, type Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
@@ -204,7 +204,7 @@ function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operati
         of: { storeId, webhookId: null },
         links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
         ...(type === 'subscription_mrr_snapshot' && {
-          charts: async () => revenueCharts(found.rows.map(({ body }) => body)),
+          beside: async () => ({ charts: revenueCharts(found.rows.map(({ body }) => body)) }),
         }),
       };
     },
@@ -311,9 +311,9 @@ function createRelation(deps: Deps): Operation {
 // The operations.
 
 /** Returns the revenue charts up to a snapshot. */
-const chartsOf = ({ sql }: Deps, key: ResourceKey): { charts?: Charted } =>
+const chartsOf = ({ sql }: Deps, key: ResourceKey): { beside?: Beside } =>
   key.type === 'subscription_mrr_snapshot'
-    ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
+    ? { beside: async () => ({ charts: revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }) }
     : {};
 
 export function createCommerceOperations(deps: Deps): Record<'list' | 'read' | 'relation', Operation> {

@@ -11,7 +11,7 @@ import { openNextKey, promoteNextKey } from './key-file.ts';
 import type { Terminal } from './terminal.ts';
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed, createSealer, keyIdOf, adoptSealingKey } from '#db/seal.ts';
-import { createAnswerVault } from '#http/idempotency-vault.ts';
+import { createAnswerVault } from '#http/idempotency.ts';
 import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault, createVersionVault } from '#webhooks/webhook-vault.ts';

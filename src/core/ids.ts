@@ -14,6 +14,9 @@ export function shardOf(id: number): number {
   return id % SHARDS;
 }
 
+/** A store, with the shard of its id. */
+export type StoreKey = { shard: number; storeId: number };
+
 /** Returns the number of whole days from 2020-01-01 UTC to the given time. */
 export function dayOf(at: Date): number {
   return Math.floor((at.getTime() - DAY_ZERO_MS) / DAY_MS);

@@ -37,6 +37,17 @@ export function keysAt<Key>(
     : { current: encryptionKey, next: nextEncryptionKey };
 }
 
+/** Returns keys without a rotation. */
+export function singleKey<Key>(encryptionKey: Key | null): Rotating<Key> {
+  return { encryptionKey, nextEncryptionKey: null, rotationEndsAt: null };
+}
+
+/** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
+export function withCurrentKeys<Row extends Rotating<unknown>>(row: Row, now: Date): Row {
+  const { current, next } = keysAt(row, now);
+  return next === null ? { ...row, ...singleKey(current) } : row;
+}
+
 const PRIVATE_PREFIX = 'whsk_';
 const PUBLIC_PREFIX = 'whpk_';
 const SEED_BYTES = 32;

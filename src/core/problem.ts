@@ -43,6 +43,11 @@ export class Problem extends Error {
   }
 }
 
+/** Returns the fault of a value that the schema allows, but not what it is about. */
+export function invalidValue(field: string, message: string): Fault {
+  return { code: 'invalid_value', message, field };
+}
+
 /** Returns a 400 with the given faults. */
 export function invalid(...faults: Fault[]): Problem {
   return new Problem(400, faults);

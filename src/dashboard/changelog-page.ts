@@ -5,6 +5,7 @@
 import { parseExact } from '#core/exact-number.ts';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager, byDay, datedItems } from '#hypermedia/html/content.ts';
+import { dataTable } from '#hypermedia/html/data-table.ts';
 import { hrefOf, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
 import { parseAddress, searchPart, searchMark, select } from '#hypermedia/html/search-form.ts';
@@ -212,32 +213,22 @@ function factText(name: string, value: Value | undefined): string {
   return plainText(value);
 }
 
-const cell = (name: string, facts: Facts): Markup => html`<td>${factText(name, facts?.[name])}</td>`;
-
 /** Renders the changed properties, folded below the sentence. */
 function details({ id, before, after }: Entry, { label, href }: { label: string; href: string | undefined }): Markup {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  const both = [
+    ['Before', before],
+    ['After', after],
+  ] as const;
+  const states = both.filter(([, facts]) => facts !== null);
   return html`<details class="fold">
     <summary>Details<span class="unseen"> of ${label}</span></summary>
-    <section class="table" tabindex="0" aria-label="Values of entry ${id}">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Property</th>
-            ${before !== null && html`<th scope="col">Before</th>`}${after !== null && html`<th scope="col">After</th>`}
-          </tr>
-        </thead>
-        <tbody>
-          ${names.map(
-            (name) =>
-              html`<tr>
-                <th scope="row">${labelOf(name)}</th>
-                ${before !== null && cell(name, before)}${after !== null && cell(name, after)}
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-    </section>
+    ${dataTable(
+      `Values of entry ${id}`,
+      ['Property', ...states.map(([name]) => name)].map((name) => ({ name })),
+      names.map((name) => [labelOf(name)].concat(states.map(([, facts]) => factText(name, facts?.[name])))),
+      { hasRowHeadings: true },
+    )}
     ${
       href !== undefined &&
       html`<p>

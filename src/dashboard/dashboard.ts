@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import { collectionOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { embeddedOf, resourceView } from '#catalog/resource-document.ts';
 import type { DesignedPage, DesignedPages, ShownDocument } from '#http/services.ts';
-import { dayOf, shardOf } from '#core/ids.ts';
+import { dayOf, shardOf, type StoreKey } from '#core/ids.ts';
 import { listView } from '#http/list-operation.ts';
 import { renderHtml, renderDesigned } from '#hypermedia/html/document-page.ts';
 import { hrefOf, linkTo, addressWith, ownPath } from '#hypermedia/html/links.ts';
@@ -27,7 +27,7 @@ import { recoveryPage } from './recovery-page.ts';
 import { webhookPage } from './webhook-page.ts';
 
 /** Returns the store of an overview, of a webhook or of listed items; undefined for another document. */
-function storeOf(document: Document): { shard: number; storeId: number } | undefined {
+function storeOf(document: Document): StoreKey | undefined {
   const shown = listView.of(document) ?? overviewView.of(document) ?? webhookView.of(document);
   return shown && { shard: shardOf(shown.storeId), storeId: shown.storeId };
 }
@@ -93,7 +93,7 @@ type SqlOf = (shard: number) => Queryable;
 
 function createLiveLists(sqlOf: SqlOf, root: string) {
   /** Returns the address of the stream that says when something has happened in the store. */
-  const liveAddressOf = async (store: { shard: number; storeId: number }, now: Date): Promise<string> => {
+  const liveAddressOf = async (store: StoreKey, now: Date): Promise<string> => {
     const seen = await readActivity(sqlOf(store.shard), store, dayOf(now));
     return `${root}/stores/${store.storeId}/live?${new URLSearchParams({ seen }).toString()}`;
   };

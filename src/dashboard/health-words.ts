@@ -2,8 +2,7 @@
 import { rangeText, rangeUpTo } from '#core/histogram.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { fixedForm, type Context } from '#hypermedia/html/form.ts';
-import { hrefOf } from '#hypermedia/html/links.ts';
-import { addressWith } from '#hypermedia/html/links.ts';
+import { hrefOf, addressWith } from '#hypermedia/html/links.ts';
 import { badge } from '#hypermedia/html/property-values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';

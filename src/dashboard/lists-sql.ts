@@ -4,7 +4,7 @@
  */
 import { countedRows, readDayCounts } from '#db/day-counts.ts';
 import type { Queryable } from '#db/pool.ts';
-import { firstIdOfDay } from '#core/ids.ts';
+import { firstIdOfDay, type StoreKey } from '#core/ids.ts';
 import { NOT_ARRIVED_COUNTED_MAX } from '#webhooks/health/figures.ts';
 import { listNotArrived } from '#webhooks/health/health-sql.ts';
 import type { ResourceType } from '#catalog/catalog.ts';
@@ -25,11 +25,7 @@ const PENDING_READ_MAX = 1_000;
  * webhook, and with the number of pending deliveries; of deliveries that are at most three days old on the day `today`. Concurrent attempts are recorded in
  * another order than they started in, so the latest time alone would miss a timeout beside fast successes.
  */
-export async function readActivity(
-  sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
-  today: number,
-): Promise<string> {
+export async function readActivity(sql: Queryable, { shard, storeId }: StoreKey, today: number): Promise<string> {
   const from = firstIdOfDay(Math.max(0, today - DAYS_BACK));
   const [row] = await sql<{ activity: string }[]>`
     select concat_ws('-',
@@ -62,12 +58,10 @@ export async function readActivity(
 
 // SQL that reads the names of webhooks which pages show in place of ids.
 
-export type Store = { shard: number; storeId: number };
-
 /** Returns the names of those of these webhooks that are in the store, by id. */
 export async function findWebhookNames(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, string>> {
   const rows = await sql<{ id: number; name: string }[]>`
@@ -78,7 +72,7 @@ export async function findWebhookNames(
 /** Returns the names of the store's webhooks by id; a store has at most 100. */
 export async function listWebhookNames(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
 ): Promise<ReadonlyMap<number, string>> {
   const rows = await sql<{ id: number; name: string }[]>`
     select id, name from webhook where shard = ${shard} and store_id = ${storeId} order by lower(name), id`;
@@ -108,7 +102,7 @@ type Row = Record<'queued' | 'retrying' | 'stale' | 'ended' | 'failed', number> 
  */
 export async function countTabs(
   sql: Queryable,
-  { shard, storeId, webhookId }: { shard: number; storeId: number; webhookId: number | undefined },
+  { shard, storeId, webhookId }: StoreKey & { webhookId: number | undefined },
 ): Promise<DeliveryCounts> {
   const chosen = webhookId === undefined ? sql`` : sql`and w.id = ${webhookId}`;
   const webhooks = await sql<{ id: number }[]>`
@@ -163,7 +157,7 @@ export async function countTabs(
 /** Returns those of these types of which the store has a resource with this id. */
 export async function findTypesOfResource(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { types, id }: { types: readonly ResourceType[]; id: string },
 ): Promise<ResourceType[]> {
   const rows = await sql<{ type: ResourceType }[]>`
@@ -177,7 +171,7 @@ type EventHit = { id: number; type: ResourceType; resourceId: string; action: st
 
 export async function findEventHit(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   id: number,
 ): Promise<EventHit | undefined> {
   const [row] = await sql<EventHit[]>`
@@ -191,7 +185,7 @@ type DeliveryHit = { id: number; webhookId: number };
 /** Returns the delivery with this id, of a webhook that exists. */
 export async function findDeliveryHit(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   id: number,
 ): Promise<DeliveryHit | undefined> {
   const [row] = await sql<DeliveryHit[]>`
@@ -210,7 +204,7 @@ type WebhookHit = { id: number; name: string };
 /** Returns the webhooks with this id or url, whose query is stored apart and not compared; a store has at most 100. */
 export function findWebhookHits(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { id, url }: { id: number | null; url: string | null },
 ): Promise<WebhookHit[]> {
   return sql<WebhookHit[]>`

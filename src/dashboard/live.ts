@@ -9,17 +9,16 @@ import type { Pages } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Clock } from '#core/clock.ts';
 import { EventStreams, type EventStream, type FindEndReason, type StreamSettings } from '#core/event-stream.ts';
-import { dayOf } from '#core/ids.ts';
+import { dayOf, type StoreKey } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { readActivity } from './lists-sql.ts';
 
-type Store = { shard: number; storeId: number };
 /** `seen`: the activity of the store (`readActivity` in lists-sql.ts) when the page was rendered, or when it was last notified. */
 type Page = { stream: EventStream; seen: string };
-type OpenStore = Store & { pages: Set<Page> };
+type OpenStore = StoreKey & { pages: Set<Page> };
 
 type Deps = { sql: Sql; clock: Clock; log: Log };
 /** `pollMs`: the pause between two reads of the activities. */
@@ -42,7 +41,7 @@ export class LiveStreams implements Running {
    * Opens a stream of a page that was rendered when the activity of the store was `seen`. Throws a 429 or 503 Problem if there are too
    * many.
    */
-  open(store: Store, seen: string, findEndReason: FindEndReason): Readable {
+  open(store: StoreKey, seen: string, findEndReason: FindEndReason): Readable {
     const stream = this.#streams.open(store.storeId, findEndReason);
     const open = this.#stores.get(store.storeId) ?? { ...store, pages: new Set() };
     const page = { stream, seen };
@@ -99,7 +98,7 @@ export function createLive(
   streams: Pick<LiveStreams, 'open'>,
   { visitorOf, clock }: Pick<Pages, 'visitorOf'> & { clock: Clock },
 ): RawHandler {
-  const storeOf = async ({ cookies, headers, params }: RawRequest): Promise<Store | undefined> => {
+  const storeOf = async ({ cookies, headers, params }: RawRequest): Promise<StoreKey | undefined> => {
     // Without an address: an open stream does not keep the session alive.
     const visitor = await visitorOf({ cookies, headers, params, now: clock.now() });
     return visitor === null || visitor.enrolAt(undefined) !== undefined

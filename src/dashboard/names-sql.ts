@@ -1,7 +1,8 @@
 /** SQL that reads the names of members and apps which pages show in place of ids. */
 import type { Queryable } from '#db/pool.ts';
 import type { Names } from './changelog-page.ts';
-import { findWebhookNames, type Store } from './lists-sql.ts';
+import { findWebhookNames } from './lists-sql.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /** A store has at most 100 members. More apps than these are not in the choices of a filter. */
 const APPS_MAX = 200;
@@ -9,7 +10,7 @@ const APPS_MAX = 200;
 /** Returns the members of the store, the apps with access to it or with one of these ids, and those of its webhooks. */
 export async function findNames(
   { sql, accounts }: { sql: Queryable; accounts: Queryable },
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { webhookIds, clientIds }: { webhookIds: readonly number[]; clientIds: readonly string[] },
 ): Promise<Names> {
   const [members, apps, webhooks] = await Promise.all([

@@ -2,9 +2,9 @@
 import type { ShownDocument } from '#http/services.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/charts.ts';
-import { hrefOf } from '#hypermedia/html/links.ts';
+import { dataTable } from '#hypermedia/html/data-table.ts';
+import { hrefOf, addressWith } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith } from '#hypermedia/html/links.ts';
 import { parseAddress } from '#hypermedia/html/search-form.ts';
 import { badge, cellValue } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -102,42 +102,36 @@ function concern(health: HealthView, { shown, period }: { shown: ShownDocument; 
   </li>`;
 }
 
-function row(health: HealthView, naming: Naming): Markup {
-  const { name, address, successRate, medianMs, pending, trend } = health;
-  return html`<tr>
-    <th scope="row"><a href="${hrefOf(address, naming)}">${name}</a></th>
-    <td>${stateCell(health, naming)}</td>
-    <td>
-      ${
-        successRate === null
-          ? html`<span class="soft">No attempts</span>`
-          : html`<span class="roomy">${cellValue(trend)}</span> ${successRate} %`
-      }
-    </td>
-    <td class="number roomy">${responseTime(medianMs)}</td>
-    <td class="number roomy">${pending === 0 ? '–' : countWords(pending, PENDING_COUNTED_MAX)}</td>
-  </tr>`;
-}
+const COLUMNS = [
+  { name: 'Webhook' },
+  { name: 'State' },
+  { name: 'Success' },
+  { name: 'Median response', kind: 'number roomy' },
+  { name: 'Waiting', kind: 'number roomy' },
+] as const;
 
-const table = (healths: readonly HealthView[], heading: string, naming: Naming): Markup =>
+const cellsOf = ({ naming }: ShownDocument, health: HealthView): Markup[] => {
+  const { name, address, successRate, medianMs, pending, trend } = health;
+  return [
+    html`<a href="${hrefOf(address, naming)}">${name}</a>`,
+    stateCell(health, naming),
+    successRate === null
+      ? html`<span class="soft">No attempts</span>`
+      : html`<span class="roomy">${cellValue(trend)}</span> ${successRate} %`,
+    html`${responseTime(medianMs)}`,
+    html`${pending === 0 ? '–' : countWords(pending, PENDING_COUNTED_MAX)}`,
+  ];
+};
+
+const table = (healths: readonly HealthView[], heading: string, shown: ShownDocument): Markup =>
   html`<div class="card">
     <h2>${heading}</h2>
-    <section class="table" tabindex="0" aria-label="${heading}">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Webhook</th>
-            <th scope="col">State</th>
-            <th scope="col">Success</th>
-            <th scope="col" class="number roomy">Median response</th>
-            <th scope="col" class="number roomy">Waiting</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${healths.map((health) => row(health, naming))}
-        </tbody>
-      </table>
-    </section>
+    ${dataTable(
+      heading,
+      COLUMNS,
+      healths.map((health) => cellsOf(shown, health)),
+      { hasRowHeadings: true },
+    )}
   </div>`;
 
 function periods(document: Document, naming: Naming, current: string): Markup {
@@ -192,7 +186,7 @@ export function overviewPage(shown: ShownDocument): string | undefined {
       }
     </div>
     <div ${live}>
-      ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks', naming)}
+      ${others.length > 0 && table(others, concerns.length > 0 ? 'Other webhooks' : 'Webhooks', shown)}
       <div class="card">
         <h2>All webhooks</h2>
         ${periods(document, naming, overview.period)} ${chartsOf(view.charts)}

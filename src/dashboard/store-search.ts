@@ -4,7 +4,7 @@
  */
 import { resourceTypes, titleOf, typeOfCollection } from '#catalog/catalog.ts';
 import { addressOf, nameOf } from '#catalog/resource-document.ts';
-import { parseId, shardOf } from '#core/ids.ts';
+import { parseId, shardOf, type StoreKey } from '#core/ids.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import type { Queryable } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -17,7 +17,7 @@ import { shell } from '#hypermedia/shell.ts';
 import { addressOfEvent } from '#events/operations.ts';
 import { addressOfStore, addressOfWebhook } from '#webhooks/webhook-document.ts';
 import { addressOfDelivery } from '#webhooks/history/history-documents.ts';
-import { type Store, findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './lists-sql.ts';
+import { findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './lists-sql.ts';
 
 /** Ids of publishers have at most 64 characters, and URLs of webhooks at most 1,000. */
 const ID_LENGTH_MAX = 64;
@@ -65,7 +65,7 @@ function readSearch(text: string, { storeId, bases }: { storeId: number; bases: 
 type Hit = { kind: string; title: string; address: string };
 
 /** `sql`: of the database of the store. */
-type Searched = { sql: Queryable; store: Store; baseUrl: string };
+type Searched = { sql: Queryable; store: StoreKey; baseUrl: string };
 
 async function resourceHits({ sql, store, baseUrl }: Searched, { id, kind }: Sought): Promise<Hit[]> {
   const only = kind === undefined ? undefined : typeOfCollection(kind);

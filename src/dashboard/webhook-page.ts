@@ -3,9 +3,9 @@ import type { ShownDocument } from '#http/services.ts';
 import type { Action, Document, Naming, Property } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/charts.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
-import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
+import { dataTable } from '#hypermedia/html/data-table.ts';
+import { crumbs, hrefOf, linkTo, addressWith } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/document-page.ts';
-import { addressWith } from '#hypermedia/html/links.ts';
 import { badge, isUnset, shownValue, stateBadge } from '#hypermedia/html/property-values.ts';
 import { labelOf, phraseOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -189,34 +189,17 @@ function summary(health: HealthView, now: Date): Markup {
 
 /** Renders the kinds of failures of the last 24 hours, each with a link to its attempts. */
 function failures(health: HealthView, naming: Naming): Markup | false {
-  const rows = health.failures.map(
-    ({ outcome, reason, attempts, dateLast, logs }) =>
-      html`<tr>
-        <td>${reason ?? phraseOf(outcome)}</td>
-        <td class="number">
-          <a href="${hrefOf(logs, naming)}">${attempts}<span class="unseen"> attempts: ${phraseOf(outcome)}</span></a>
-        </td>
-        <td>${shownMoment(dateLast)}</td>
-      </tr>`,
-  );
+  const rows = health.failures.map(({ outcome, reason, attempts, dateLast, logs }) => [
+    reason ?? phraseOf(outcome),
+    html`<a href="${hrefOf(logs, naming)}">${attempts}<span class="unseen"> attempts: ${phraseOf(outcome)}</span></a>`,
+    shownMoment(dateLast),
+  ]);
   const heading = 'Failed attempts in the last 24 hours';
+  const columns = [{ name: 'Reason' }, { name: 'Attempts', kind: 'number' }, { name: 'Last' }] as const;
   return (
     rows.length > 0 &&
     html`<h2>${heading}</h2>
-      <section class="table" tabindex="0" aria-label="${heading}">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Reason</th>
-              <th scope="col" class="number">Attempts</th>
-              <th scope="col">Last</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${rows}
-          </tbody>
-        </table>
-      </section>`
+      ${dataTable(heading, columns, rows)}`
   );
 }
 

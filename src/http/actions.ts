@@ -7,6 +7,7 @@ import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
 import { hasPermission, isPerson, ownsStore, type Principal } from '#core/principal.ts';
+import type { Hints } from './inputs.ts';
 import type { Operation } from './operation.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import type { FastifyRequest } from 'fastify';
@@ -16,21 +17,11 @@ import { type Services } from './services.ts';
 import { pathOf } from './requests.ts';
 
 /** Keywords of JSON Schema and the hints of inputs.ts. */
-type Schema = {
+type Schema = Omit<Hints, 'default'> & {
   type?: string | readonly string[];
   enum?: readonly unknown[];
-  choices?: readonly string[];
   items?: Schema;
   readOnly?: boolean;
-  kind?: Kind;
-  isGenerated?: true;
-  isSensitive?: true;
-  isOfPlatform?: true;
-  isForPrograms?: true;
-  isOtherName?: true;
-  isMain?: true;
-  isMinor?: true;
-  description?: string;
   default?: Value;
   minLength?: number;
   maxLength?: number;
@@ -61,10 +52,19 @@ function kindOf(schema: Schema): Kind {
 const isClearable = ({ enum: values, type }: Schema): boolean =>
   values?.includes(null) ?? [type].flat().includes('null');
 
+const LIMITS = ['minLength', 'maxLength', 'minimum', 'maximum'] as const;
+const HINTS = ['isGenerated', 'isOfPlatform', 'isSensitive', 'isForPrograms', 'isMain', 'isMinor'] as const;
+
+/** Returns those of the keywords that the schema has. */
+const picked = <Keyword extends keyof Schema>(schema: Schema, keywords: readonly Keyword[]): Pick<Schema, Keyword> =>
+  Object.fromEntries(keywords.flatMap((keyword) => (keyword in schema ? [[keyword, schema[keyword]]] : []))) as Pick<
+    Schema,
+    Keyword
+  >;
+
 function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
   const isMultiple = schema.type === 'array';
   const itemSchema = isMultiple ? (schema.items ?? {}) : schema;
-  const { minLength, maxLength, minimum, maximum } = itemSchema;
   const kind = kindOf({ ...itemSchema, ...(schema.kind && { kind: schema.kind }) });
   const choices = kind === 'boolean' ? undefined : (itemSchema.enum ?? itemSchema.choices);
   return {
@@ -72,19 +72,11 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
     kind,
     isRequired,
     isMultiple,
+    ...picked(itemSchema, LIMITS),
+    ...picked(schema, HINTS),
     ...(choices !== undefined && { choices: choicesOf(choices) }),
     ...(isClearable(schema) && { isClearable: true as const }),
-    ...(minLength !== undefined && { minLength }),
-    ...(maxLength !== undefined && { maxLength }),
-    ...(minimum !== undefined && { minimum }),
-    ...(maximum !== undefined && { maximum }),
     ...(schema.description !== undefined && { hint: schema.description }),
-    ...(schema.isGenerated && { isGenerated: true as const }),
-    ...(schema.isOfPlatform && { isOfPlatform: true as const }),
-    ...(schema.isSensitive && { isSensitive: true as const }),
-    ...(schema.isForPrograms && { isForPrograms: true as const }),
-    ...(schema.isMain && { isMain: true as const }),
-    ...(schema.isMinor && { isMinor: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),
   };
 }

@@ -2,8 +2,7 @@
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { notFound } from '#core/problem.ts';
-import { scripts, type Script } from '#hypermedia/shell.ts';
-import { icon } from '#hypermedia/icon.ts';
+import { icon, scripts, type Script } from '#hypermedia/shell.ts';
 import { acceptsEncoding, isKnown } from './reply.ts';
 import type { RawHandler } from './route.ts';
 

@@ -17,15 +17,14 @@ import {
   storeOfAddress,
   type Principal,
 } from '#core/principal.ts';
-import { bearerChallenge, INVALID_TOKEN } from './challenge.ts';
-import { withoutCors } from './cors.ts';
-import { KEPT_BODY_BYTES_MAX, type KeptForm } from './pages/kept-form.ts';
-import { redirectToPageHost, requireSameOrigin } from './requests.ts';
-import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
+import { bearerChallenge, INVALID_TOKEN } from './root.ts';
+import { withoutCors } from './answers.ts';
+import { KEPT_BODY_BYTES_MAX, type KeptForm } from './pages/form-post.ts';
+import { redirectToPageHost, requireSameOrigin, headersOf, queryOf, pathAndQueryOf, pathOf } from './requests.ts';
+import { negotiate, negotiateStream, type Representation } from '#hypermedia/render.ts';
 import type { Operation } from './operation.ts';
 import type { Params, RawRequest, RawResponse } from './route.ts';
-import { type Services } from './services.ts';
-import { headersOf, queryOf, pathAndQueryOf, pathOf } from './requests.ts';
+import type { Services } from './services.ts';
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
 import type { Clock } from '#core/clock.ts';

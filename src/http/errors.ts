@@ -1,8 +1,7 @@
 /** Converts errors to Problems, and Problems to the error document that every format renders. */
 import { randomBytes } from 'node:crypto';
-import { number, text, type Document } from '#hypermedia/document.ts';
+import { number, text, type Document, type Search } from '#hypermedia/document.ts';
 import { Problem, type Fault, temporary } from '#core/problem.ts';
-import { TooWide } from './narrower.ts';
 
 /** Returns an identifier (`id-…`) that is in both the response and the log line. */
 export function newLogref(): string {
@@ -27,6 +26,16 @@ const TITLES: Readonly<Record<number, string>> = {
 /** Returns the heading of an error page. */
 export function titleOf(status: number): string {
   return TITLES[status] ?? (status >= 500 ? 'Internal error' : 'Invalid request');
+}
+
+/** A search that took too long, with the query of the same search of a shorter time and the form that shows it. */
+export class TooWide extends Problem {
+  readonly narrower: { query: URLSearchParams; title: string; form: Search };
+
+  constructor({ status, faults, headers, cause }: Problem, narrower: TooWide['narrower']) {
+    super(status, faults, { headers, cause });
+    this.narrower = narrower;
+  }
 }
 
 /** Returns the link to a narrower search and its form, if the error offers one; `address` is that of the request, without its query. */

@@ -4,10 +4,11 @@
  */
 import { createHash, createHmac } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import type { Sealer } from '#db/seal.ts';
+import type { Sealer, Vault } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import type { Keys } from '#core/keys.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { Problem, invalid, type Fault } from '#core/problem.ts';
+import { Problem, invalid } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import {
   operation,
@@ -15,12 +16,13 @@ import {
   type CreatedResult,
   type IdempotentExecution,
   type Operation,
-  type OperationOptions,
+  type BodyOptions,
+  checksOf,
   withPrincipal,
+  type Done,
 } from './operation.ts';
 import { claimKey, findResponse, storeResponse, type StoredResponse } from './idempotency-sql.ts';
 import type { Static, TSchema } from 'typebox';
-import type { Done } from './operation.ts';
 
 /** Format and lifetime of idempotency keys. */
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
@@ -35,7 +37,7 @@ export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
 
 /** Returns the associated data of a sealed response: copied to another key it cannot be opened. */
-export function responseBoundTo(scope: Buffer): string {
+function responseBoundTo(scope: Buffer): string {
   return `idempotency:${scope.toString('hex')}`;
 }
 
@@ -142,12 +144,19 @@ export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[]
   ]);
 }
 
+/** The stored responses, which are sealed again when HALCYON_SECRET_KEY changes. */
+export function createAnswerVault(sql: Sql): Vault {
+  return vaultOf(sql, {
+    name: 'answers',
+    seals: 'idempotency_key',
+    key: { scope: 'bytea' },
+    columns: ['answer'],
+    boundTo: ({ scope }) => responseBoundTo(scope),
+  });
+}
+
 /** Options of an operation that creates a resource or must not run twice. */
-type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
-  input: Schema;
-  /** Throws a 404 if the caller cannot access the address. */
-  admit?: (request: ApiRequest) => Promise<void>;
-  review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+type CreateOptions<Schema extends TSchema, Prepared> = BodyOptions<Schema> & {
   prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
   /** Says what the request would do. */
   preview?: { title: string; handle: (request: ApiRequest<Static<Schema>>, prepared: Prepared) => Promise<string> };
@@ -162,15 +171,12 @@ function createOperation<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
   rest: Pick<Operation, 'statuses'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation {
-  const { admit, preview } = described;
+  const { preview } = described;
   return operation(described, {
-    access: described.access ?? 'token',
+    ...checksOf(described),
     statuses: rest.statuses,
     takesKey: true,
     storesResponse: true,
-    input: described.input,
-    admit: admit && ((request) => admit(withPrincipal(request))),
-    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     preview: preview && {
       title: preview.title,
       handle: async (rawRequest) => {
@@ -178,8 +184,9 @@ function createOperation<Schema extends TSchema, Prepared>(
         return preview.handle(request, await described.prepare(request));
       },
     },
-    handle: async (rawRequest, execution) => {
+    handle: async (rawRequest, executionOf) => {
       const request = withPrincipal<Static<Schema>>(rawRequest);
+      const execution = executionOf();
       const previous = await execution.findPrevious();
       if (previous !== undefined) return rest.answer(previous);
       const prepared = await described.prepare(request);

@@ -1,9 +1,9 @@
 /** Schema parts that request bodies share: clearable texts and choices, flags, read-only members. */
 import { Type } from 'typebox';
-import type { Kind } from '#hypermedia/document.ts';
+import type { FieldHints, Kind } from '#hypermedia/document.ts';
 
 /** Keywords beside those of JSON Schema, for forms, the reference and validation. */
-export type Hints = {
+export type Hints = FieldHints & {
   /** One sentence for the person who fills it in (JSON Schema's own `description`). */
   description?: string;
   kind?: Kind;
@@ -11,18 +11,6 @@ export type Hints = {
   default?: string | undefined;
   /** Choices for forms, if the module validates the value itself. */
   choices?: readonly string[];
-  /** Forms generate a value, such as a key. */
-  isGenerated?: true;
-  /** A change needs a person who proved a moment ago who they are. */
-  isSensitive?: true;
-  /** Only the scope platform may change it; forms show it to no other caller. */
-  isOfPlatform?: true;
-  /** For programs only: pages do not show it. */
-  isForPrograms?: true;
-  /** What a person knows first: forms begin with it. */
-  isMain?: true;
-  /** Rarely used: forms fold it. */
-  isMinor?: true;
   /** An alternative name of another member, for compatibility: forms show only one of the two. */
   isOtherName?: true;
 };

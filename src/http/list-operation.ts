@@ -1,19 +1,21 @@
-/** Operations that list a collection. */
+/** Operations that list a collection, and the offer of a narrower search in place of one that took too long. */
 import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { viewType, type Document, type Link, type Naming, type Search } from '#hypermedia/document.ts';
 import { readListing, type Relations } from '#hypermedia/list-query.ts';
 import { collection } from '#hypermedia/paging.ts';
-import type { Comparisons, Listing } from '#core/listing.ts';
+import type { Comparisons, Listing, Filter } from '#core/listing.ts';
 import {
   withPrincipal,
   operation,
   type ApiRequest,
-  type Charted,
+  type Beside,
   type OperationOptions,
   type Operation,
 } from './operation.ts';
-import { withNarrower } from './narrower.ts';
 import type { Params } from './route.ts';
+import { TOO_MUCH_TO_SEARCH } from '#db/search.ts';
+import { Problem } from '#core/problem.ts';
+import { TooWide } from './errors.ts';
 
 /** What the items of a list belong to. `webhookId`: null for those of the whole store. */
 type ListView = { storeId: number; webhookId: number | null };
@@ -32,9 +34,7 @@ export type Listed = {
   rel?: string;
   title?: string;
   naming?: Naming;
-  charts?: Charted;
-  /** A document that a designed page shows beside the collection. */
-  summary?: () => Promise<Document>;
+  beside?: Beside;
   /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
   /** Choices that neither the forms nor the search form offer. */
@@ -157,9 +157,52 @@ export function listing(
         ...(result.withheld && { withheld: result.withheld }),
         ...view,
       };
-      const { naming, charts, summary } = result;
-      const parts = { ...(charts && { charts }), ...(summary && { summary }) };
-      return { status: 200, document: whole, ...(naming && { naming }), ...parts };
+      const { naming, beside } = result;
+      return { status: 200, document: whole, ...(naming && { naming }), ...(beside && { beside }) };
     },
+  });
+}
+
+const HOUR_MS = 3_600_000;
+/** The first offer for a search without a beginning. */
+const FIRST_OFFER_MS = 7 * 24 * HOUR_MS;
+
+/**
+ * Returns where the newer half of the range of dates begins, or the last week of a range without a beginning; undefined if the range
+ * is an hour or shorter.
+ */
+function narrowerFrom(filters: readonly Filter[], property: string, now: Date): Date | undefined {
+  const ofDate = filters.filter((filter) => filter.property === property);
+  const datesOf = (...operators: Filter['operator'][]): number[] =>
+    ofDate.flatMap(({ operator, value }) =>
+      operators.includes(operator) && value instanceof Date ? [value.getTime()] : [],
+    );
+  if (ofDate.some(({ operator }) => operator === 'in') || datesOf('is').length > 0) return undefined;
+  const from = Math.max(...datesOf('greaterthan', 'greaterthanorequal'));
+  const before = Math.min(...datesOf('lessthan', 'lessthanorequal'));
+  const to = before === Infinity ? now.getTime() : before;
+  if (from === -Infinity) return new Date(to - FIRST_OFFER_MS);
+  return to - from > HOUR_MS ? new Date((from + to) / 2) : undefined;
+}
+
+/** Returns the error with a narrower search, if it is that of a search that took too long and there is one. */
+export async function withNarrower(
+  error: unknown,
+  { query, now, zone }: { query: URLSearchParams; now: Date; zone: () => Promise<string> },
+  { filters, property, fields }: { filters: readonly Filter[]; property: string; fields: Search['fields'] },
+): Promise<unknown> {
+  if (!(error instanceof Problem) || error.faults[0]?.code !== TOO_MUCH_TO_SEARCH) return error;
+  const from = narrowerFrom(filters, property, now);
+  if (from === undefined) return error;
+  const narrower = new URLSearchParams(query);
+  // The page of the wider search is another one of this.
+  narrower.delete('offset');
+  const timeZone = await zone();
+  const date = formatDate(from, timeZone);
+  narrower.set(`${property}:greaterthan`, date);
+  return new TooWide(error, {
+    query: narrower,
+    title: `The same search from ${date} on`,
+    form: { at: 'related', fields, timeZone },
   });
 }

@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
 import type { Sql, Tx } from '#db/pool.ts';
-import type { Advice, Charts, View } from '#hypermedia/view.ts';
+import type { Advice, View } from '#hypermedia/view.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/paging.ts';
 import type { Comparisons } from '#core/listing.ts';
@@ -34,20 +34,23 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
   unmodified: (version: number | string) => void;
 };
 
+/** What identifies the object of a request and its caller. */
+export type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
+
 /**
  * `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). `isKnown`: the resource
  * existed, found by its `external_id`.
  */
 export type CreatedResult = { document: Document; location: string; isSecret?: true; isKnown?: true };
 
-export type Charted = () => Promise<Charts>;
+/** Returns what a page shows beside the document: charts, and another document with current numbers. */
+export type Beside = () => Promise<Pick<View, 'charts' | 'summary'>>;
 
 type PageOptions = {
   naming?: Naming;
   page?: (view: View) => string;
-  charts?: Charted;
+  beside?: Beside;
   advice?: () => Promise<Advice | undefined>;
-  summary?: () => Promise<Document>;
 };
 
 /**
@@ -58,7 +61,7 @@ export type EventStream = { status: 200; open: () => Readable };
 
 /**
  * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
- * `charts`, `advice` and `summary` are called only for pages, so programs do not wait for them.
+ * `beside` and `advice` are called only for pages, so programs do not wait for them.
  * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 or 204 is the
  * address where progress can be watched.
  */
@@ -94,23 +97,34 @@ type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal 
  */
 export type InputDescription = { item: TSchema; itemsMax: number; areIndependent?: true };
 
-export type Operation = {
-  /** The label of a button: "Create a webhook". */
+/** What describes an operation, each with a default. */
+type Description = {
+  /** The label of a button: "Create a webhook". Default: the summary. */
   title: string;
-  /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
-  summary: string;
-  /** `owner`: the platform, and the signed-in owners of the store in the address. `self`: they, and the person in the address. `person`: the person in the address, and no program. */
-  access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
   /** The limited scopes that suffice; by default none. Everything that `access: 'anyone'` returns needs no scope. */
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** The statuses of a success with a Document; of a `documentedInput` those of one item; an array is a 200. */
+  /** The statuses of a success with a Document (default: 200); of a `documentedInput` those of one item; an array is a 200. */
   statuses: readonly (200 | 201 | 202)[];
-  /** Accepts an Idempotency-Key. */
-  takesKey: boolean;
   /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
   isConditional: boolean;
+  bodyLimitBytes: number | undefined;
+  /** A person in a browser must have proved who they are within ten minutes. Programs are not affected. */
+  isSensitive: boolean;
+  /** Parameters that the query may contain; a listing adds filters by `properties`. */
+  modifiers: readonly string[];
+  /** The properties that `fields` may name, of an operation that is no listing; undefined for any. */
+  selects: readonly string[] | undefined;
+};
+
+export type Operation = Description & {
+  /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
+  summary: string;
+  /** `owner`: the platform, and the signed-in owners of the store in the address. `self`: they, and the person in the address. `person`: the person in the address, and no program. */
+  access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
+  /** Accepts an Idempotency-Key. */
+  takesKey: boolean;
   /** The response is stored under the key (`IdempotentExecution`); else the operation stores it itself, if it accepts a key. */
   storesResponse: boolean;
   input: TSchema | undefined;
@@ -119,15 +133,8 @@ export type Operation = {
    * body itself.
    */
   documentedInput: InputDescription | undefined;
-  bodyLimitBytes: number | undefined;
   /** Responds with server-sent events, to programs only. */
   isStream: boolean;
-  /** A person in a browser must have proved who they are within ten minutes. Programs are not affected. */
-  isSensitive: boolean;
-  /** Parameters that the query may contain; a listing adds filters by `properties`. */
-  modifiers: readonly string[];
-  /** The properties that `fields` may name, of an operation that is no listing; undefined for any. */
-  selects: readonly string[] | undefined;
   /** For listings: how each property of the items is compared. */
   properties: Comparisons | undefined;
   /** For listings: items have any other properties as well. */
@@ -145,7 +152,11 @@ export type Operation = {
    * Called if `input` finds faults, with the members that have none, so that one response reports all faults of a body.
    */
   review: Review | undefined;
-  handle: (request: ApiRequest<unknown, Principal | null>, execution: IdempotentExecution) => Promise<OperationResult>;
+  /** `executionOf`: returns the idempotent execution of the request, for an operation that stores its response. */
+  handle: (
+    request: ApiRequest<unknown, Principal | null>,
+    executionOf: () => IdempotentExecution,
+  ) => Promise<OperationResult>;
 };
 
 /** Returns whether a response may have no body if the client prefers that (`Prefer: return=minimal`, RFC 7240 §4.2). */
@@ -153,64 +164,42 @@ export function mayBeMinimal(method: string, { documentedInput }: Pick<Operation
   return ['POST', 'PUT', 'PATCH'].includes(method) && documentedInput?.areIndependent !== true;
 }
 
-export type OperationOptions = {
-  summary: string;
-  /** Defaults to the summary. */
-  title?: string;
-  access?: 'person' | 'self' | 'owner' | 'platform';
-  scopes?: SufficientScopes;
-  scopesAt?: (params: Params) => readonly Permission[];
-  bodyLimitBytes?: number;
-  isConditional?: true;
-  isSensitive?: true;
-  modifiers?: readonly string[];
-  /** The properties that `fields` may name, if not any. */
-  selects?: readonly string[];
-  /** Default: 200. */
-  statuses?: Operation['statuses'];
-};
+export type OperationOptions = Partial<Description> &
+  Pick<Operation, 'summary'> & { access?: Exclude<Operation['access'], 'anyone' | 'token'> };
+
+const DEFAULTS = {
+  scopes: [],
+  scopesAt: undefined,
+  statuses: [200],
+  isConditional: false,
+  bodyLimitBytes: undefined,
+  isSensitive: false,
+  modifiers: [],
+  selects: undefined,
+  takesKey: false,
+  storesResponse: false,
+  input: undefined,
+  documentedInput: undefined,
+  isStream: false,
+  properties: undefined,
+  isOpen: false,
+  closedAt: undefined,
+  admit: undefined,
+  preview: undefined,
+  review: undefined,
+} as const satisfies Partial<Operation>;
 
 export function operation(
-  {
-    summary,
-    title = summary,
-    scopes = [],
-    scopesAt,
-    bodyLimitBytes,
-    isConditional,
-    isSensitive,
-    modifiers = [],
-    selects,
-    statuses = [200],
-  }: OperationOptions,
+  described: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
+  const whole = { ...DEFAULTS, title: described.summary, ...described, ...rest };
+  if (whole.properties !== undefined) return whole;
   return {
-    summary,
-    title,
-    scopes,
-    scopesAt,
-    bodyLimitBytes,
-    modifiers,
-    selects,
-    isConditional: isConditional === true,
-    isSensitive: isSensitive === true,
-    statuses,
-    takesKey: false,
-    storesResponse: false,
-    isStream: false,
-    input: undefined,
-    documentedInput: undefined,
-    admit: undefined,
-    review: undefined,
-    preview: undefined,
-    properties: undefined,
-    isOpen: false,
-    closedAt: undefined,
-    ...rest,
-    handle: async (request, execution) => {
-      if (rest.properties === undefined && request.query.size > 0) refuseParameters(request.query, modifiers);
-      return rest.handle(request, execution);
+    ...whole,
+    handle: async (request, executionOf) => {
+      if (request.query.size > 0) refuseParameters(request.query, whole.modifiers);
+      return rest.handle(request, executionOf);
     },
   };
 }
@@ -251,29 +240,36 @@ export function streaming(
   return { ...guarded(described), isStream: true };
 }
 
-/**
- * Defines an operation that requires a bearer token and a body according to `input`. `review` finds faults that a
- * schema cannot express, for bodies that the schema has rejected already.
- */
+/** `review` finds faults that a schema cannot express, for bodies that the schema has rejected already. */
+export type BodyOptions<Schema extends TSchema> = OperationOptions & {
+  input: Schema;
+  /** Throws a 404 if the caller cannot access the address. */
+  admit?: (request: ApiRequest) => Promise<void>;
+  review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+};
+
+/** Returns the checks of an operation that requires a bearer token and a body. */
+export function checksOf<Schema extends TSchema>({ access, input, admit, review }: BodyOptions<Schema>) {
+  return {
+    access: access ?? 'token',
+    input,
+    admit: admit && ((request) => admit(withPrincipal(request))),
+    review: async (request) => review?.(withPrincipal(request)) ?? [],
+  } satisfies Partial<Operation>;
+}
+
+/** Defines an operation that requires a bearer token and a body according to `input`. */
 export function accepting<Schema extends TSchema>(
-  described: OperationOptions & {
-    input: Schema;
+  described: BodyOptions<Schema> & {
     inputDescription?: InputDescription;
     takesKey?: true;
-    /** Throws a 404 if the caller cannot access the address. */
-    admit?: (request: ApiRequest) => Promise<void>;
-    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
 ): Operation {
-  const { admit } = described;
   return operation(described, {
-    access: described.access ?? 'token',
+    ...checksOf(described),
     takesKey: described.takesKey ?? false,
-    input: described.input,
     documentedInput: described.inputDescription,
-    admit: admit && ((request) => admit(withPrincipal(request))),
-    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: (request) => described.handle(withPrincipal(request)),
   });
 }

@@ -1,20 +1,69 @@
 /**
- * Mounts raw endpoints (pages, their forms, protocol endpoints): raw request, raw response, and the same protections
- * for all.
+ * Mounts raw endpoints (pages, their forms, protocol endpoints): raw request, raw response, and the same protections for all. An endpoint may
+ * send requests for its caller to resources of the same server. Each passes through what every request of the caller does (token, scopes,
+ * rate limit, validation, idempotency keys, audit, metrics), with the token, the address and the trace of the caller.
  */
 import { Readable } from 'node:stream';
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm, refuseEncoding } from './bodies/body.ts';
-import { requireBearer } from './caller.ts';
-import { optionsDocument, preflightHeaders } from './cors.ts';
-import { dispatchFor } from './dispatch.ts';
+import { requireBearer, API_VERSION } from './caller.ts';
+import { optionsDocument, preflightHeaders } from './answers.ts';
 import { sendDocument, viewOf } from './reply.ts';
-import { negotiate } from './negotiate.ts';
-import { redirectToPageHost, requireSameOrigin } from './requests.ts';
+import { negotiate, defaultRepresentation } from '#hypermedia/render.ts';
+import {
+  redirectToPageHost,
+  requireSameOrigin,
+  addressOf,
+  headersOf,
+  queryOf,
+  rawQueryOf,
+  reportProblem,
+  type Addresses,
+} from './requests.ts';
 import type { Dispatch, DispatchingHandler, RawEndpoint, RawResponse, RawRequest, Params } from './route.ts';
-import { type Services } from './services.ts';
-import { addressOf, headersOf, queryOf, rawQueryOf, reportProblem, type Addresses } from './requests.ts';
+import type { Services } from './services.ts';
+import { invalidValue, invalid } from '#core/problem.ts';
+
+/** As long as the longest address that fits into the headers of a real request. */
+const HREF_CHARACTERS_MAX = 16 * 1024;
+
+/** Returns path and query of a resource. Pages, protocol endpoints and other servers are none, so the router of the server decides. */
+function targetOf(href: string, baseUrl: string, addresses: Addresses): string {
+  const url = href.length > HREF_CHARACTERS_MAX ? null : URL.parse(href, baseUrl);
+  const isHere = url !== null && url.href.startsWith(`${new URL(baseUrl).origin}/`);
+  if (isHere && addresses.isResource(url.pathname)) return url.pathname + url.search;
+  const message = 'href must be the address or path of a resource of this API, such as a link of a response';
+  throw invalid(invalidValue('href', message));
+}
+
+/** Sends a request for the caller of `request`. */
+async function dispatchFor(
+  request: FastifyRequest,
+  { naming: { baseUrl }, settings: { versionHeader } }: Services,
+  addresses: Addresses,
+  { method, href, accept = defaultRepresentation.mediaType, key, body }: Parameters<Dispatch>[0],
+): ReturnType<Dispatch> {
+  const { authorization, 'user-agent': userAgent, traceparent, tracestate } = request.headers;
+  const response = await request.server.inject({
+    method,
+    url: targetOf(href, baseUrl, addresses),
+    remoteAddress: request.ip,
+    headers: {
+      host: new URL(baseUrl).host,
+      'user-agent': userAgent,
+      ...(authorization !== undefined && { authorization }),
+      ...(traceparent !== undefined && { traceparent }),
+      ...(tracestate !== undefined && { tracestate }),
+      [versionHeader]: API_VERSION,
+      accept,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(key !== undefined && { 'idempotency-key': key }),
+    },
+    ...(body !== undefined && { payload: body }),
+  });
+  return { status: response.statusCode, text: response.body };
+}
 
 const isForm = (contentType: string): boolean => /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType);
 

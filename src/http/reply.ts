@@ -3,7 +3,7 @@
  * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Representation, contentTypeOf } from './negotiate.ts';
+import { type Representation, contentTypeOf } from '#hypermedia/render.ts';
 import type { EventStream } from './operation.ts';
 import { hash, randomBytes } from 'node:crypto';
 import type { Document, Naming } from '#hypermedia/document.ts';
@@ -11,10 +11,9 @@ import { Problem } from '#core/problem.ts';
 import { leadsHere } from '#hypermedia/paging.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { pageHeaders } from './answers.ts';
+import { pageHeaders, withoutCors } from './answers.ts';
 import { storedCaller, type Visitor } from './caller.ts';
-import { withoutCors } from './cors.ts';
-import type { Services } from './services.ts';
+import type { Services, ShownDocument } from './services.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
@@ -157,6 +156,14 @@ export function withheldSecrets(document: Document, confirmAt: string | undefine
   };
 }
 
+/** Returns the designed page of the document; undefined if it has its generic page. */
+export async function designedPage(
+  { designedPages, clock }: Services,
+  shown: Omit<ShownDocument, 'now'>,
+): Promise<string | undefined> {
+  return designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() });
+}
+
 type Outgoing = {
   status: number;
   document: Document;
@@ -164,7 +171,7 @@ type Outgoing = {
   isSecret: boolean;
   view: View | undefined;
   /** Replaces the format's rendering of the document. */
-  page?: string;
+  page?: string | undefined;
   /** The reader has no session, whose pages have nonces. */
   mayCompress?: boolean;
 };

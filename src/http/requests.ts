@@ -7,7 +7,7 @@ import findMyWay from 'find-my-way';
 import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { Problem } from '#core/problem.ts';
 import { contextOf, endSpan, readTraceContext, startSpan, traceHeaders, traceIdOf } from '#core/tracing.ts';
-import { corsHeaders } from './cors.ts';
+import { corsHeaders } from './answers.ts';
 import { newLogref, toProblem } from './errors.ts';
 import { METHODS, type Params } from './route.ts';
 import type { HttpSettings, RequestMetrics, Services } from './services.ts';

@@ -8,15 +8,29 @@ import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storedCaller, type Caller } from './caller.ts';
-import { optionsDocument, preflightHeaders } from './cors.ts';
-import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf, withheldSecrets } from './reply.ts';
-import { negotiate } from './negotiate.ts';
-import { mayBeMinimal, type ApiRequest, type Operation, type OperationResult } from './operation.ts';
-import { DONE, doneSentence } from './operation.ts';
+import { optionsDocument, preflightHeaders } from './answers.ts';
+import {
+  designedPage,
+  privateHeaders,
+  sendDocument,
+  sendStream,
+  unmodifiedSince,
+  viewOf,
+  withheldSecrets,
+} from './reply.ts';
+import { negotiate } from '#hypermedia/render.ts';
+import {
+  mayBeMinimal,
+  type ApiRequest,
+  type Operation,
+  type OperationResult,
+  DONE,
+  doneSentence,
+} from './operation.ts';
 import { answerForm, answerSignedOut } from './pages/form-answer.ts';
-import { shownAgain } from './pages/kept-form.ts';
+import { shownAgain } from './pages/form-post.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
-import { type Services } from './services.ts';
+import type { Services } from './services.ts';
 import {
   addressOf,
   headersOf,
@@ -82,8 +96,6 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     isPatch: method === 'PATCH',
     linesMax: documentedInput?.areIndependent === true ? documentedInput.itemsMax : undefined,
   };
-  /** A key has no effect on operations that store no response. */
-  const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
   return async (request, caller, form) => {
     const { principal } = caller;
     if (operation.takesKey) refuseTwoKeys(request);
@@ -109,16 +121,17 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
           throw invalid({ code: 'malformed_request', message: 'This form has no preview: reload the page' });
         return { status: 204, preview: await operation.preview.handle({ ...base, principal, body }) };
       }
-      const execution = services.idempotency({
-        key: storedKey(key),
-        principal,
-        method,
-        path: pathOf(request),
-        contentType: headers['content-type'] ?? '',
-        bytes,
-        now: base.now,
-      });
-      return operation.handle({ ...base, principal, body }, execution);
+      const executionOf = () =>
+        services.idempotency({
+          key,
+          principal,
+          method,
+          path: pathOf(request),
+          contentType: headers['content-type'] ?? '',
+          bytes,
+          now: base.now,
+        });
+      return operation.handle({ ...base, principal, body }, executionOf);
     };
     await operation.admit?.({ ...base, principal, body: undefined });
     requireAccess(operation, principal, request);
@@ -148,13 +161,12 @@ function createTarget(services: Services, route: Resource, routes: readonly Rout
 
 /** Returns the page of an operation or of the dashboard; undefined if the document has its generic page. */
 async function pageOf(
-  { designedPages, clock }: Services,
+  services: Services,
   result: Extract<OperationResult, { document: Document }>,
   shown: { document: Document; naming: Naming; view: View },
 ): Promise<string | undefined> {
   if ('page' in result) return result.page?.(shown.view);
-  const isDesigned = result.status === 200 && shown.view.session !== undefined;
-  return isDesigned ? designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() }) : undefined;
+  return result.status === 200 && shown.view.session !== undefined ? designedPage(services, shown) : undefined;
 }
 
 type Exchange = {
@@ -193,23 +205,22 @@ async function send(services: Services, exchange: Exchange, result: OperationRes
   const document = withheldSecrets(acted, caller.visitor?.confirmAt(pathAndQueryOf(request)));
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const isPage = format.isPage === true;
-  const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
+  const beside = isPage && 'beside' in result ? await result.beside?.() : undefined;
   const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
-  const summary = isPage && 'summary' in result ? await result.summary?.() : undefined;
-  const messages = { ...(done !== undefined && { done }), ...(advice && { advice }), ...(summary && { summary }) };
   const kept = request.method === 'GET' ? caller.visitor?.takeKept(pathOf(request)) : undefined;
   if (kept !== undefined) reply.header('Set-Cookie', kept.cookie);
   const refused = kept && shownAgain(kept.form, document);
   const viewParts = {
+    ...beside,
     ...(refused && { refused }),
-    ...messages,
-    ...(charts && { charts }),
+    ...(done !== undefined && { done }),
+    ...(advice && { advice }),
   };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));
   const mayCompress = !caller.visitor;
-  const outgoing = { status: result.status, document, naming, isSecret, view, mayCompress };
-  return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
+  const outgoing = { status: result.status, document, naming, isSecret, view, page, mayCompress };
+  return sendDocument(reply, request, representation, outgoing);
 }
 
 /** Mounts a resource. `routes` is the whole table, for the action routes of the resource. */

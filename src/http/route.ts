@@ -77,7 +77,7 @@ export type RawResponse = {
 export type RawHandler = (request: RawRequest) => Promise<RawResponse>;
 
 /**
- * Sends a request of the same caller to a resource of this server, as `http/dispatch.ts` describes. Throws a 400 if `href`, an absolute
+ * Sends a request of the same caller to a resource of this server, as `http/raw-endpoint.ts` describes. Throws a 400 if `href`, an absolute
  * address or a path, is that of no resource.
  */
 export type Dispatch = (request: {

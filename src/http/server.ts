@@ -5,18 +5,19 @@
 import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import fastify from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
 import { isTracing } from '#core/tracing.ts';
 import { limitArriving } from './bodies/arriving.ts';
 import { storedCaller } from './caller.ts';
-import { corsHeaders } from './cors.ts';
+import { corsHeaders } from './answers.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { representationHeaders, viewOf } from './reply.ts';
-import { defaultRepresentation, negotiate } from './negotiate.ts';
+import { defaultRepresentation, negotiate } from '#hypermedia/render.ts';
 import { mountResource } from './resource.ts';
-import { type Services } from './services.ts';
+import type { Services } from './services.ts';
 import {
   reportProblem,
   timesSent,
@@ -26,7 +27,7 @@ import {
   createAddresses,
   errorHandlerOf,
 } from './requests.ts';
-import { type Route } from './route.ts';
+import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
 
 /** Limits of responses that clients do not read. */
@@ -73,7 +74,7 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
   // A response that waits for another one of its connection is not closed with it.
   app.server.on('connection', (connection: Socket) => connection.once('close', () => connections.delete(connection)));
   app.addHook('onRequest', async ({ raw: { socket } }, { raw }) => {
-    // A request of this process to itself (dispatch.ts) has no connection.
+    // A request of this process to itself (raw-endpoint.ts) has no connection.
     if (!(socket instanceof Socket)) return;
     const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
     connections.set(socket, responses.set(raw, 0));
@@ -161,7 +162,7 @@ function withoutSlash(url: string, home: string): string {
   return isHome ? home + url.slice(home.length + 1) : url;
 }
 
-/** The addresses of health-endpoints.ts. */
+/** The addresses of fixed-addresses.ts. */
 const PROBE = /\/health\/(?:live|ready)$/;
 
 /** Browsers use https for a year after one https response (RFC 6797). */

@@ -86,8 +86,24 @@ export type Embedded = {
   href?: string | undefined;
 };
 
+/** How forms treat a field. */
+export type FieldHints = {
+  /** A value is generated if it has none: a key. */
+  isGenerated?: true;
+  /** A change needs a person who proved a moment ago who they are, as that of a secret does. */
+  isSensitive?: true;
+  /** Only the scope platform may change it; forms show it to no other caller. */
+  isOfPlatform?: true;
+  /** Pages do not show it. */
+  isForPrograms?: true;
+  /** What a person knows first: forms begin with these fields. */
+  isMain?: true;
+  /** Rarely used: forms fold these fields. */
+  isMinor?: true;
+};
+
 /** A field of an action, derived from the schema that validates it. */
-export type Field = {
+export type Field = FieldHints & {
   name: string;
   kind: Kind;
   isRequired: boolean;
@@ -103,18 +119,6 @@ export type Field = {
   maximum?: number;
   /** One sentence for the person who fills it in. */
   hint?: string;
-  /** A value is generated if it has none: a key. */
-  isGenerated?: true;
-  /** A change needs a person who proved a moment ago who they are, as that of a secret does. */
-  isSensitive?: true;
-  /** Only callers with the scope platform see it. */
-  isOfPlatform?: true;
-  /** Pages do not show it. */
-  isForPrograms?: true;
-  /** Forms begin with these fields. */
-  isMain?: true;
-  /** Rarely used: forms fold these fields. */
-  isMinor?: true;
   /** The current value, if any. */
   value?: Value;
 };

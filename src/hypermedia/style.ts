@@ -6,7 +6,7 @@
  * - `alert` an error, `mild` a problem that may solve itself, `good` a success message, `soft` less important text, `fault` the error of one field
  * - `buttons` a row of buttons; a `button` (also a link with that class) may be `quiet` or `danger`
  * - `field` a label, its control, its hint (`soft`) and its `fault`; `choices` a list of `choice`s, which scrolls if they are `many`
- * - `badge` a state that may be `fine`, `broken`, `caution` or `plain`; icon.ts gives it an icon, and buttons of some classes; `logo` an image of 48 px
+ * - `badge` a state that may be `fine`, `broken`, `caution` or `plain`; shell.ts gives it an icon, and buttons of some classes; `logo` an image of 48 px
  * - `title` a heading with its badges, `ways` the row of links below it; `kind` the type of resource above it; `pager`
  *   and `empty` of a collection
  * - `details.card` a folded action; `fold` long text, `reveal` a secret, both folded

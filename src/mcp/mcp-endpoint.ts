@@ -8,11 +8,11 @@ import type { Server, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { Type, type TProperties } from 'typebox';
 import { parseJson } from '#http/bodies/json-body.ts';
 import { createValidator } from '#http/bodies/validate.ts';
-import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
+import { mcpAddressOf, resourceMetadataOf } from '#http/root.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { Dispatch, ProblemAnswer, RawRequest, RawResponse } from '#http/route.ts';
 import { offeredActions, WITH_ACTIONS, type OfferedAction } from '#hypermedia/offered-actions.ts';
-import { invalid, Problem } from '#core/problem.ts';
+import { invalidValue, invalid, Problem } from '#core/problem.ts';
 
 // The tools.
 
@@ -60,7 +60,7 @@ async function act(dispatch: Dispatch, { href: at, action: name, input = {}, ide
   if (action === undefined) {
     const names = actions.map((one) => one.name).join(', ') || 'none';
     const message = `The resource does not offer this action to you; it offers: ${names}`;
-    throw invalid({ code: 'invalid_value', message, field: 'action' });
+    throw invalid(invalidValue('action', message));
   }
   const { method, href: target } = action;
   return resultOf(await dispatch({ method, href: target, key, body: JSON.stringify(input) }));

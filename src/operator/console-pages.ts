@@ -1,4 +1,5 @@
 /** Renders the pages of operators. `root` is the path prefix of the pages, without a trailing slash. */
+import { dataTable } from '#hypermedia/html/data-table.ts';
 import { addressWith } from '#hypermedia/html/links.ts';
 import { REASON_LENGTH_MAX, Problem } from '#core/problem.ts';
 import { countWords, stateWords } from '#dashboard/health-words.ts';
@@ -55,24 +56,8 @@ type Cells = readonly Markup[];
 
 /** `cells` of a row: the first is its heading. */
 export function tableOf(label: string, headings: readonly string[], rows: readonly Cells[]): Markup {
-  return html`<section class="table cards" tabindex="0" aria-label="${label}">
-    <table>
-      <thead>
-        <tr>
-          ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
-        </tr>
-      </thead>
-      <tbody>
-        ${rows.map(
-          ([first, ...cells]) =>
-            html`<tr>
-              <th scope="row">${first}</th>
-              ${cells.map((cell, at) => html`<td data-label="${headings[at + 1]}">${cell}</td>`)}
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </section>`;
+  const columns = headings.map((name) => ({ name }));
+  return dataTable(label, columns, rows, { hasRowHeadings: true, isCards: true });
 }
 
 export function listPage(

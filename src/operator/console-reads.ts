@@ -2,9 +2,9 @@
  * What the pages of operators read: lists that are searched by one property at a time, the state of the service in each database, and what
  * the platform and commands have changed in a store.
  */
-import { parseId } from '#core/ids.ts';
+import { parseId, type StoreKey } from '#core/ids.ts';
 import type { Condition, Filter } from '#core/listing.ts';
-import { invalid, type Fault } from '#core/problem.ts';
+import { invalidValue, invalid, type Fault } from '#core/problem.ts';
 import { isLegible } from '#core/text.ts';
 import type { RawRequest } from '#http/route.ts';
 import { readPage, type Page } from '#hypermedia/paging.ts';
@@ -25,7 +25,7 @@ export type List = { path: string; title: string; things: string; by: readonly s
 /** Throws a 400 for a text that is no id. */
 export function idOf(text: string): number {
   const id = parseId(text);
-  if (id === undefined) throw invalid({ code: 'invalid_value', message: 'An ID is a positive number', field: 'q' });
+  if (id === undefined) throw invalid(invalidValue('q', 'An ID is a positive number'));
   return id;
 }
 
@@ -50,8 +50,7 @@ export function readSearch({ query }: RawRequest, by: readonly string[]): Consol
   const faults: Fault[] = [];
   const page = readPage(query, faults);
   const text = query.get('q')?.trim() ?? '';
-  if (!isLegible(text))
-    faults.push({ code: 'invalid_value', message: 'q must have no control characters', field: 'q' });
+  if (!isLegible(text)) faults.push(invalidValue('q', 'q must have no control characters'));
   if (faults.length > 0) throw invalid(...faults);
   const [first = ''] = by;
   return { by: by.find((name) => name === query.get('by')) ?? first, text, page };
@@ -115,7 +114,7 @@ export function createDatabaseStatus({
 type StoreChange = { date: string; sentence: string };
 
 /** Returns the latest changes of a store, at most `STORE_CHANGES_MAX`, the newest first. Throws the errors of `Search`. */
-export type ReadStoreChanges = (store: { shard: number; storeId: number }) => Promise<StoreChange[]>;
+export type ReadStoreChanges = (store: StoreKey) => Promise<StoreChange[]>;
 
 export const STORE_CHANGES_MAX = 50;
 const BY_OPERATORS: Filter = {

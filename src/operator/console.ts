@@ -286,21 +286,7 @@ export function createConsole(
   { sql, config, clock }: Pick<Runtime, 'sql' | 'config' | 'clock'>,
   { verified }: Pick<People, 'verified'>,
   { effects, each, failingOf, storeChangesOf, readStatuses }: Reads & { effects: Effects },
-): Record<
-  | 'overview'
-  | 'stores'
-  | 'store'
-  | 'actOnStore'
-  | 'apps'
-  | 'app'
-  | 'actOnApp'
-  | 'people'
-  | 'person'
-  | 'actOnPerson'
-  | 'readers'
-  | 'audit',
-  RawHandler
-> {
+) {
   const root = rootOf(config.authUrl);
   const search = createSearch(sql, config.database);
   const page = (handle: Handle): RawHandler =>
@@ -348,7 +334,7 @@ export function createConsole(
       return htmlAnswer(200, readersPage(root, text, text === '' ? undefined : await findReaders(each(), text)));
     }),
     audit: page((request) => audit(request)),
-  };
+  } satisfies Record<string, RawHandler>;
 }
 
 /** The reason is null for the end of a suspension. */

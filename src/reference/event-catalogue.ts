@@ -1,5 +1,5 @@
 /** The event catalogue (Documents of all event types and of one, and its part of the pages), and how to receive deliveries of this server. */
-import { defaultRepresentation } from '#http/negotiate.ts';
+import { defaultRepresentation } from '#hypermedia/render.ts';
 import type { EventType } from '#http/relation.ts';
 import {
   json,

@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import { acceptsEncoding, compress, etagOf, gzipTag, isKnown } from '#http/reply.ts';
-import { defaultRepresentation } from '#http/negotiate.ts';
+import { defaultRepresentation } from '#hypermedia/render.ts';
 import { errorDocument } from '#http/errors.ts';
 import { open } from '#http/operation.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
@@ -14,8 +14,8 @@ import { constant, render } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { isInPerson, type Principal } from '#core/principal.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { healthEndpoints } from '#http/health-endpoints.ts';
-import { optionsDocument } from '#http/cors.ts';
+import { healthEndpoints } from '#http/fixed-addresses.ts';
+import { optionsDocument } from '#http/answers.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { docsDocument, docsPageDocument, relationDocument, relationsDocument } from './reference-document.ts';
 import { createMarkdown, documentNames, INDEX, renderDocument, type Page } from './documents.ts';

@@ -7,7 +7,7 @@ import { deliveryDoc } from '#delivery/attempt/attempt.ts';
 import type { RuntimeConfig } from '#runtime/runtime.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
 import { eventChapter } from '#events/event-relations.ts';
-import { mcpAddressOf } from '#http/challenge.ts';
+import { mcpAddressOf } from '#http/root.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/oauth-relations.ts';

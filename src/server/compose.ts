@@ -14,10 +14,9 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { rescheduleSnapshot } from '#events/snapshots.ts';
 import type { Pages } from '#http/caller.ts';
 import { createAssets } from '#http/assets.ts';
-import { createFixedAddresses } from '#http/fixed-addresses.ts';
-import { createHealthEndpoints } from '#http/health-endpoints.ts';
+import { createFixedAddresses, createHealthEndpoints } from '#http/fixed-addresses.ts';
 import type { Params, RawHandler } from '#http/route.ts';
-import { rootOf } from '#http/root.ts';
+import { rootOf, mcpAddressOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
 import type { Health } from '#core/lifecycle.ts';
 import { shardOf } from '#core/ids.ts';
@@ -28,14 +27,13 @@ import { createInvitationMails, createInvitationPages } from '#identity/invitati
 import { createReceivedInvitations } from '#identity/invitations/invitation-pages.ts';
 import { findUserOfIdentity } from '#identity/accounts/accounts-sql.ts';
 import { createMetadata, resourceMetadata, serverMetadata } from '#identity/oauth/metadata.ts';
-import { mcpAddressOf } from '#http/challenge.ts';
 import { setBrand } from '#hypermedia/shell.ts';
 import { createMcp } from '#mcp/mcp-endpoint.ts';
-import { createHome, storeTabs } from '#stores/home.ts';
+import { createHome, storeTabs, membershipsOf } from '#stores/home.ts';
 import { createInvitationOperations, createInviting } from '#stores/invitations/invitation-operations.ts';
 import { createAwaitedMembers } from '#stores/members/awaited-member-operations.ts';
 import { createMemberOperations } from '#stores/members/member-operations.ts';
-import { type Eraser, membershipsOf } from '#stores/store.ts';
+import type { Eraser } from '#stores/store.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox } from '#stores/sandbox.ts';
@@ -330,17 +328,15 @@ function openDatabaseHandlers(databases: Databases, deps: Deps) {
   const at = <T>(params: Params, use: Use<T>): T | Promise<T> =>
     databases.isDivided ? run(params, use) : use(inHome, databases.home.sql);
   const operation = (select: (handlers: OfDatabase) => Operation): Operation => {
-    const { admit, review, storesResponse, ...described } = select(inHome);
+    const { admit, review, ...described } = select(inHome);
     return {
       ...described,
-      storesResponse,
       admit: admit && (async (request) => at(request.params, async (of) => select(of).admit?.(request))),
       review: review && (async (request) => at(request.params, async (of) => select(of).review?.(request) ?? [])),
-      handle: async (request, execution) =>
-        at(request.params, async (of, sql) => {
-          const inStore = storesResponse ? execution.in(sql, shardOfAddress(request.params)) : execution;
-          return select(of).handle(request, inStore);
-        }),
+      handle: async (request, executionOf) =>
+        at(request.params, async (of, sql) =>
+          select(of).handle(request, () => executionOf().in(sql, shardOfAddress(request.params))),
+        ),
     };
   };
   const operations = <Name extends string>(select: (handlers: OfDatabase) => Record<Name, Operation>) => {

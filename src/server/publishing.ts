@@ -18,7 +18,7 @@ import { type PublishMetrics, createPublisher } from '#events/publish/publish.ts
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { WebhookChanges } from '#webhooks/webhook-access.ts';
-import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-outbox.ts';
+import { createOperatorOutbox, type OperatorOutbox } from '#webhooks/operator/operator-events.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts, HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';

@@ -1,8 +1,7 @@
 /** The route table: every address, one line each. */
 import { showIcon } from '#http/assets.ts';
-import { mcpAddressOf, resourceMetadataOf } from '#http/challenge.ts';
+import { mcpAddressOf, resourceMetadataOf, rootOf } from '#http/root.ts';
 import { endpoint, page, resource, type Route } from '#http/route.ts';
-import { rootOf } from '#http/root.ts';
 import { protocolProblem } from '#identity/oauth/oauth-errors.ts';
 import { metadataOf } from '#identity/oauth/metadata.ts';
 import { answerMcpProblem } from '#mcp/mcp-endpoint.ts';

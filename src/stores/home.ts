@@ -1,11 +1,15 @@
-/** The API home, from which clients follow links, and the tabs of a store on each of its pages; a document's links identify the store. */
+/**
+ * The API home, from which clients follow links, the stores of a person, and the tabs of a store on each of its pages; a document's links
+ * identify the store.
+ */
 import { open, type Operation } from '#http/operation.ts';
 import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
-import type { Principal, Suspensions } from '#core/principal.ts';
+import { type Principal, type Suspensions, suspensionsOf } from '#core/principal.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import type { NamedStore } from './store.ts';
+import { listMemberships } from './stores-sql.ts';
+import type { Queryable } from '#db/pool.ts';
 
 /** Returns the links of a caller: to its user, and to its only store or its list of stores. */
 function ownLinks({ scope, stores, userId }: Principal, baseUrl: string): Link[] {
@@ -62,6 +66,29 @@ export function createHome(
       return { status: 200, document, ...(principal === null && { page: (view) => frontPage({ document, view }) }) };
     },
   });
+}
+
+/** A store in the navigation of pages. */
+export type NamedStore = { name: string; isSandbox: boolean };
+/** Returns the stores of a user, those that the user owns, require a second factor or are suspended, and their names. */
+export async function membershipsOf(sql: Queryable, userId: number) {
+  const rows = await listMemberships(sql, userId);
+  const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
+  const names: ReadonlyMap<number, NamedStore> = new Map(
+    rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]),
+  );
+  const guarded = rows.filter(({ requiresFactor }) => requiresFactor).map(({ storeId }) => storeId);
+  return { stores: [...names.keys()], owned, guarded, suspended: suspensionsOf(rows), names };
+}
+
+/** Returns the memberships of a user for the export of the account. */
+export function exportedMemberships({ stores, owned, names }: Awaited<ReturnType<typeof membershipsOf>>) {
+  return stores.map((id) => ({
+    store_id: id,
+    store: names.get(id)?.name,
+    is_sandbox: names.get(id)?.isSandbox,
+    role: owned.includes(id) ? 'owner' : 'member',
+  }));
 }
 
 /** Labels and paths below the address of the store, in display order. */

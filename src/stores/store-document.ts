@@ -13,7 +13,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { externalIdHints } from '#http/external-keys.ts';
 import { isBlank, isLonger } from '#core/text.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
-import type { Fault } from '#core/problem.ts';
+import { invalidValue, type Fault } from '#core/problem.ts';
 import type { StoreRow } from './stores-sql.ts';
 
 const NAME_LENGTH_MAX = 255;
@@ -122,7 +122,7 @@ export function storeFaults({
 }: StoreDetails): Fault[] {
   const faults: Fault[] = [];
   const check = (isValid: boolean, field: string, message: string): void => {
-    if (!isValid) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });
+    if (!isValid) faults.push(invalidValue(field, `${field} ${message}`));
   };
   const isNamed = !isBlank(name) && !isLonger(name, NAME_LENGTH_MAX);
   check(isNamed, 'name', `must be 1 to ${NAME_LENGTH_MAX} characters, not only blanks`);

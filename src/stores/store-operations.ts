@@ -9,7 +9,7 @@ import { changeOrMake, keyOf, keyedIds, replaceKey } from '#http/external-keys.t
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
-import { shardOf } from '#core/ids.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { platformClient, type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
@@ -34,12 +34,12 @@ type StoreDeps = {
   /** The collections of published resources. */
   collections: readonly PublishedCollection[];
   /** Returns the charts on the page of a store. */
-  chartsOf: (store: { shard: number; storeId: number }, now: Date) => Promise<Charts>;
+  chartsOf: (store: StoreKey, now: Date) => Promise<Charts>;
   hasSecondFactor: (sql: Queryable, userId: number) => Promise<boolean>;
   /** Called within the transaction that changes the domain; the function that it returns is called after the commit. */
-  onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
+  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<() => Promise<void>>;
   /** Called within the transaction that changes the time zone, after the change. */
-  rescheduleSnapshot: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
+  rescheduleSnapshot: (tx: Tx, store: StoreKey) => Promise<void>;
   erasers: readonly Eraser[];
 };
 
@@ -111,7 +111,7 @@ type Changed = { row: StoreRow; afterCommit?: () => Promise<void> };
 async function changeIn(
   tx: Tx,
   { changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   request: Change,
 ): Promise<Changed | undefined> {
   const { shard, storeId } = store;
@@ -206,7 +206,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       handle: async (request) => ({
         status: 200,
         document: describe(await storeOf(sql.reads, request), request.principal),
-        charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
+        beside: async () => ({ charts: await deps.chartsOf(storeOfAddress(request), request.now) }),
       }),
     }),
     patch: accepting({

@@ -1,14 +1,13 @@
 /** Creates a store with its members, copies it to the database of its shard, and erases it. */
-import { idOf, shardOf } from '#core/ids.ts';
+import { idOf, shardOf, type StoreKey } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { type Queryable, transaction, type Sql, type Tx } from '#db/pool.ts';
-import type { ApiRequest } from '#http/operation.ts';
-import { platformClient, storeOfAddress, suspensionsOf, type Suspensions } from '#core/principal.ts';
+import type { ApiRequest, AddressedRequest } from '#http/operation.ts';
+import { platformClient, storeOfAddress } from '#core/principal.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
 import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
 import {
   insertStore,
-  listMemberships,
   nextNumber,
   findStore,
   type StoreRow,
@@ -59,37 +58,6 @@ export async function addMember(
   return current.role;
 }
 
-/** A store in the navigation of pages. */
-export type NamedStore = { name: string; isSandbox: boolean };
-type Memberships = {
-  stores: number[];
-  owned: number[];
-  guarded: number[];
-  suspended: Suspensions;
-  names: ReadonlyMap<number, NamedStore>;
-};
-
-/** Returns the stores of a user, those that the user owns, require a second factor or are suspended, and their names. */
-export async function membershipsOf(sql: Queryable, userId: number): Promise<Memberships> {
-  const rows = await listMemberships(sql, userId);
-  const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
-  const names = new Map(rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]));
-  const guarded = rows.filter(({ requiresFactor }) => requiresFactor).map(({ storeId }) => storeId);
-  return { stores: [...names.keys()], owned, guarded, suspended: suspensionsOf(rows), names };
-}
-
-/** Returns the memberships of a user for the export of the account. */
-export function exportedMemberships({ stores, owned, names }: Memberships) {
-  return stores.map((id) => ({
-    store_id: id,
-    store: names.get(id)?.name,
-    is_sandbox: names.get(id)?.isSandbox,
-    role: owned.includes(id) ? 'owner' : 'member',
-  }));
-}
-
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
-
 /** Returns the store of the address. Throws a 404 if it does not exist or the caller has no access to it. */
 export async function storeOf(sql: Queryable, request: AddressedRequest): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
@@ -104,13 +72,9 @@ type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
  * Erases the data that another module stores for a store, in the given transaction. May return a function to run after the
  * commit.
  */
-export type Eraser = (
-  tx: Tx,
-  store: { shard: number; storeId: number },
-  by: ErasureRequest,
-) => Promise<(() => Promise<void>) | undefined>;
+export type Eraser = (tx: Tx, store: StoreKey, by: ErasureRequest) => Promise<(() => Promise<void>) | undefined>;
 
-type Erased = { shard: number; storeId: number; erasers: readonly Eraser[] };
+type Erased = StoreKey & { erasers: readonly Eraser[] };
 
 /**
  * Erases a store in a transaction, and returns the functions to run after the commit. Members are deleted before grants: an approval
@@ -145,17 +109,15 @@ export async function eraseStore(
   for (const finish of afterCommit) await finish?.();
 }
 
-type Store = { shard: number; storeId: number };
-
 export type CopyDeps = {
   home: Queryable;
   /**
    * Called after the domain has changed, after the time zone has changed, and before the store is deleted. The first and the last return a
    * function to call after the commit.
    */
-  onDomainChanged: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
-  onTimeZoneChanged: (tx: Tx, store: Store) => Promise<unknown>;
-  onErased: (tx: Tx, store: Store, by: { now: Date }) => Promise<() => Promise<void>>;
+  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<() => Promise<void>>;
+  onTimeZoneChanged: (tx: Tx, store: StoreKey) => Promise<unknown>;
+  onErased: (tx: Tx, store: StoreKey, by: { now: Date }) => Promise<() => Promise<void>>;
 };
 
 /**

@@ -8,6 +8,7 @@ import type { RowOf } from '#http/field-table.ts';
 import type { Role } from './members/member.ts';
 import { storeFields, type StoreDetails } from './store-document.ts';
 import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 const fields = columnsOf(storeFields, 'store');
 
@@ -17,8 +18,6 @@ export type StoreRow = RowOf<typeof storeFields> & {
   /** Why an operator has suspended it; null if it is not suspended. */
   suspendedReason: string | null;
 };
-
-type Key = { shard: number; storeId: number };
 
 export async function nextNumber(sql: Queryable): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
@@ -36,10 +35,7 @@ export async function insertStore(
 }
 
 /** Removes a member and returns the role; undefined if the user is not a member of the store. */
-export async function deleteMember(
-  sql: Queryable,
-  member: { shard: number; storeId: number; userId: number },
-): Promise<Role | undefined> {
+export async function deleteMember(sql: Queryable, member: StoreKey & { userId: number }): Promise<Role | undefined> {
   const [row] = await sql<{ role: Role }[]>`
     delete from membership
     where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}
@@ -62,7 +58,7 @@ const columns = (sql: Queryable, reader: Reader = null) =>
 
 export async function findStore(
   sql: Queryable,
-  { shard, storeId }: Key,
+  { shard, storeId }: StoreKey,
   reader: Reader = null,
 ): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
@@ -85,7 +81,7 @@ export async function lockDeveloper(sql: Queryable, userId: number): Promise<{ i
 /** Returns the store and locks its row until the transaction ends. */
 export async function lockStore(
   sql: Queryable,
-  { shard, storeId }: Key,
+  { shard, storeId }: StoreKey,
   reader: Reader,
 ): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
@@ -109,7 +105,7 @@ export async function updateStore(
 /** Suspends a store for a reason, or ends its suspension (null). Returns its name and the reason before; undefined if nothing changed. */
 export async function updateSuspension(
   sql: Queryable,
-  { shard, storeId }: Key,
+  { shard, storeId }: StoreKey,
   reason: string | null,
 ): Promise<{ name: string; before: string | null } | undefined> {
   const [row] = await sql<{ name: string; before: string | null }[]>`
@@ -173,7 +169,7 @@ export async function listMemberships(sql: Queryable, userId: number): Promise<M
 type Row = Readonly<Record<string, unknown>>;
 
 /** Returns the row of a store in the home database; undefined if it was erased. */
-export async function readStoreRow(home: Queryable, { shard, storeId }: Key): Promise<Row | undefined> {
+export async function readStoreRow(home: Queryable, { shard, storeId }: StoreKey): Promise<Row | undefined> {
   const [found] = await home<{ row: Row }[]>`
     select to_jsonb(s) as row from store s where shard = ${shard} and id = ${storeId}`;
   return found?.row;
@@ -183,7 +179,7 @@ export async function readStoreRow(home: Queryable, { shard, storeId }: Key): Pr
 export type Copied = { domain: string; timeZone: string };
 
 /** Returns the properties of the copy, and locks it until the transaction ends; undefined if there is none. */
-export async function lockCopy(tx: Queryable, { shard, storeId }: Key): Promise<Copied | undefined> {
+export async function lockCopy(tx: Queryable, { shard, storeId }: StoreKey): Promise<Copied | undefined> {
   const [row] = await tx<Copied[]>`
     select domain, time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId} for no key update`;
   return row;
@@ -218,10 +214,7 @@ export async function deleteMembers(sql: Queryable, shard: number, storeId: numb
 }
 
 /** Records the erasure, so that purges delete the rows of the store in large tables. */
-export async function insertErased(
-  sql: Queryable,
-  store: { shard: number; storeId: number; now: Date },
-): Promise<void> {
+export async function insertErased(sql: Queryable, store: StoreKey & { now: Date }): Promise<void> {
   await sql`insert into erased_store (shard, id, date_erased) values (${store.shard}, ${store.storeId}, ${store.now})`;
 }
 

@@ -7,12 +7,13 @@ import type { Readable } from 'node:stream';
 import { Type, type Static } from 'typebox';
 import { bearerTokenOf } from '#http/caller.ts';
 import { clearableChoice, clearableText } from '#http/inputs.ts';
-import { accepting, streaming, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, streaming, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
+import { withCurrentKeys } from '#core/keys.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
-import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
+import { invalidValue, conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
@@ -28,15 +29,12 @@ import {
   lastListened,
   listUnattended,
 } from './webhook-sql.ts';
-import { recordUnattended, withCurrentKeys } from './webhook.ts';
+import { recordUnattended } from './webhook.ts';
 
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
 /** Returns the webhook in the path. Throws a 404 unless the caller is the app and user that created it. */
-async function createdWebhookOf(
-  sql: WebhookDeps['sql'],
-  request: Pick<ApiRequest, 'params' | 'principal'>,
-): Promise<WebhookRow> {
+async function createdWebhookOf(sql: WebhookDeps['sql'], request: AddressedRequest): Promise<WebhookRow> {
   const webhook = await webhookOf(sql, request);
   // A webhook that a user created belongs to no app: its deliveries are signed with a key that apps may not see.
   if (!isCreator(request.principal, webhook)) throw notFound('webhook');
@@ -44,10 +42,7 @@ async function createdWebhookOf(
 }
 
 /** Returns the pull webhook in the path. Throws a 404 like `createdWebhookOf`, and a 409 for other webhooks. */
-async function pullWebhookOf(
-  sql: WebhookDeps['sql'],
-  request: Pick<ApiRequest, 'params' | 'principal'>,
-): Promise<WebhookRow> {
+async function pullWebhookOf(sql: WebhookDeps['sql'], request: AddressedRequest): Promise<WebhookRow> {
   const webhook = await createdWebhookOf(sql, request);
   if (!webhook.isHeld) throw new Problem(409, { code: 'not_held', message: NOT_A_PULL_WEBHOOK });
   return webhook;
@@ -191,7 +186,7 @@ function problemOf(reason: Unanswered): Problem {
 function faultsOf({ response_code: code, outcome }: Partial<AnswerBody>): Fault[] {
   if (typeof code !== 'number' || !outcome) return [];
   const message = 'outcome must be omitted if there is a response_code';
-  return [{ code: 'invalid_value', message, field: 'outcome' }];
+  return [invalidValue('outcome', message)];
 }
 
 const parseAnswer = (body: AnswerBody): ListenerAnswer => ({

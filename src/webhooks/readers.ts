@@ -1,7 +1,7 @@
 /** The readers of a type of events: the webhooks that a change of EVENTS_FILE, MAPPING_FILE or an embedded relation affects. */
 import { resourceTypes } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { listReading, type ReadingWebhook } from './readers-sql.ts';
+import { listReading, type ReadingWebhook } from './webhook-sql.ts';
 
 /** `name`: of an event, a member or an embedded relation; undefined for the whole type. */
 export type Target = { type: string; name: string | undefined };

@@ -8,8 +8,8 @@ import type { Tx } from '#db/pool.ts';
 import { doing } from '#http/idempotency.ts';
 import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
-import { invalid, notFound, type Fault } from '#core/problem.ts';
-import { newSigningKey, publicKeyOf, jwkOf } from '#core/keys.ts';
+import { invalidValue, invalid, notFound, type Fault } from '#core/problem.ts';
+import { newSigningKey, publicKeyOf, jwkOf, withCurrentKeys } from '#core/keys.ts';
 import type { RawHandler } from '#http/route.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import {
@@ -24,17 +24,11 @@ import {
   notifyOfNewKey,
   webhookOf,
   type WebhookDeps,
+  lockWebhookOf,
 } from './webhook-access.ts';
 import { addressOfWebhook, versionOf } from './webhook-document.ts';
-import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import {
-  checkCanRotate,
-  finishRotation,
-  recordWebhook,
-  signingKeyFaults,
-  type Keys,
-  withCurrentKeys,
-} from './webhook.ts';
+import { findWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
+import { checkCanRotate, finishRotation, recordWebhook, signingKeyFaults, type Keys } from './webhook.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const KEY_TYPES = ['hmac', 'ed25519'] as const;
@@ -61,17 +55,15 @@ const input = Type.Object(
 type Body = Static<typeof input>;
 type RotationRequest = ApiRequest<Body>;
 
-const TYPE_WITH_KEY: Fault = {
-  code: 'invalid_value',
-  message: 'key_type must not be combined with encryption_key or finish: it is the type of the key that is generated',
-  field: 'key_type',
-};
+const TYPE_WITH_KEY: Fault = invalidValue(
+  'key_type',
+  'key_type must not be combined with encryption_key or finish: it is the type of the key that is generated',
+);
 
-const FINISH_WITH_KEY: Fault = {
-  code: 'invalid_value',
-  message: 'finish must not be combined with encryption_key: the rotation ends with the key that it began with',
-  field: 'finish',
-};
+const FINISH_WITH_KEY: Fault = invalidValue(
+  'finish',
+  'finish must not be combined with encryption_key: the rotation ends with the key that it began with',
+);
 
 /** Marks a base64 key, whose decoded bytes sign (Standard Webhooks 1.0, "Signature scheme"). */
 const SECRET_PREFIX = 'whsec_';
@@ -113,8 +105,7 @@ async function rotate(
   request: RotationRequest,
 ): Promise<{ before: WebhookRow; after: WebhookRow }> {
   const key = keyOf(request);
-  const row = await lockWebhook(tx, key);
-  if (row === undefined) throw notFound('webhook');
+  const row = await lockWebhookOf(tx, request);
   requireChangeable(row);
   const stored = withCurrentKeys(row, request.now);
   request.unmodified(versionOf(stored));

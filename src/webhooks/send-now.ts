@@ -2,9 +2,9 @@
 import { Type, type Static } from 'typebox';
 import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
-import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { transaction, type Tx } from '#db/pool.ts';
-import { conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
+import { invalidValue, conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
 import { shardOf } from '#core/ids.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
 import {
@@ -18,6 +18,7 @@ import {
   documentFor,
   requireSending,
   type Retry,
+  lockWebhookOf,
 } from './webhook-access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/history-documents.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
@@ -36,62 +37,61 @@ export function retryOf({ id, epoch }: Pick<WebhookRow, 'id' | 'epoch'>, now: Da
 }
 
 /** Returns the locked webhook. Throws a 404 or 403 like `sendingWebhookOf`, and a 409 if no worker sends its deliveries. */
-async function lockSending(tx: Tx, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<WebhookRow> {
-  const webhook = await lockWebhook(tx, keyOf(request));
-  if (webhook === undefined) throw notFound('webhook');
+async function lockSending(tx: Tx, request: AddressedRequest): Promise<WebhookRow> {
+  const webhook = await lockWebhookOf(tx, request);
   requireSending(request.principal, webhook);
   if (webhook.isHeld) throw conflict('is_held', 'The deliveries of a pull webhook wait for its listener');
   if (!webhook.isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
   return webhook;
 }
 
-/** Retries one pending delivery; the attempt is charged. */
-const createRetryDelivery = (deps: WebhookDeps): Operation =>
-  accepting({
-    title: 'Retry now',
-    summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
-    scopes: CHANGE_SCOPES,
-    statuses: [202],
-    input: emptySchema,
-    admit: async (request) => void (await webhookOf(deps.sql, request)),
-    handle: async (request) => {
-      const { webhook, delivery } = await transaction(deps.sql, async (tx) => {
-        const locked = await lockSending(tx, request);
-        const { id, status } = await deliveryOf(tx, locked, request);
-        if (status !== 'pending') throw conflict('not_pending', 'The delivery has ended: send it again by resend');
-        await deps.retryNow(tx, retryOf(locked, deps.clock.now(), id));
-        const retried = await deliveryWith(tx, { ...locked, heldUntil: null }, id);
-        if (retried === undefined) throw new Error(`Delivery ${id} not found after its update`);
-        return { webhook: locked, delivery: retried };
-      });
-      const location = addressOfDelivery(delivery.id, webhook, deps.config.baseUrl);
-      const document = deliveryDocument(delivery, webhook, deps.config.baseUrl);
-      return { status: 202, document, location, next: location, done: 'retried' };
-    },
-  });
-
-/** Retries all pending deliveries of a webhook. */
-const createRetryPending = (deps: WebhookDeps): Operation =>
-  accepting({
-    title: 'Retry pending deliveries now',
-    summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
-    scopes: CHANGE_SCOPES,
-    statuses: [202],
-    input: emptySchema,
-    admit: async (request) => void (await webhookOf(deps.sql, request)),
-    handle: async (request) => {
-      const webhook = await transaction(deps.sql, async (tx) => {
-        const locked = await lockSending(tx, request);
-        await deps.retryNow(tx, retryOf(locked, deps.clock.now()));
-        return { ...locked, pausedUntil: null, heldUntil: null };
-      });
-      const location = addressOfWebhook(webhook.id, deps.config.baseUrl);
-      return { status: 202, document: documentFor(deps, webhook, request), location, next: location, done: 'retried' };
-    },
-  });
+/** What both retries have in common: they need no body, and the deliveries are attempted after the response. */
+const RETRY = { scopes: CHANGE_SCOPES, statuses: [202], input: emptySchema } as const;
 
 export function createRetries(deps: WebhookDeps): Record<'retryDelivery' | 'retryPending', Operation> {
-  return { retryDelivery: createRetryDelivery(deps), retryPending: createRetryPending(deps) };
+  const { sql, clock, config, retryNow } = deps;
+  const { baseUrl } = config;
+  const admit = async (request: ApiRequest) => void (await webhookOf(sql, request));
+  return {
+    /** Retries one pending delivery; the attempt is charged. */
+    retryDelivery: accepting({
+      ...RETRY,
+      title: 'Retry now',
+      summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
+      admit,
+      handle: async (request) => {
+        const { webhook, delivery } = await transaction(sql, async (tx) => {
+          const locked = await lockSending(tx, request);
+          const { id, status } = await deliveryOf(tx, locked, request);
+          if (status !== 'pending') throw conflict('not_pending', 'The delivery has ended: send it again by resend');
+          await retryNow(tx, retryOf(locked, clock.now(), id));
+          const retried = await deliveryWith(tx, { ...locked, heldUntil: null }, id);
+          if (retried === undefined) throw new Error(`Delivery ${id} not found after its update`);
+          return { webhook: locked, delivery: retried };
+        });
+        const location = addressOfDelivery(delivery.id, webhook, baseUrl);
+        const document = deliveryDocument(delivery, webhook, baseUrl);
+        return { status: 202, document, location, next: location, done: 'retried' };
+      },
+    }),
+    /** Retries all pending deliveries of a webhook. */
+    retryPending: accepting({
+      ...RETRY,
+      title: 'Retry pending deliveries now',
+      summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
+      admit,
+      handle: async (request) => {
+        const webhook = await transaction(sql, async (tx) => {
+          const locked = await lockSending(tx, request);
+          await retryNow(tx, retryOf(locked, clock.now()));
+          return { ...locked, pausedUntil: null, heldUntil: null };
+        });
+        const location = addressOfWebhook(webhook.id, baseUrl);
+        const document = documentFor(deps, webhook, request);
+        return { status: 202, document, location, next: location, done: 'retried' };
+      },
+    }),
+  };
 }
 
 const EVENT_LENGTH_MAX = 100;
@@ -185,7 +185,7 @@ function actionOf({ event }: TestBody, type: ResourceType): string | null {
   const events = eventsOf(type);
   if (events.includes(event)) return event.slice(type.length + 1);
   const message = `event must be one of this webhook's resource: ${events.join(', ')}`;
-  throw invalid({ code: 'invalid_value', message, field: 'event' });
+  throw invalid(invalidValue('event', message));
 }
 
 const isInBackoff = ({ consecutiveFailures, heldUntil }: WebhookRow, now: Date): boolean =>
@@ -195,7 +195,7 @@ const isInBackoff = ({ consecutiveFailures, heldUntil }: WebhookRow, now: Date):
  * Retries the pending deliveries of a failing or paused webhook after a successful test. Those of another webhook keep their due
  * times: a few that its endpoint rejects would use up their attempts by tests. The test was sent and recorded, so an error is logged.
  */
-async function retryAfterRepair(deps: WebhookDeps, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<void> {
+async function retryAfterRepair(deps: WebhookDeps, request: AddressedRequest): Promise<void> {
   try {
     await transaction(deps.sql, async (tx) => {
       const webhook = await lockWebhook(tx, keyOf(request));

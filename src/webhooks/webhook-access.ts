@@ -5,17 +5,17 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { HIDDEN_FROM_APPS, OPERATOR_CHOICES } from '#catalog/catalog.ts';
-import { publicKeyOf } from '#core/keys.ts';
+import { publicKeyOf, withCurrentKeys } from '#core/keys.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import type { Committed } from '#events/publish/rows.ts';
-import type { ApiRequest } from '#http/operation.ts';
+import type { ApiRequest, AddressedRequest } from '#http/operation.ts';
 import type { Accounts } from '#shards/map.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { parseId, shardOf } from '#core/ids.ts';
+import { parseId, shardOf, type StoreKey } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
+import { invalidValue, notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -26,13 +26,13 @@ import {
   type Headers,
 } from '#core/request-secrets.ts';
 import { callingApp, refuseSuspended, type Principal, type SufficientScopes } from '#core/principal.ts';
-import { addressFault, withCurrentKeys } from './webhook.ts';
+import { addressFault } from './webhook.ts';
 import { webhookDocument } from './webhook-document.ts';
 import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery, Authenticate, OpenStream } from './listener-operations.ts';
 import { lockSuspensions } from './app-access/app-access-sql.ts';
-import { findWebhook, lockSuspensionOf, type Key, type WebhookRow } from './webhook-sql.ts';
+import { findWebhook, lockSuspensionOf, lockWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
 import { type Draft, type Settings, type WebhookInput, URL_LENGTH_MAX } from './webhook-fields.ts';
 import type { SendSample } from './send-now.ts';
 
@@ -82,8 +82,6 @@ export type WebhookDeps = Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'se
     onResent: (delivery: Committed) => void;
   };
 
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
-
 /** Returns the id of the app that calls, for statements that return only what it sees; null if the caller is none. */
 export function appOf(principal: Principal): number | null {
   return callingApp(principal)?.id ?? null;
@@ -109,6 +107,13 @@ export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<We
   const suspended = stores.length === 0 ? undefined : await findWebhook(sql.reads, { ...key, stores });
   if (suspended !== undefined) refuseSuspended(request.principal, suspended.storeId);
   throw notFound('webhook');
+}
+
+/** Returns the webhook in the path, and locks its row until the transaction ends. Throws a 404 if the caller does not see it. */
+export async function lockWebhookOf(tx: Queryable, request: AddressedRequest): Promise<WebhookRow> {
+  const row = await lockWebhook(tx, keyOf(request));
+  if (row === undefined) throw notFound('webhook');
+  return row;
 }
 
 /**
@@ -222,9 +227,9 @@ function openRequest(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, url, headers, requestSecrets }: RequestColumns,
 ): Addressed {
+  if (requestSecrets === null) return { url, headers };
   try {
-    const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealBinding(id));
-    return withSecrets({ url, headers }, secrets);
+    return withSecrets({ url, headers }, sealer.open(requestSecrets, sealBinding(id)));
   } catch {
     return { url, headers };
   }
@@ -382,12 +387,10 @@ const NEEDS_HEADERS: Fault = {
   field: 'headers',
 };
 
-const HIDDEN_QUERY: Fault = {
-  code: 'invalid_value',
-  message:
-    'url contains masked values, which keep the stored ones only if the url is otherwise unchanged. Send the values, or omit the query',
-  field: 'url',
-};
+const HIDDEN_QUERY: Fault = invalidValue(
+  'url',
+  'url contains masked values, which keep the stored ones only if the url is otherwise unchanged. Send the values, or omit the query',
+);
 
 /**
  * Returns faults if a reader who may not see the secrets would send them to another url, and for masked values in a url, which pages
@@ -423,10 +426,7 @@ export async function requireNotSuspended(
  * Throws a 409 if the store is suspended, and locks it against a suspension until the transaction ends: a webhook that was created or
  * enabled under the lock is seen by the suspension.
  */
-export async function requireStoreNotSuspended(
-  tx: Queryable,
-  store: { shard: number; storeId: number },
-): Promise<void> {
+export async function requireStoreNotSuspended(tx: Queryable, store: StoreKey): Promise<void> {
   const reason = await lockSuspensionOf(tx, store);
   if (reason !== null) throw new Problem(409, suspensionOf('store', reason));
 }

@@ -139,36 +139,38 @@ export function versionOf({ revision, nextEncryptionKey }: Pick<WebhookRow, 'rev
   return nextEncryptionKey === null ? `${revision}` : `${revision}r`;
 }
 
-export type WebhookView = Pick<
-  WebhookRow,
-  | 'storeId'
-  | 'url'
-  | 'eventResource'
-  | 'events'
-  | 'format'
-  | 'version'
-  | 'ratePerSecond'
-  | 'retryProfile'
-  | 'ordering'
-  | 'isActive'
-  | 'isHeld'
-> & {
-  state: WebhookState;
-  /** When the next key becomes the only one; null without a rotation. */
-  rotationEnds: string | null;
-  hasHeaders: boolean;
-  /** The reader may see and rotate the key. */
-  isRotatable: boolean;
-};
-
-export const webhookView = viewType<WebhookView>('webhook');
-
 const describe = propertiesOf(webhookFields);
 
 const withWithheldHeaders = (property: Property): Property =>
   property.name === 'headers' && !isDeepStrictEqual(property.value, {})
     ? Object.assign(property, { isWithheld: true })
     : property;
+
+/** Returns what pages show of a webhook. */
+function viewOf(webhook: WebhookRow, { isRotatable }: Shown, state: WebhookState) {
+  return {
+    storeId: webhook.storeId,
+    url: webhook.url,
+    eventResource: webhook.eventResource,
+    events: webhook.events,
+    format: webhook.format,
+    version: webhook.version,
+    ratePerSecond: webhook.ratePerSecond,
+    retryProfile: webhook.retryProfile,
+    ordering: webhook.ordering,
+    isActive: webhook.isActive,
+    isHeld: webhook.isHeld,
+    state,
+    // When the next key becomes the only one; null without a rotation.
+    rotationEnds: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
+    hasHeaders: Object.keys(webhook.headers).length > 0,
+    // The reader may see and rotate the key.
+    isRotatable,
+  };
+}
+
+export type WebhookView = ReturnType<typeof viewOf>;
+export const webhookView = viewType<WebhookView>('webhook');
 
 /** Returns the Document of a webhook. An expired rotation must have been resolved by `withCurrentKeys`. */
 export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
@@ -190,22 +192,6 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     links: linksOf(webhook, shown),
     embedded: [],
     properties: shown.isWithheld ? properties.map(withWithheldHeaders) : properties,
-    ...webhookView.attach({
-      storeId: webhook.storeId,
-      url: webhook.url,
-      eventResource: webhook.eventResource,
-      events: webhook.events,
-      format: webhook.format,
-      version: webhook.version,
-      ratePerSecond: webhook.ratePerSecond,
-      retryProfile: webhook.retryProfile,
-      ordering: webhook.ordering,
-      isActive: webhook.isActive,
-      isHeld: webhook.isHeld,
-      state,
-      rotationEnds: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
-      hasHeaders: Object.keys(webhook.headers).length > 0,
-      isRotatable: shown.isRotatable,
-    }),
+    ...webhookView.attach(viewOf(webhook, shown, state)),
   };
 }

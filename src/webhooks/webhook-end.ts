@@ -4,11 +4,13 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { Accounts } from '#shards/map.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { announceErasure } from './app-access/app-access.ts';
-import type { OperatorOutbox } from './operator/operator-outbox.ts';
+import type { OperatorOutbox } from './operator/operator-events.ts';
 import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, updateWebhook } from './webhook-sql.ts';
-import { recordAutoDisable, withCurrentKeys } from './webhook.ts';
+import { withCurrentKeys } from '#core/keys.ts';
+import { recordAutoDisable } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /** Returns false if the webhook is already disabled, deleted, or was disabled and enabled again since `epoch`. */
 export type DisableWebhook = (
@@ -39,20 +41,7 @@ export function createDisableWebhook({
   };
 }
 
-type Store = { shard: number; storeId: number };
-/** Runs in the transaction that changes the store, and returns a function to call after the commit. */
-type StoreChange = (tx: Tx, store: Store) => Promise<() => Promise<void>>;
-
-export type WebhooksOfStore = {
-  /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
-  renew: StoreChange;
-  /**
-   * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it before
-   * the store is deleted.
-   */
-  erase: (tx: Tx, store: Store, by: { now: Date }) => ReturnType<StoreChange>;
-};
-
+/** Each runs in the transaction that changes the store, and returns a function to call after the commit. */
 export function createWebhooksOfStore({
   announce,
   onChanged,
@@ -60,17 +49,23 @@ export function createWebhooksOfStore({
 }: Pick<WebhookChanges, 'announce' | 'onChanged'> & {
   accounts: Accounts;
   writeInternalEvents: InternalEventWriter;
-}): WebhooksOfStore {
+}) {
   const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
     await announce(tx, shard, ids);
     return async () => ids.forEach((id) => onChanged({ shard, id }));
   };
   return {
-    renew: async (tx, store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
-    erase: async (tx, store, { now }) => {
+    /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
+    renew: async (tx: Tx, store: StoreKey) => notify(tx, store.shard, await listWebhookIds(tx, store)),
+    /**
+     * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it
+     * before the store is deleted.
+     */
+    erase: async (tx: Tx, store: StoreKey, { now }: { now: Date }) => {
       const deleted = await deleteStoreWebhooks(tx, store);
       const kept = await announceErasure(tx, events, store, now);
       return notify(tx, store.shard, [...deleted, ...kept]);
     },
   };
 }
+export type WebhooksOfStore = ReturnType<typeof createWebhooksOfStore>;

@@ -1,13 +1,13 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
 import { HIDDEN_FROM_APPS } from '#catalog/catalog.ts';
-import { isSigningKey } from '#core/keys.ts';
+import { isSigningKey, withCurrentKeys } from '#core/keys.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable } from '#db/pool.ts';
 import type { Accounts } from '#shards/map.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/list-query.ts';
 import { withFields } from '#hypermedia/paging.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { invalidValue, invalid, Problem, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf } from './webhook-document.ts';
 import {
   WEBHOOK_PROPERTIES,
@@ -45,12 +45,13 @@ import {
   revealsKey,
   valueFaults,
   withStoredSecrets,
+  lockWebhookOf,
 } from './webhook-access.ts';
 import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook, statisticsOfWebhook } from './health/health-operations.ts';
 import { retryOf } from './send-now.ts';
-import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
-import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries, withCurrentKeys } from './webhook.ts';
+import { deleteWebhook, findWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
+import { keysAfterUpdate, mergeInput, recordWebhook, stopsDeliveries } from './webhook.ts';
 
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;
@@ -79,17 +80,13 @@ function keptKey(deps: WebhookDeps, stored: WebhookRow): string | null | undefin
   return next !== null && isSigningKey(next) ? next : (openKey(deps, stored) ?? undefined);
 }
 
-const IS_HELD_IS_FIXED: Fault = {
-  code: 'invalid_value',
-  message: 'is_held is fixed at creation: create another webhook instead',
-  field: 'is_held',
-};
+const IS_HELD_IS_FIXED: Fault = invalidValue('is_held', 'is_held is fixed at creation: create another webhook instead');
 
 /** Returns a fault for another resource if not every app sees the deliveries, because that depends on the resource (`seesHistory`). */
 function fixedFaults(before: string | null, after: string | null): Fault[] {
   if (!HIDDEN_FROM_APPS.includes(before ?? '') || after === before) return [];
   const message = `event_resource ${before} cannot be replaced, because only some apps may see its deliveries: create another webhook`;
-  return [{ code: 'invalid_value', message, field: 'event_resource' }];
+  return [invalidValue('event_resource', message)];
 }
 
 /**
@@ -211,8 +208,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     await requireNotSuspended(tx, deps.accounts, { caller: request.principal.clientId, ofWebhook });
     if (willBeActive) await requireStoreNotSuspended(tx, { shard: key.shard, storeId: unlocked.storeId });
     const access = willBeActive ? await lockAccessOf(tx, deps.accounts, unlocked) : undefined;
-    const row = await lockWebhook(tx, key);
-    if (row === undefined) throw notFound('webhook');
+    const row = await lockWebhookOf(tx, request);
     const stored = openWebhook(deps, withCurrentKeys(row, request.now));
     request.unmodified(versionOf(stored));
     const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);
@@ -264,13 +260,32 @@ const createRead = (deps: WebhookDeps): Operation =>
     selects: Object.keys(WEBHOOK_PROPERTIES),
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
+      const document = documentFor(deps, webhook, request);
+      const { query } = request;
       return {
         status: 200,
-        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
-        ...statisticsOfWebhook(deps, keyOf(request), request.now),
+        document: query.has('fields') ? withFields(document, readFieldsOf(query, WEBHOOK_PROPERTIES)) : document,
+        beside: () => statisticsOfWebhook(deps, keyOf(request), request.now),
         advice: async () => adviceOfWebhook(deps, webhook, request.now),
       };
     },
+  });
+
+const createChange = (
+  deps: WebhookDeps,
+  kind: Change,
+  described: { title: string; summary: string; input: Schemas['part' | 'whole'] },
+): Operation =>
+  accepting({
+    ...described,
+    scopes: CHANGE_SCOPES,
+    isConditional: true,
+    admit: async (request) => void (await webhookOf(deps.sql, request)),
+    review: (request) => review(deps, request, kind),
+    handle: async (request) => ({
+      status: 200,
+      document: documentFor(deps, await change(deps, request, kind), request),
+    }),
   });
 
 export function createItem(
@@ -279,31 +294,15 @@ export function createItem(
 ): Record<'read' | 'patch' | 'replace' | 'remove', Operation> {
   return {
     read: createRead(deps),
-    patch: accepting({
-      summary: 'Changes the given properties and leaves the others unchanged',
-      scopes: CHANGE_SCOPES,
+    patch: createChange(deps, 'part', {
       title: 'Change this webhook',
-      isConditional: true,
+      summary: 'Changes the given properties and leaves the others unchanged',
       input: part,
-      admit: async (request) => void (await webhookOf(deps.sql, request)),
-      review: (request) => review(deps, request, 'part'),
-      handle: async (request) => ({
-        status: 200,
-        document: documentFor(deps, await change(deps, request, 'part'), request),
-      }),
     }),
-    replace: accepting({
+    replace: createChange(deps, 'whole', {
       title: 'Replace this webhook',
-      isConditional: true,
       summary: 'Replaces the webhook; absent optional properties return to their defaults',
-      scopes: CHANGE_SCOPES,
       input: whole,
-      admit: async (request) => void (await webhookOf(deps.sql, request)),
-      review: (request) => review(deps, request, 'whole'),
-      handle: async (request) => ({
-        status: 200,
-        document: documentFor(deps, await change(deps, request, 'whole'), request),
-      }),
     }),
     remove: guarded({
       summary: 'Deletes the webhook; its pending deliveries are not attempted',
@@ -315,8 +314,7 @@ export function createItem(
         const key = keyOf(request);
         const { storeId } = await webhookOf(deps.sql, request);
         await transaction(deps.sql, async (tx) => {
-          const row = await lockWebhook(tx, key);
-          if (row === undefined) throw notFound('webhook');
+          const row = await lockWebhookOf(tx, request);
           requireChangeable(row);
           const stored = openWebhook(deps, withCurrentKeys(row, request.now));
           request.unmodified(versionOf(stored));

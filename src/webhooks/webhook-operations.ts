@@ -4,7 +4,7 @@ import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
-import { idOf } from '#core/ids.ts';
+import { idOf, type StoreKey } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
@@ -86,7 +86,7 @@ const createList = (deps: WebhookDeps): Operation =>
         total,
         links,
         withheld,
-        summary: async () => (await readOverview(deps, store, { now })).document,
+        beside: async () => ({ summary: (await readOverview(deps, store, { now })).document }),
       };
     },
   });
@@ -115,7 +115,7 @@ async function insert(
   tx: Tx,
   deps: WebhookDeps,
   request: Pick<ApiRequest, 'principal' | 'now'>,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   settings: Settings,
   encryptionKey: string | null,
 ) {

@@ -2,10 +2,10 @@
 import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { shapeFaults } from '#catalog/resource-document.ts';
 import { isReadable } from '#core/loopback.ts';
-import { keysAt, type Rotating, signingKeyOf } from '#core/keys.ts';
+import { type Rotating, signingKeyOf, singleKey } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
-import { conflict, type Fault, invalid } from '#core/problem.ts';
+import { invalidValue, conflict, type Fault, invalid } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
 import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
@@ -45,7 +45,7 @@ export function resolveSubscription(
     if (type === undefined) return [unknownEvent(event)];
     if (type === eventResource) return [];
     const reason = stated === null ? `is not of the same resource as the others` : `is not an event of ${stated}`;
-    return [{ code: 'invalid_value', message: `events: "${event}" ${reason}`, field: 'events' }];
+    return [invalidValue('events', `events: "${event}" ${reason}`)];
   });
   return { eventResource, events, faults };
 }
@@ -60,7 +60,7 @@ export function headerFaults(headers: Headers, prefix: string): Fault[] {
   const seen = new Set<string>();
   return Object.entries(headers).flatMap(([name, value]): Fault[] => {
     const field = `headers.${name}`;
-    const refuse = (reason: string): Fault[] => [{ code: 'invalid_value', message: `${field} ${reason}`, field }];
+    const refuse = (reason: string): Fault[] => [invalidValue(field, `${field} ${reason}`)];
     if (!isHeaderName(name) || name.length > HEADER_NAME_LENGTH_MAX) {
       return refuse(`is not a valid header name (at most ${HEADER_NAME_LENGTH_MAX} letters, digits and hyphens)`);
     }
@@ -89,29 +89,27 @@ export type MergeContext = {
 
 /** Rejects a blank name. The schema rejects an empty one. */
 const nameFaults = (name: string | undefined): Fault[] =>
-  name !== undefined && name !== '' && isBlank(name)
-    ? [{ code: 'invalid_value', message: 'name must not be blank', field: 'name' }]
-    : [];
+  name !== undefined && name !== '' && isBlank(name) ? [invalidValue('name', 'name must not be blank')] : [];
 
 function addressFaults(draft: Draft, input: WebhookInput, forbidden: string | null): Fault[] {
   if (draft.url === null) return [];
   const reason = input.url ? addressFault(input.url) : undefined;
-  if (reason !== undefined) return [{ code: 'invalid_value', message: `url ${reason}`, field: 'url' }];
+  if (reason !== undefined) return [invalidValue('url', `url ${reason}`)];
   if (forbidden !== null) return [{ code: 'forbidden_address', message: `url: ${forbidden}`, field: 'url' }];
   if (draft.format !== 'partner_sitebuilder' || isEncrypted(draft.url)) return [];
   // This format sends the key in a header.
   const message = 'url must be https when format is partner_sitebuilder';
-  return [{ code: 'invalid_value', message, field: 'url' }];
+  return [invalidValue('url', message)];
 }
 
 /** Rejects keys that a header cannot carry: in this format the key is the platform's token, sent as a header. */
 function tokenFaults(format: Draft['format'], key: string | null | undefined): Fault[] {
   if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
   const message = 'encryption_key must be printable ASCII when format is partner_sitebuilder';
-  return [{ code: 'invalid_value', message, field: 'encryption_key' }];
+  return [invalidValue('encryption_key', message)];
 }
 
-const wrongKey = (message: string): Fault[] => [{ code: 'invalid_value', message, field: 'encryption_key' }];
+const wrongKey = (message: string): Fault[] => [invalidValue('encryption_key', message)];
 
 /** Rejects what looks like an Ed25519 key and is none, and one for bodies that are encrypted, for which both sides need one secret. */
 export function signingKeyFaults({ format, url }: Pick<Draft, 'format' | 'url'>, key: string | null): Fault[] {
@@ -137,7 +135,7 @@ export function signingKeyFaults({ format, url }: Pick<Draft, 'format' | 'url'>,
 function pullFaults({ isHeld, url, format }: Draft): Fault[] {
   if (!isHeld) return [];
   const faults: Fault[] = [];
-  const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
+  const fail = (field: string, message: string) => void faults.push(invalidValue(field, message));
   if (url !== null) fail('url', 'url must be omitted when is_held is 1: a listener fetches the deliveries');
   if (format === 'partner_sitebuilder') fail('format', 'format must not be partner_sitebuilder when is_held is 1');
   return faults;
@@ -147,7 +145,7 @@ function pullFaults({ isHeld, url, format }: Draft): Fault[] {
 function refusedFaults(eventResource: ResourceType | null, isNew: boolean, context: MergeContext): Fault[] {
   const { isOfApp, isOfPlatformStore } = context;
   const refuse = (why: string): Fault[] => [
-    { code: 'invalid_value', message: `event_resource must not be ${eventResource}: ${why}`, field: 'event_resource' },
+    invalidValue('event_resource', `event_resource must not be ${eventResource}: ${why}`),
   ];
   if (isOfApp && eventResource === 'app')
     return refuse('an app receives its events at the webhook_url of the client, which is declared once for all stores');
@@ -212,18 +210,6 @@ export function stopsDeliveries(before: Settings, after: Settings): boolean {
  */
 export type Keys = Rotating<Buffer>;
 
-const singleKey = (encryptionKey: Buffer | null): Keys => ({
-  encryptionKey,
-  nextEncryptionKey: null,
-  rotationEndsAt: null,
-});
-
-/** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
-export function withCurrentKeys<Row extends Keys>(row: Row, now: Date): Row {
-  const { current, next } = keysAt(row, now);
-  return next === null ? { ...row, ...singleKey(current) } : row;
-}
-
 /** Returns the keys after a change of settings. `newKey` is the stored key if the change keeps it. */
 export function keysAfterUpdate(
   stored: Keys & Pick<Settings, 'format'>,
@@ -245,11 +231,7 @@ export function finishRotation({ nextEncryptionKey }: Keys): Keys {
   throw conflict('no_rotation', 'No rotation is active');
 }
 
-const SAME_KEY: Fault = {
-  code: 'invalid_value',
-  message: 'encryption_key is the current key: choose another',
-  field: 'encryption_key',
-};
+const SAME_KEY: Fault = invalidValue('encryption_key', 'encryption_key is the current key: choose another');
 
 const PLATFORM_TOKEN_REQUIRED: Fault = {
   code: 'required',

@@ -139,9 +139,9 @@ function writersOf(table: string, writing: Writing): readonly string[] {
   return typeof writers === 'string' ? [writers] : writers;
 }
 
-/** Deletes from a table named at run time: found by the entries of the modules' lists, which name it in a string. */
-const PURGES = 'src/db/purges.ts';
-const PURGE_LINE = /\bdeletes:\s*(?:'(\w+)'|\S+)/g;
+/** Write a table named at run time: found by the entries of the modules' lists, which name it in a string. */
+const NAMED_AT_RUN_TIME = new Set(['src/db/purges.ts', 'src/db/sealed-tables.ts']);
+const ENTRY = /\b(deletes|seals):\s*(?:'(\w+)'|\S+)/g;
 
 /** Their tables are in the database of a shop, and in no migration. */
 const OF_SHOPS = /^src\/cli\/relay\/relay-(?:mysql|postgres)-sql\.ts$/;
@@ -154,13 +154,13 @@ function writesOf({ path, templates, code }: File): Write[] {
     .flatMap(({ text, line }) =>
       [...text.matchAll(WRITE)].map(([, words = '', table = '']) => ({ line, table, writing: writingOf(words) })),
     );
-  if (path === PURGES) return written.filter(({ table }) => table !== '${}');
-  const purged = [...code.matchAll(PURGE_LINE)].map(({ 1: table = '${}', index }): Write => ({
+  if (NAMED_AT_RUN_TIME.has(path)) return written.filter(({ table }) => table !== '${}');
+  const listed = [...code.matchAll(ENTRY)].map(({ 1: member, 2: table = '${}', index }): Write => ({
     line: code.slice(0, index).split('\n').length,
     table,
-    writing: 'delete',
+    writing: member === 'deletes' ? 'delete' : 'update',
   }));
-  return [...written, ...purged];
+  return [...written, ...listed];
 }
 
 /** Refuses a write by another module than the table's, to a table without a module, and to a table named at run time. */

@@ -59,7 +59,7 @@ export function clockReaders(files: readonly File[]): Fault[] {
 const FORMAT =
   /(?<![A-Za-z])hal(?![a-z]|_[a-z]{2}_)|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
 
-const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
+const FORMATS_LIVE_IN = /^src\/hypermedia\//;
 
 /** A request body has a media type, and a webhook's body is HAL whatever the endpoint accepts. */
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {

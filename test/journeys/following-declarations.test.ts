@@ -10,8 +10,8 @@ import { singleDatabase } from '../setup/database.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { markRemoved, upsertDeclaration } from '#webhooks/app-access/declarations-sql.ts';
-import { beginFollowing, followNext, startFollowing } from '#webhooks/app-access/follow.ts';
 import { listProgress } from '#webhooks/app-access/follow-sql.ts';
+import { beginFollowing, followNext, startFollowing } from '#webhooks/app-access/follow.ts';
 import type { Declaration } from '#webhooks/app-access/declared.ts';
 
 const BATCH = 200;

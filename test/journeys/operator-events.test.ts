@@ -6,7 +6,7 @@ import { OPERATOR_EVENT, eventsOf } from '#catalog/catalog.ts';
 import { resourceDocument, FULL_SHAPE } from '#catalog/resource-document.ts';
 import { readConfig } from '#config/config.ts';
 import { createLog } from '#core/log.ts';
-import { defaultRepresentation } from '#http/negotiate.ts';
+import { defaultRepresentation } from '#hypermedia/render.ts';
 import { offeredActions, WITH_ACTIONS } from '#hypermedia/offered-actions.ts';
 import { TABLE_CHECKS } from '../../src/cli/doctor/table-checks.ts';
 import { readPages } from '../docs/page.ts';

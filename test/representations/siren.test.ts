@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SirenEntity } from 'siren-parser';
-import { optionsDocument } from '#http/cors.ts';
+import { optionsDocument } from '#http/answers.ts';
 import { resource } from '#http/route.ts';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import { renderSiren } from '#hypermedia/siren.ts';

@@ -1,8 +1,7 @@
 /** Parses the bytes of a request body by content type, or throws a 400 that describes the fault. */
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
-import { parseJson } from './json-body.ts';
-import { decode, jsonLinesOf, malformed } from './json-body.ts';
+import { parseJson, decode, jsonLinesOf, malformed } from './json-body.ts';
 import { parseXml } from './xml-body.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;

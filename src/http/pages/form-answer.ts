@@ -8,16 +8,14 @@ import { Problem, type Fault } from '#core/problem.ts';
 import { documentAddress, fieldsOf, targetPath, type Target } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { formValue } from '#hypermedia/html/form.ts';
-import { DONE, type Done } from '../operation.ts';
-import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
-import { keptForm } from './kept-form.ts';
-import type { CreatedResult, OperationResult } from '../operation.ts';
+import { DONE, type Done, type CreatedResult, type OperationResult } from '../operation.ts';
+import { bodyOf, readFormPost, type FormPost, keptForm } from './form-post.ts';
 import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import type { Advice, Refused } from '#hypermedia/view.ts';
-import { sendDocument, viewOf, withheldSecrets } from '../reply.ts';
+import { designedPage, sendDocument, viewOf, withheldSecrets } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
-import { type Services } from '../services.ts';
+import type { Services } from '../services.ts';
 import { addressOf, methodNotAllowed, pathOf } from '../requests.ts';
 
 export type PostedForm = {
@@ -104,12 +102,10 @@ async function renderSecret(
   { request, reply, caller }: PostedForm,
   { document, location }: CreatedResult,
 ) {
-  const { naming, designedPages, clock } = services;
-  const view = viewOf(services, caller.visitor, document);
-  const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
-  const outgoing = { status: 201, document, naming, isSecret: true, view };
+  const shown = { document, naming: services.naming, view: viewOf(services, caller.visitor, document) };
+  const page = await designedPage(services, shown);
   reply.header('Location', location);
-  return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
+  return sendDocument(reply, request, caller.representation, { ...shown, status: 201, isSecret: true, page });
 }
 
 const textsOf = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [String(value)]);
@@ -143,10 +139,9 @@ async function renderAgain(
   const advice = await readAdvice?.();
   const refused = { action, values, version, faults, ...rest };
   const view = viewOf(services, caller.visitor, document, { refused, ...(advice && { advice }) });
-  const { naming, designedPages, clock } = services;
-  const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
-  const outgoing = { status, document, naming, isSecret: false, view };
-  return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
+  const shown = { document, naming: services.naming, view };
+  const page = await designedPage(services, shown);
+  return sendDocument(reply, request, caller.representation, { ...shown, status, isSecret: false, page });
 }
 
 const bytesOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : Buffer.alloc(0));

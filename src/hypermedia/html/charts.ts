@@ -2,6 +2,7 @@
 import type { Charts, Curve, Bars, Lines, Measured } from '../view.ts';
 import type { Property, Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
+import { dataTable, type Cell, type Column } from './data-table.ts';
 import { inSentence, labelOf, isCurrency, roundedMoney } from './words.ts';
 
 // Charts per hour: bars of successes and failures, and lines of durations. Colour is never the only distinction.
@@ -55,7 +56,7 @@ const legendEntry = (sample: Markup, name: string): Markup =>
 const BOX = 'M2 1h20v10h-20z';
 const STROKE = 'M1 6h22';
 
-const hourColumn = { name: 'From', isNumber: false };
+const hourColumn: Column = { name: 'From' };
 
 function barsFigure({ title, summary, hours, good, bad }: Bars, id: string): Markup {
   const totals = hours.map((_, n) => (good.counts[n] ?? 0) + (bad.counts[n] ?? 0));
@@ -82,7 +83,7 @@ function barsFigure({ title, summary, hours, good, bad }: Bars, id: string): Mar
         `${bad.name}, on top`,
       )}</span
     >`,
-    columns: [hourColumn, { name: good.name, isNumber: true }, { name: bad.name, isNumber: true }],
+    columns: [hourColumn, { name: good.name, kind: 'number' }, { name: bad.name, kind: 'number' }],
     rows: hours.map((hour, n) => [hour, wholeNumber(good.counts[n]), wholeNumber(bad.counts[n])]).toReversed(),
   });
 }
@@ -124,7 +125,7 @@ function linesFigure({ title, summary, hours, unit, main, beside }: Lines, id: s
       >${legendEntry(html`<path class="curve" d="${STROKE}" />`, main.name)}
       ${legendEntry(html`<path class="curve beside" d="${STROKE}" />`, beside.name)}</span
     >`,
-    columns: [hourColumn, { name: main.name, isNumber: true }, { name: beside.name, isNumber: true }],
+    columns: [hourColumn, { name: main.name, kind: 'number' }, { name: beside.name, kind: 'number' }],
     rows: hours.map((hour, n) => [hour, valueText(main, n), valueText(beside, n)]).toReversed(),
   });
 }
@@ -191,10 +192,7 @@ function curveFigure(curve: Curve, id: string): Markup {
     ticks: ticks.map((tick) => briefAmount(tick, currency)),
     axis: daysOf(curve),
     drawing: curveDrawing(curve, shareOf),
-    columns: [
-      { name: 'Day', isNumber: false },
-      { name: 'Amount', isNumber: true },
-    ],
+    columns: [{ name: 'Day' }, { name: 'Amount', kind: 'number' }],
     rows: points
       .toReversed()
       .map(({ day, value }) => [html`<time datetime="${day}">${shortDay(day)}</time>`, amount(value, currency)]),
@@ -366,8 +364,6 @@ function heightOf(share: number): number {
   return rounded(HEIGHT * (1 - share));
 }
 
-type Column = { name: string; isNumber: boolean };
-
 type Figure = {
   /** Unique in the page. */
   id: string;
@@ -383,38 +379,14 @@ type Figure = {
   keys?: Markup;
   /** The data table, latest row first. */
   columns: readonly Column[];
-  rows: readonly (readonly (string | Markup)[])[];
+  rows: readonly (readonly Cell[])[];
 };
 
 const gridLines = (count: number): string =>
   Array.from({ length: count }, (_, n) => `M0 ${rounded((HEIGHT * n) / (count - 1))}H${WIDTH}`).join('');
 
-function dataTable({ title, columns, rows }: Figure): Markup {
-  const classOf = (n: number) => columns[n]?.isNumber === true && html` class="number"`;
-  return html`<details class="fold">
-    <summary>Show data</summary>
-    <section class="table" tabindex="0" aria-label="${title}">
-      <table>
-        <thead>
-          <tr>
-            ${columns.map(({ name }, n) => html`<th scope="col" ${classOf(n)}>${name}</th>`)}
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map(
-            (row) =>
-              html`<tr>
-                ${row.map((cell, n) => html`<td${classOf(n)}>${cell}</td>`)}
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-    </section>
-  </details>`;
-}
-
 function figure(options: Figure): Markup {
-  const { id, title, summary, ticks, axis, drawing, keys } = options;
+  const { id, title, summary, ticks, axis, drawing, keys, columns, rows } = options;
   return html`<figure class="chart">
     <figcaption><strong>${title}</strong> <span class="soft">${summary}</span>${keys}</figcaption>
     <div class="plot">
@@ -432,6 +404,9 @@ function figure(options: Figure): Markup {
       </svg>
       <div class="axis" aria-hidden="true">${axis}</div>
     </div>
-    ${dataTable(options)}
+    <details class="fold">
+      <summary>Show data</summary>
+      ${dataTable(title, columns, rows)}
+    </details>
   </figure>`;
 }

@@ -4,6 +4,7 @@ import { isScalar, type Action, type Document, type Field, type Naming, type Val
 import { html, kept, type Markup } from '../markup.ts';
 import type { Refused, Suggestion, View } from '../view.ts';
 import { dateInput, shownDateOf } from '../shown-date.ts';
+import { dataTable } from './data-table.ts';
 import { hrefOf, linkTo } from './links.ts';
 import { inSentence, labelled, labelOf, phraseOf } from './words.ts';
 import { isTrue } from './property-values.ts';
@@ -133,27 +134,16 @@ function versionOf({ kind, choices }: Field, values: readonly string[]): Markup 
 /** Renders what was entered beside what is stored. */
 const conflictTable = ({ conflict = [] }: Refused): Markup | false =>
   conflict.length > 0 &&
-  html`<section class="table" tabindex="0" aria-label="Your version and the stored version">
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Property</th>
-          <th scope="col">Your version</th>
-          <th scope="col">Stored version</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${conflict.map(
-          ({ field, typed, stored }) =>
-            html`<tr>
-              <th scope="row">${labelOf(field.name)}</th>
-              <td>${versionOf(field, typed)}</td>
-              <td>${versionOf(field, stored)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </section>`;
+  dataTable(
+    'Your version and the stored version',
+    [{ name: 'Property' }, { name: 'Your version' }, { name: 'Stored version' }],
+    conflict.map(({ field, typed, stored }) => [
+      labelOf(field.name),
+      versionOf(field, typed),
+      versionOf(field, stored),
+    ]),
+    { hasRowHeadings: true },
+  );
 
 const previewButton = (label: string, isPreviewed: boolean): Markup =>
   html`<button type="submit" name="${PREVIEW}" value="1" ${isPreviewed && html`class="quiet"`}>${label}</button>`;

@@ -12,9 +12,10 @@ import {
   text,
   url,
   type Property,
+  type Value,
 } from '../document.ts';
 import { html, render } from '../markup.ts';
-import { cellValue, shownValue } from './property-values.ts';
+import { cellValue, shownValue, flatTable } from './property-values.ts';
 
 const squeezed = (markup: string): string => markup.replaceAll(/\s+/g, ' ').trim();
 const shown = (property: Property): string => squeezed(render(html`${shownValue(property)}`));
@@ -91,3 +92,61 @@ test('a cell shortens long text, and shows none of it twice', () => {
   assert.equal(inCell(text('name', '🐎'.repeat(60))), '🐎'.repeat(60));
   assert.equal(inCell(text.orNull('name', null)), '<span class="soft">–</span>');
 });
+
+/** The text of each cell, numbers with a `#` before it; undefined if there is no table. */
+function cellsOf(list: readonly Value[], label = 'Rows'): string[][] | undefined {
+  const table = flatTable(list, label);
+  if (table === undefined) return undefined;
+  const [, ...rows] = render(table).split('<tr>');
+  return rows.map((row) =>
+    [...row.matchAll(/<t[hd]([^>]*)>([^<]*)</g)].map(([, attributes = '', inside = '']) =>
+      attributes.includes('number') ? `#${inside}` : inside,
+    ),
+  );
+}
+
+test('rows of numbers are a table', () => {
+  const rows = [
+    { currency_code: 'EUR', mrr: 19.99 },
+    { currency_code: 'USD', mrr: 0 },
+  ];
+  assert.deepEqual(cellsOf(rows), [
+    ['Currency code', '#MRR'],
+    ['EUR', '#19.99'],
+    ['USD', '#0'],
+  ]);
+});
+
+test('a missing value is an empty cell, whatever its name', () => {
+  const rows: Value[] = [{ a: 1 }, { constructor: null }];
+  assert.deepEqual(cellsOf(rows), [
+    ['#A', 'Constructor'],
+    ['#1', ''],
+    ['#', '–'],
+  ]);
+});
+
+test('user content has no effect on the page', () => {
+  assert.deepEqual(cellsOf([{ '<b>': '<i>\u202E' }]), [['&lt;b&gt;'], ['&lt;i&gt;\uFFFD']]);
+});
+
+const rowsOf = (length: number): Value[] => Array.from({ length }, (_, n) => ({ n }));
+const membersOf = (length: number): Value => Object.fromEntries(Array.from({ length }, (_, n) => [`n${n}`, n]));
+
+const others: readonly (readonly [what: string, list: readonly Value[], fitting?: readonly Value[]])[] = [
+  ['a word among rows', [{ a: 1 }, 'b']],
+  ['a row without members', [{}]],
+  ['a row in a row', [{ a: [1] }]],
+  ['a member without a name', [{ ' ': 1 }]],
+  ['a text of lines', [{ a: 'b\nc' }]],
+  ['a long text', [{ a: 'x'.repeat(61) }], [{ a: 'x'.repeat(60) }]],
+  ['many rows', rowsOf(101), rowsOf(100)],
+  ['many members', [membersOf(11)], [membersOf(10)]],
+];
+
+for (const [what, list, fitting] of others) {
+  test(`no table: ${what}`, () => {
+    assert.equal(cellsOf(list), undefined);
+    if (fitting !== undefined) assert.notEqual(cellsOf(fitting), undefined);
+  });
+}

@@ -3,6 +3,7 @@ import { isNumber } from '#core/exact-number.ts';
 import { isScalar, type Kind, type Property, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
+import { dataTable } from './data-table.ts';
 import { sparkline, trendOf, trendWithWords } from './charts.ts';
 import { harmless, isBlank, shortened } from '#core/text.ts';
 import { shownMoney, isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
@@ -178,33 +179,11 @@ export function flatTable(list: readonly Value[], label: string): Markup | undef
       return value === undefined || isNumber(value);
     }),
   );
-  const head = (name: string, n: number): Markup =>
-    numeric[n] === true
-      ? html`<th scope="col" class="number">${labelOf(name)}</th>`
-      : html`<th scope="col">${labelOf(name)}</th>`;
-  const cell =
-    (row: Row) =>
-    (name: string, n: number): Markup =>
-      numeric[n] === true
-        ? html`<td class="number">${textOf(memberOf(row, name))}</td>`
-        : html`<td>${textOf(memberOf(row, name))}</td>`;
-  return html`<section class="table" tabindex="0" aria-label="${label}">
-    <table>
-      <thead>
-        <tr>
-          ${names.map(head)}
-        </tr>
-      </thead>
-      <tbody>
-        ${list.map(
-          (row) =>
-            html`<tr>
-              ${names.map(cell(row))}
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </section>`;
+  return dataTable(
+    label,
+    names.map((name, n) => ({ name: labelOf(name), ...(numeric[n] === true && { kind: 'number' as const }) })),
+    list.map((row) => names.map((name) => textOf(memberOf(row, name)))),
+  );
 }
 
 const INLINE_CHARACTERS = 120;

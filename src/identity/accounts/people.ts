@@ -5,7 +5,7 @@ import { htmlAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawRequest, RawResponse } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import type { KeptForm } from '#http/pages/kept-form.ts';
+import type { KeptForm } from '#http/pages/form-post.ts';
 import type { Pages, Visitor } from '#http/caller.ts';
 import { parseId } from '#core/ids.ts';
 import { inPersonOf, type Suspensions } from '#core/principal.ts';
@@ -173,7 +173,7 @@ const COOKIE_BYTES_MAX = 4_000;
 
 const BOUND_TO = 'kept-form';
 
-/** Keeps forms through the sign-in (http/pages/kept-form.ts): a cookie carries one, sealed, for ten minutes and for its page. */
+/** Keeps forms through the sign-in (http/pages/form-post.ts): a cookie carries one, sealed, for ten minutes and for its page. */
 function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>) {
   const { prefix, set } = cookiesOf(config.authUrl);
   const name = `${prefix}-form`;

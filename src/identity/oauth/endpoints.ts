@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
-import { resourceMetadataOf } from '#http/challenge.ts';
+import { resourceMetadataOf } from '#http/root.ts';
 import { metadataOf, resourceMetadata, serverMetadata } from './metadata.ts';
 import { metadataSchema } from './registration/registration-metadata.ts';
 import { permissionTexts } from './scope.ts';

@@ -1,8 +1,7 @@
 /** Serves the metadata of the authorization server (RFC 8414) and of the API (RFC 9728). */
 import { jsonAnswer } from '#http/answers.ts';
-import { mcpAddressOf } from '#http/challenge.ts';
-import { type RawHandler } from '#http/route.ts';
-import { wellKnown } from '#http/root.ts';
+import { mcpAddressOf, wellKnown } from '#http/root.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { RuntimeConfig } from '#runtime/runtime.ts';
 import { DEVICE_GRANT } from './token-endpoint.ts';
 import { userScopes } from './scope.ts';

@@ -10,7 +10,7 @@ import { isClosedTo, lockMembership } from './authorize/authorize-sql.ts';
 import { grantChanges, type RevocationEffects } from './grants.ts';
 import { endPredecessor, insertStoreGrant, redeemCode, type Granted, type StoredToken } from './grants-sql.ts';
 import { scopeOfGrants, scopeText, type GrantedScope } from './scope.ts';
-import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
+import { bearerChallenge, INVALID_TOKEN } from '#http/root.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { suspensionsOf, type Principal } from '#core/principal.ts';

@@ -3,7 +3,7 @@
  * them. A confidential client is authenticated by client_id and client_secret, by Basic authentication or in the body (RFC 6749 §2.3.1); a
  * public client, which has no secret, by its client_id.
  */
-import { mcpAddressOf } from '#http/challenge.ts';
+import { mcpAddressOf } from '#http/root.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';

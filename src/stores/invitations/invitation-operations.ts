@@ -6,13 +6,19 @@ import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
+import {
+  guarded,
+  type ApiRequest,
+  type CreatedResult,
+  type Operation,
+  type AddressedRequest,
+} from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
@@ -61,7 +67,7 @@ const HOUR_MS = 3_600_000;
 
 function emailFaults({ email }: Partial<NewInvitation>): Fault[] {
   if (email === undefined || readEmail(email) !== undefined) return [];
-  return [{ code: 'invalid_value', message: 'email must be an address such as ada@example.com', field: 'email' }];
+  return [invalidValue('email', 'email must be an address such as ada@example.com')];
 }
 
 const ALREADY_MEMBER = {
@@ -135,7 +141,7 @@ export function createInviting(runtime: Runtime, deps: Deps): Inviting {
   };
 }
 
-function keyOf(request: Pick<ApiRequest, 'params' | 'principal'>) {
+function keyOf(request: AddressedRequest) {
   const id = parseId(request.params['invitation_id'] ?? '');
   if (id === undefined) throw notFound('invitation');
   return { ...storeOfAddress(request), id };

@@ -6,6 +6,7 @@ import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import type { Role } from '../members/member.ts';
 import { invitationFields, receivedFields } from './invitation.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 const fields = columnsOf(invitationFields, 'i');
 const receivedColumns = columnsOf(receivedFields, 'i');
@@ -16,13 +17,12 @@ export type InvitationRow = RowOf<typeof invitationFields> & {
   timeZone: string;
 };
 
-type Store = { shard: number; storeId: number };
-type Key = Store & { id: number };
+type Key = StoreKey & { id: number };
 
 const isMailed = (sql: Queryable) => sql`(i.mailed_hash is not null)`;
 
 /** Selects the invitations of a store that have not expired. */
-const pending = (sql: Queryable, { shard, storeId }: Store, now: Date) => sql`
+const pending = (sql: Queryable, { shard, storeId }: StoreKey, now: Date) => sql`
   select ${fields.selected(sql, { is_mailed: isMailed(sql) })}, i.store_id as "storeId", s.time_zone as "timeZone"
   from invitation i join store s on s.shard = i.shard and s.id = i.store_id
   where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}`;
@@ -32,7 +32,7 @@ const compared = (sql: Queryable) => fields.compared(sql, { is_mailed: isMailed(
 /** Returns a page of a store's pending invitations, ordered by id by default. */
 export function listInvitations(
   sql: Queryable,
-  { shard, storeId, now }: Store & { now: Date },
+  { shard, storeId, now }: StoreKey & { now: Date },
   listing: Listing,
 ): Promise<InvitationRow[]> {
   return sql<InvitationRow[]>`
@@ -42,7 +42,7 @@ export function listInvitations(
 
 export async function countInvitations(
   sql: Queryable,
-  { shard, storeId, now }: Store & { now: Date },
+  { shard, storeId, now }: StoreKey & { now: Date },
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
@@ -59,7 +59,7 @@ export async function findInvitation(sql: Queryable, key: Key, now: Date): Promi
 }
 
 /** Returns whether a member of the store has this e-mail address. */
-export async function isMemberAddress(sql: Queryable, { shard, storeId }: Store, email: string): Promise<boolean> {
+export async function isMemberAddress(sql: Queryable, { shard, storeId }: StoreKey, email: string): Promise<boolean> {
   const rows = await sql`
     select from membership m join users u on u.id = m.user_id
     where m.shard = ${shard} and m.store_id = ${storeId} and u.email = ${email}`;
@@ -70,7 +70,7 @@ export async function isMemberAddress(sql: Queryable, { shard, storeId }: Store,
  * Locks the membership of an owner until the transaction ends, so that the owner is neither removed nor demoted meanwhile. Returns
  * false if the user is no owner of the store.
  */
-export async function lockOwner(sql: Queryable, { shard, storeId }: Store, userId: number): Promise<boolean> {
+export async function lockOwner(sql: Queryable, { shard, storeId }: StoreKey, userId: number): Promise<boolean> {
   const rows = await sql`
     select from membership
     where shard = ${shard} and store_id = ${storeId} and user_id = ${userId} and role = 'owner' for share`;

@@ -34,6 +34,7 @@ import {
   insertMember,
   lockStoreRow,
 } from './members-sql.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /** Returns the user who has linked an account at a provider. */
 export type UserOfIdentity = (sql: Queryable, identity: Identity) => Promise<number | undefined>;
@@ -50,7 +51,7 @@ export function identityOf(runtime: Pick<Runtime, 'config'>, sent: Readonly<Reco
 export async function awaitMember(
   tx: Tx,
   { config: { baseUrl, stores } }: Pick<Runtime, 'config'>,
-  { storeId, shard, now, role, ...identity }: { shard: number; storeId: number; role: Role; now: Date } & Identity,
+  { storeId, shard, now, role, ...identity }: StoreKey & { role: Role; now: Date } & Identity,
 ): Promise<CreatedResult> {
   const key = { shard, storeId, ...identity };
   const isKnown = (await findAwaited(tx, key)) !== undefined;

@@ -5,11 +5,18 @@
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
+import {
+  accepting,
+  guarded,
+  type ApiRequest,
+  type CreatedResult,
+  type Operation,
+  type AddressedRequest,
+} from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
-import { notFound, Problem, invalid } from '#core/problem.ts';
-import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
+import { notFound, Problem, invalid, invalidValue } from '#core/problem.ts';
+import { isPerson, managesStore, storeOfAddress, type Principal } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
 import { addressOfStore } from '../store-document.ts';
@@ -50,8 +57,6 @@ type Deps = {
   inviting: Inviting;
   userOfIdentity: UserOfIdentity;
 };
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
-
 function memberKeyOf(request: AddressedRequest) {
   const userId = parseId(request.params['user_id'] ?? '');
   if (userId === undefined) throw notFound('member');
@@ -182,6 +187,26 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, effects: MemberEffe
     },
   });
 
+/** Returns the links of the list of members; those to invitations only for callers that manage the store. */
+function linksOf(principal: Principal, storeId: number, baseUrl: string): Link[] {
+  const store = addressOfStore(storeId, baseUrl);
+  return [
+    { rel: 'store', href: store, title: 'The store', crumb: 'Store' },
+    ...(managesStore(principal, storeId)
+      ? [{ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' }]
+      : []),
+    ...(principal.scope === 'platform'
+      ? [
+          {
+            rel: 'awaited_members',
+            href: addressOfAwaited(storeId, baseUrl),
+            title: 'The memberships that wait for a sign-in',
+          },
+        ]
+      : []),
+  ];
+}
+
 export function createMemberOperations(runtime: Runtime, deps: Deps) {
   const { effects, inviting } = deps;
   const { sql, config } = runtime;
@@ -202,18 +227,16 @@ export function createMemberOperations(runtime: Runtime, deps: Deps) {
           countMembers(sql, key, request.listing),
         ]);
         const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-        const store = addressOfStore(key.storeId, baseUrl);
-        const links: Link[] = [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }];
-        const listed = { path: addressOfMembers(key.storeId, baseUrl), items, total };
-        if (!managesStore(request.principal, key.storeId)) return { ...listed, links };
-        links.push({ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' });
-        if (request.principal.scope === 'platform')
-          links.push({
-            rel: 'awaited_members',
-            href: addressOfAwaited(key.storeId, baseUrl),
-            title: 'The memberships that wait for a sign-in',
-          });
-        return { ...listed, links, summary: () => inviting.pending({ ...key, now: request.now }) };
+        const { principal, now } = request;
+        return {
+          path: addressOfMembers(key.storeId, baseUrl),
+          items,
+          total,
+          links: linksOf(principal, key.storeId, baseUrl),
+          ...(managesStore(principal, key.storeId) && {
+            beside: async () => ({ summary: await inviting.pending({ ...key, now }) }),
+          }),
+        };
       },
     }),
     add: createAdd(runtime, deps),
@@ -272,7 +295,7 @@ const UNKNOWN_USER = 'user must be the id of a user whose e-mail address is veri
 
 /** Returns the 400 for a user that does not exist. */
 function unknownUser(): Problem {
-  return invalid({ code: 'invalid_value', message: UNKNOWN_USER, field: 'user' });
+  return invalid(invalidValue('user', UNKNOWN_USER));
 }
 
 /** Throws a 400 unless the body names the person in one way. */

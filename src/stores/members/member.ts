@@ -5,7 +5,7 @@ import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type Fields, type ValueOf, type WholeOf } from '#http/field-table.ts';
 import { viewType, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import { invalid } from '#core/problem.ts';
+import { invalidValue, invalid } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
 import { addressOfStore } from '../store-document.ts';
 import type { MemberRow, AwaitedRow } from './members-sql.ts';
@@ -143,7 +143,7 @@ export function awaitedDocument(row: AwaitedRow, { baseUrl }: { baseUrl: string 
 /** OpenID Connect Core §2. */
 const SUBJECT_LENGTH_MAX = 255;
 
-const fault = (message: string) => invalid({ code: 'invalid_value', message, field: 'identity' });
+const fault = (message: string) => invalid(invalidValue('identity', message));
 
 /** Returns the identity of a request. Throws a 400 that says what to change. */
 export function readIdentity(sent: Readonly<Record<string, unknown>>, issuers: readonly string[]): Identity {

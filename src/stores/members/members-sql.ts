@@ -5,6 +5,7 @@ import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
 import { memberFields, type Role, awaitedFields, type Identity } from './member.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 const fields = columnsOf(memberFields, 'm');
 
@@ -15,10 +16,9 @@ export type MemberRow = RowOf<typeof memberFields> & {
   timeZone: string;
 };
 
-type Store = { shard: number; storeId: number };
-type Key = Store & { userId: number };
+type Key = StoreKey & { userId: number };
 
-const members = (sql: Queryable, { shard, storeId }: Store) => sql`
+const members = (sql: Queryable, { shard, storeId }: StoreKey) => sql`
   select ${fields.selected(sql, { is_email_verified: sql`u.is_email_verified` })}, m.store_id as "storeId", u.email,
     s.time_zone as "timeZone"
   from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
@@ -35,7 +35,7 @@ export async function lockMember(sql: Queryable, key: Key): Promise<MemberRow | 
   return row;
 }
 
-export function listMembers(sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> {
+export function listMembers(sql: Queryable, store: StoreKey, listing: Listing): Promise<MemberRow[]> {
   return sql<MemberRow[]>`
   ${members(sql, store)}${narrowed(sql, listing.filters, fields.compared(sql, {}))}
   order by ${ordered(sql, listing.order, fields.compared(sql, {}), [sql`m.user_id`])} ${paged(sql, listing)}`;
@@ -43,7 +43,7 @@ export function listMembers(sql: Queryable, store: Store, listing: Listing): Pro
 
 export async function countMembers(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
@@ -77,12 +77,12 @@ export async function findVerifiedUser(
  * Locks the store until the transaction ends, which prevents its erasure and serializes additions of members, so that their
  * limit is exact. Returns false if it does not exist.
  */
-export async function lockStoreRow(sql: Queryable, { shard, storeId }: Store): Promise<boolean> {
+export async function lockStoreRow(sql: Queryable, { shard, storeId }: StoreKey): Promise<boolean> {
   const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
   return rows.length === 1;
 }
 
-export async function isSandbox(sql: Queryable, { shard, storeId }: Store): Promise<boolean> {
+export async function isSandbox(sql: Queryable, { shard, storeId }: StoreKey): Promise<boolean> {
   const rows = await sql`select from store where shard = ${shard} and id = ${storeId} and sandbox_of is not null`;
   return rows.length === 1;
 }
@@ -122,9 +122,9 @@ export type AwaitedRow = RowOf<typeof awaitedFields> & {
   timeZone: string;
 };
 
-type AwaitedKey = Store & Identity;
+type AwaitedKey = StoreKey & Identity;
 
-const awaited = (sql: Queryable, { shard, storeId }: Store) => sql`
+const awaited = (sql: Queryable, { shard, storeId }: StoreKey) => sql`
   select ${awaitedColumns.selected(sql, {})}, a.store_id as "storeId", s.time_zone as "timeZone"
   from awaited_member a join store s on s.shard = a.shard and s.id = a.store_id
   where a.shard = ${shard} and a.store_id = ${storeId} and a.user_id is null`;
@@ -135,7 +135,7 @@ export async function findAwaited(sql: Queryable, key: AwaitedKey): Promise<Awai
   return row;
 }
 
-export function listAwaited(sql: Queryable, store: Store, listing: Listing): Promise<AwaitedRow[]> {
+export function listAwaited(sql: Queryable, store: StoreKey, listing: Listing): Promise<AwaitedRow[]> {
   const by = awaitedColumns.compared(sql, {});
   return sql<AwaitedRow[]>`
   ${awaited(sql, store)}${narrowed(sql, listing.filters, by)}
@@ -144,7 +144,7 @@ export function listAwaited(sql: Queryable, store: Store, listing: Listing): Pro
 
 export async function countAwaited(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
@@ -190,8 +190,8 @@ export async function findNoted(sql: Queryable, key: AwaitedKey): Promise<number
 }
 
 /** Returns the stores that wait for an identity, in one order. */
-export function listStoresAwaiting(sql: Queryable, { issuer, subject }: Identity): Promise<Store[]> {
-  return sql<Store[]>`
+export function listStoresAwaiting(sql: Queryable, { issuer, subject }: Identity): Promise<StoreKey[]> {
+  return sql<StoreKey[]>`
   select shard, store_id as "storeId" from awaited_member
   where issuer = ${issuer} and subject = ${subject} and user_id is null
   order by shard, store_id`;

@@ -1,7 +1,7 @@
 /** The access of apps to stores: under which grants their webhooks may send, and the scopes of all grants together. */
 import { LOCKS } from '#db/advisory-lock.ts';
 import { oneOf, type Queryable } from '#db/pool.ts';
-import { shardOf } from '#core/ids.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import type { Declaration } from './declared.ts';
 
 /** An app, the user who granted it access (null for clients of the platform, which have no grants), and a store. */
@@ -30,7 +30,7 @@ const sendingGrants = (sql: Queryable) => sql`
   join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 
 /** A page of stores, in the order of shard and id. */
-export type StorePage = { after: { shard: number; storeId: number }; limit: number };
+export type StorePage = { after: StoreKey; limit: number };
 
 /** What the app of a webhook has in its store; `suspended` if the app or the store is, whatever its grants are. */
 export type Standing = 'access' | 'none' | 'suspended';

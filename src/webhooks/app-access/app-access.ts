@@ -43,27 +43,9 @@ import {
 } from './app-webhooks-sql.ts';
 import { covers, declaredBy } from './declared.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 const REASON: InactiveReason = 'access_ended';
-
-export type AppAccess = {
-  /**
-   * Applies the beginning or end of grants in the scope, or of the suspension of its app or, without an app and a user, of its store: disables
-   * the webhooks whose apps no longer have access, enables those that are no longer suspended, records each in the changelog, and writes the
-   * events of apps that declare a webhook. `userId` is the user of the grants.
-   */
-  accessChanged: (tx: Queryable, scope: Scope & { reach?: Reach | undefined }, now: Date) => Promise<void>;
-  /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
-  readReach: (accounts: Queryable, scope: Scope) => Promise<Reach>;
-  /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
-  countStopped: typeof countStopped;
-  /** Enables those webhooks again for the user who granted access again. */
-  resumeWebhooks: (
-    tx: Queryable,
-    target: { client: number; userId: number; storeIds: readonly number[] },
-    now: Date,
-  ) => Promise<void>;
-};
 
 /** A webhook with the reason why it was and is disabled; null while it is active. */
 type Switched = WebhookRef & { before: InactiveReason | null; after: InactiveReason | null };
@@ -103,12 +85,7 @@ export function createAppAccess({
   changelog,
   writeInternalEvents,
   announce,
-}: {
-  accounts: Accounts;
-  changelog: Changelog;
-  writeInternalEvents: InternalEventWriter;
-  announce: WebhookDeps['announce'];
-}): AppAccess {
+}: AnnouncingDeps & { changelog: Changelog }) {
   const recordAndNotify = async (tx: Queryable, webhooks: readonly Switched[], actor: Actor, now: Date) => {
     const changes = webhooks.map(({ id, storeId, before, after }) => {
       const action = before === null ? 'deactivated' : 'changed';
@@ -119,16 +96,28 @@ export function createAppAccess({
     await announceWebhooks(tx, announce, webhooks);
   };
   return {
-    accessChanged: async (tx, scope, now) => {
+    /**
+     * Applies the beginning or end of grants in the scope, or of the suspension of its app or, without an app and a user, of its store:
+     * disables the webhooks whose apps no longer have access, enables those that are no longer suspended, records each in the changelog,
+     * and writes the events of apps that declare a webhook. `userId` is the user of the grants.
+     */
+    accessChanged: async (tx: Queryable, scope: Scope & { reach?: Reach | undefined }, now: Date): Promise<void> => {
       const ofStore = isOfStore(scope) ? await listDeclaringIn(tx, scope.storeId) : undefined;
       // Locks the apps before their webhooks, as a suspension does.
       const apps = await findDeclaring(accounts.of(tx), scope, ofStore ?? scope.reach?.apps);
       await recordAndNotify(tx, await switchWebhooks(tx, accounts, scope, now), HALCYON, now);
       await announceTo(tx, { accounts, writeInternalEvents, announce }, { ...scope, apps }, now);
     },
+    /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
     readReach,
+    /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
     countStopped,
-    resumeWebhooks: async (tx, target, now) => {
+    /** Enables those webhooks again for the user who granted access again. */
+    resumeWebhooks: async (
+      tx: Queryable,
+      target: { client: number; userId: number; storeIds: readonly number[] },
+      now: Date,
+    ): Promise<void> => {
       const resumed = await resumeStopped(tx, target, now);
       await recordAndNotify(tx, resumed, inPerson(target.userId), now);
     },
@@ -303,7 +292,7 @@ export async function announceTo(
 export async function announceErasure(
   tx: Queryable,
   { accounts, writeInternalEvents }: Pick<AnnouncingDeps, 'accounts' | 'writeInternalEvents'>,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   now: Date,
 ): Promise<number[]> {
   const suspended = await lockSuspensions(accounts.of(tx), await listDeclaringIn(tx, store.storeId));

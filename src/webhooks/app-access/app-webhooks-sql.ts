@@ -1,7 +1,7 @@
 /** The statements of webhooks of apps: those that an app created, and those that it declares, in each store that lets it in. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import { eventsOf, type ResourceType } from '#catalog/catalog.ts';
-import { shardOf } from '#core/ids.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 import { defaults, type InactiveReason } from '../webhook-fields.ts';
 import { isOfStore, type Access, type AccessOfWebhook, type DeclaringApp, type Scope } from './app-access-sql.ts';
@@ -194,7 +194,7 @@ export async function updateScopes(
  */
 export function prepareForErasure(
   sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
+  { shard, storeId }: StoreKey,
   suspendedApps: readonly number[],
   now: Date,
 ): Promise<LockedForApp[]> {

@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
-import { conflict, notFound, type Fault } from '#core/problem.ts';
-import { keysAt } from '#core/keys.ts';
+import { invalidValue, conflict, notFound, type Fault } from '#core/problem.ts';
+import { keysAt, singleKey } from '#core/keys.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import type { WebhookDeps } from '../webhook-access.ts';
 import { addressFault } from '../webhook.ts';
@@ -13,20 +14,17 @@ import { URL_LENGTH_MAX } from '../webhook-fields.ts';
 import type { Declaration } from './declared.ts';
 import { lockApps } from './app-access-sql.ts';
 import { beginFollowing } from './follow.ts';
-import { listProgress, type Progress } from './follow-sql.ts';
 import {
-  countDeclarationsOfOtherKey,
   findKeys,
-  listDeclarationsOfOtherKey,
   lockKeys,
   markRemoved,
   readDeclarationRow,
-  replaceDeclarationKeys,
   updateKeys,
   upsertDeclarationCopy,
   upsertDeclaration,
   type SealedKeys,
 } from './declarations-sql.ts';
+import { listProgress, type Progress } from './follow-sql.ts';
 
 const KEY_BYTES = 32;
 const HOUR_MS = 3_600_000;
@@ -44,11 +42,7 @@ type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'guard'> &
     onDeclared?: () => void;
   };
 
-const invalidUrl = (label: string, reason: string): Fault => ({
-  code: 'invalid_value',
-  message: `${label} ${reason}`,
-  field: 'webhook_url',
-});
+const invalidUrl = (label: string, reason: string): Fault => invalidValue('webhook_url', `${label} ${reason}`);
 
 function syntaxFault(url: string): string | undefined {
   if (url.length > URL_LENGTH_MAX) return `must be at most ${URL_LENGTH_MAX} characters`;
@@ -60,18 +54,12 @@ function syntaxFault(url: string): string | undefined {
 const newKey = (sealer: Sealer, client: number): Buffer =>
   sealer.seal(`whsec_${randomBytes(KEY_BYTES).toString('base64')}`, appKeyBinding(client));
 
-const alone = (encryptionKey: Buffer | null): SealedKeys => ({
-  encryptionKey,
-  nextEncryptionKey: null,
-  rotationEndsAt: null,
-});
-
 /** Returns the keys after the change. Throws a 409 for a rotation that is under way, or for none. */
 function keysAfter(stored: SealedKeys, change: KeyChange, { create, endsAt, now }: NewKey): SealedKeys {
   const { current, next } = keysAt(stored, now);
-  if (change === 'at_once') return alone(create());
+  if (change === 'at_once') return singleKey(create());
   if (change === 'finish') {
-    if (next !== null) return alone(next);
+    if (next !== null) return singleKey(next);
     throw conflict('no_rotation', 'No new key replaces the current one at the moment');
   }
   if (next !== null) throw conflict('rotation_under_way', 'A new key replaces the current one already');
@@ -152,23 +140,11 @@ export async function copyDeclaration(
 
 /** The keys of apps' webhooks, which are sealed again when HALCYON_SECRET_KEY changes. */
 export function createAppKeyVault(sql: Sql): Vault {
-  return {
+  return vaultOf(sql, {
     name: 'webhooks of apps',
-    count: (keyId) => countDeclarationsOfOtherKey(sql, keyId),
-    page: async ({ keyId, after = '0', limitRows }) => {
-      const rows = await listDeclarationsOfOtherKey(sql, { keyId, after: Number(after), limitRows });
-      return rows.map(({ client, key, next }) => ({
-        id: String(client),
-        boundTo: appKeyBinding(client),
-        envelopes: [key, next],
-      }));
-    },
-    replace: async (rows) => {
-      const replaced = rows.map(({ id, envelopes: [key = null, next = null], renewed }) => {
-        const [keyAfter = null, nextAfter = null] = renewed;
-        return { client: Number(id), key, next, keyAfter, nextAfter };
-      });
-      return (await replaceDeclarationKeys(sql, replaced)).map(String);
-    },
-  };
+    seals: 'app_webhook',
+    key: { client: 'bigint' },
+    columns: ['key', 'next_key'],
+    boundTo: ({ client }) => appKeyBinding(client),
+  });
 }

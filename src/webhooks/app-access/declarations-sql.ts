@@ -87,47 +87,6 @@ export async function listWithoutApp(
   return rows.map(({ client }) => client);
 }
 
-const hasOtherKey = (sql: Queryable, keyId: Buffer) =>
-  sql`(substring(key from 2 for 4) <> ${keyId} or substring(next_key from 2 for 4) <> ${keyId})`;
-
-/** Returns the sealed keys of declarations that were not all sealed with the key, by client. */
-export function listDeclarationsOfOtherKey(
-  sql: Queryable,
-  page: { keyId: Buffer; after: number; limitRows: number },
-): Promise<{ client: number; key: Buffer; next: Buffer | null }[]> {
-  return sql<{ client: number; key: Buffer; next: Buffer | null }[]>`
-  select client, key, next_key as next from app_webhook where client > ${page.after} and ${hasOtherKey(sql, page.keyId)}
-  order by client limit ${page.limitRows}`;
-}
-
-export async function countDeclarationsOfOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`select count(*) as n from app_webhook where ${hasOtherKey(sql, keyId)}`;
-  return row?.n ?? 0;
-}
-
-/** The sealed keys of a declaration as read, and what replaces them. */
-export type Resealing = {
-  client: number;
-  key: Buffer | null;
-  next: Buffer | null;
-  keyAfter: Buffer | null;
-  nextAfter: Buffer | null;
-};
-
-/** Replaces sealed keys that are still the ones that were read, and returns their clients. */
-export async function replaceDeclarationKeys(sql: Queryable, rows: readonly Resealing[]): Promise<number[]> {
-  const written = await sql<{ client: number }[]>`
-    update app_webhook a set key = r.key_after, next_key = r.next_after
-    from unnest(
-      ${rows.map(({ client }) => client)}::bigint[], ${rows.map(({ key }) => key)}::bytea[],
-      ${rows.map(({ next }) => next)}::bytea[], ${rows.map(({ keyAfter }) => keyAfter)}::bytea[],
-      ${rows.map(({ nextAfter }) => nextAfter)}::bytea[]
-    ) as r (client, key, next, key_after, next_after)
-    where a.client = r.client and a.key = r.key and a.next_key is not distinct from r.next
-    returning a.client`;
-  return written.map(({ client }) => client);
-}
-
 /** Returns the declaration of an app in the home database as JSON; undefined if there is none. */
 export async function readDeclarationRow(
   home: Queryable,

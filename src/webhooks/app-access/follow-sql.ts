@@ -1,7 +1,7 @@
 /** The statements that bring the webhooks of an app in some of its stores to what it declares, and of how far a change has been followed. */
 import { filterIdOf } from '#catalog/payload-filter.ts';
 import type { ResourceType } from '#catalog/catalog.ts';
-import { shardOf } from '#core/ids.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import { oneOf, type Queryable } from '#db/pool.ts';
 import type { StorePage } from './app-access-sql.ts';
 import type { WebhookRef } from './app-webhooks-sql.ts';
@@ -89,7 +89,7 @@ export async function upsertChange(sql: Queryable, client: number, storesTotal: 
 
 /** Locks a change; returns undefined if there is none, or another process follows it. */
 export async function lockChange(sql: Queryable, client: number): Promise<DeclarationChange | undefined> {
-  const [row] = await sql<{ shard: number; storeId: number; followed: number }[]>`
+  const [row] = await sql<(StoreKey & { followed: number })[]>`
     select after_shard as shard, after_store as "storeId", stores_followed as followed
     from app_webhook_change where client = ${client} for update skip locked`;
   return row && { after: { shard: row.shard, storeId: row.storeId }, followed: row.followed };

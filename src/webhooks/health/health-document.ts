@@ -21,7 +21,6 @@ import {
   stateOf,
 } from '../webhook-document.ts';
 import type { WebhookState } from '../webhook-fields.ts';
-import type { WebhookRow } from '../webhook-sql.ts';
 import { reasonOf } from '../history/history-documents.ts';
 import {
   DEFAULT_PERIOD,
@@ -71,17 +70,7 @@ const countProperties = (figures: Figures): Property[] => [
   { ...number.orNull('success_rate', successRate(figures)), unit: '%' },
 ];
 
-type FailureView = {
-  outcome: string;
-  responseCode: number | null;
-  reason: string | null;
-  attempts: number;
-  dateLast: string;
-  /** The address of the attempts with this outcome. */
-  logs: string;
-};
-
-function failureView({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): FailureView {
+function failureView({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string) {
   const found = last.get(outcome);
   const responseCode = found?.responseCode ?? null;
   return {
@@ -90,9 +79,12 @@ function failureView({ outcome, attempts, hour }: Failure, { row, last }: Health
     reason: reasonOf({ outcome, responseCode })?.text ?? null,
     attempts,
     dateLast: formatDate(found?.at ?? hour, row.timeZone),
+    // The attempts with this outcome.
     logs: `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`,
   };
 }
+
+type FailureView = ReturnType<typeof failureView>;
 
 const failureDocument = ({ outcome, responseCode, reason, attempts, dateLast, logs }: FailureView): Document => ({
   name: 'failure',
@@ -139,39 +131,8 @@ function linksOf({ row, figures }: Health, baseUrl: string): Link[] {
   ];
 }
 
-export type HealthView = {
-  name: string;
-  /** The address of the webhook. */
-  address: string;
-  state: WebhookState;
-  isActive: boolean;
-  inactiveReason: WebhookRow['inactiveReason'];
-  /** What is wrong now, as a sentence. */
-  reason: string | null;
-  failingSince: string | null;
-  pausedUntil: string | null;
-  attempts: number;
-  delivered: number;
-  successRate: number | null;
-  /** Upper bounds of the ranges of the median and of the 95th percentile. */
-  medianMs: number | null;
-  slowMs: number | null;
-  trend: Property;
-  pending: number;
-  retrying: number;
-  oldestPending: string | null;
-  dateNext: string | null;
-  /** The events that did not arrive, up to `NOT_ARRIVED_COUNTED_MAX`, and the date of the oldest. */
-  notArrived: number;
-  notArrivedSince: string | null;
-  lastAttempt: Health['lastAttempt'];
-  /** The newest first. */
-  failures: readonly FailureView[];
-};
-
-export const healthView = viewType<HealthView>('health');
-
-function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
+/** Returns what pages show of a health. */
+function viewOf(health: Health, { baseUrl, now }: Shown) {
   const { row, figures, pending, notArrived } = health;
   const { timeZone, pausedUntil } = row;
   const formatted = (at: Date | null): string | null => at && formatDate(at, timeZone);
@@ -181,25 +142,32 @@ function viewOf(health: Health, { baseUrl, now }: Shown): HealthView {
     state: stateOf(row, now),
     isActive: row.isActive,
     inactiveReason: row.inactiveReason,
+    // What is wrong now, as a sentence.
     reason: currentReason(health),
     failingSince: formatted(row.failingSince),
     pausedUntil: formatted(pausedUntil !== null && pausedUntil > now ? pausedUntil : null),
     attempts: figures.attempts,
     delivered: figures.delivered,
     successRate: successRate(figures),
+    // Upper bounds of the ranges of the median and of the 95th percentile.
     medianMs: p50(figures),
     slowMs: p95(figures),
     trend: trend(figures, { name: 'success_trend', unit: '%', of: successRate, timeZone }),
     pending: pending.pending,
     retrying: pending.retrying,
+    // The events that did not arrive, up to `NOT_ARRIVED_COUNTED_MAX`, and the date of the oldest.
     notArrived: notArrived.count,
     notArrivedSince: formatted(notArrived.since),
     lastAttempt: health.lastAttempt,
     oldestPending: formatted(pending.oldestAt),
     dateNext: formatted(nextAttempt(health)),
+    // The newest first.
     failures: figures.failures.map((failure) => failureView(failure, health, baseUrl)),
   };
 }
+
+export type HealthView = ReturnType<typeof viewOf>;
+export const healthView = viewType<HealthView>('health');
 
 function documentOf(health: Health, view: HealthView, baseUrl: string): Document {
   const { row, figures } = health;

@@ -1,7 +1,7 @@
 /** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql, Queryable } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { guarded, type Charted, type Operation } from '#http/operation.ts';
+import { guarded, type Beside, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
 import type { Advice, Charts, Suggestion } from '#hypermedia/view.ts';
@@ -9,7 +9,7 @@ import { rangeText, type Range } from '#core/histogram.ts';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
-import { shardOf, dayOf, firstIdOfDay } from '#core/ids.ts';
+import { shardOf, dayOf, firstIdOfDay, type StoreKey } from '#core/ids.ts';
 import type { Search } from '#db/search.ts';
 import { READ_SCOPES, appOf, keyOf, webhookOf, type WebhookDeps } from '../webhook-access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
@@ -55,8 +55,6 @@ const PENDING_COUNTED_MAX_EACH = 1_000;
 /** The time zone if the store has no webhooks, and thus no hours to show. */
 const DEFAULT_TIME_ZONE = 'UTC';
 
-type Store = { shard: number; storeId: number };
-
 /** Reads the health of one webhook. Throws a 404 if it does not exist. */
 async function readHealth(sql: Sql, key: Key, { now, period }: { now: Date; period: Period }): Promise<Health> {
   const row = await findHealth(sql, key);
@@ -67,26 +65,22 @@ async function readHealth(sql: Sql, key: Key, { now, period }: { now: Date; peri
   return health;
 }
 
-/** Returns what the page of a webhook shows beside its settings: charts, and its health, which is read once for both. */
-export function statisticsOfWebhook(
+/** Returns what the page of a webhook shows beside its settings: charts, and its health. */
+export async function statisticsOfWebhook(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
   key: Key,
   now: Date,
-): { charts: Charted; summary: () => Promise<Document> } {
-  let reading: Promise<Health> | undefined;
-  const read = () => (reading ??= readHealth(sql, key, { now, period: DEFAULT_PERIOD }));
+): Promise<{ charts: Charts; summary: Document }> {
+  const health = await readHealth(sql, key, { now, period: DEFAULT_PERIOD });
   return {
-    charts: async () => {
-      const { figures, row } = await read();
-      return chartsOfFigures(figures, row.timeZone);
-    },
-    summary: async () => healthDocument(await read(), { baseUrl: config.baseUrl, now }),
+    charts: chartsOfFigures(health.figures, health.row.timeZone),
+    summary: healthDocument(health, { baseUrl: config.baseUrl, now }),
   };
 }
 
 /** Creates the charts for the page of a store; passed to the module stores, which does not import this one. */
 export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'>) {
-  return async ({ shard, storeId }: Store, now: Date): Promise<Charts> => {
+  return async ({ shard, storeId }: StoreKey, now: Date): Promise<Charts> => {
     // The charts are of all webhooks, also those of apps that the reader does not see: they name none.
     const rows = await listHealths(sql, { shard, storeId }, config.webhooks.webhooksPerStore, null);
     const [first] = rows;
@@ -100,15 +94,15 @@ export function createStoreCharts({ sql, config }: Pick<WebhookDeps, 'sql' | 'co
 /** Reads the overview of the webhooks of a store, or of those that an app (`app`) sees. Throws a 404 if the store does not exist. */
 export async function readOverview(
   { sql, config }: Pick<WebhookDeps, 'sql' | 'config'>,
-  store: Store & { app: number | null },
+  store: StoreKey & { app: number | null },
   { now, period = DEFAULT_PERIOD }: { now: Date; period?: Period },
-): Promise<{ document: Document; charts: Charted }> {
+): Promise<{ document: Document; beside: Beside }> {
   const rows = await listHealths(sql, store, config.webhooks.webhooksPerStore, store.app);
   if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
   const found = await readHealths(sql, store.shard, rows, { now, period, pendingLimit: PENDING_COUNTED_MAX_EACH });
   return {
     document: overviewDocument(found, store, { baseUrl: config.baseUrl, now }),
-    charts: async () => chartsOfFigures(found.total, rows[0]?.timeZone ?? DEFAULT_TIME_ZONE),
+    beside: async () => ({ charts: chartsOfFigures(found.total, rows[0]?.timeZone ?? DEFAULT_TIME_ZONE) }),
   };
 }
 
@@ -132,7 +126,7 @@ export function createHealth({
         return {
           status: 200,
           document: healthDocument(health, { baseUrl, now }),
-          charts: async () => chartsOfFigures(health.figures, row.timeZone),
+          beside: async () => ({ charts: chartsOfFigures(health.figures, row.timeZone) }),
           advice: async () => adviceOfWebhook({ sql, config }, row, now),
         };
       },
@@ -358,7 +352,7 @@ export function byMissing(a: Failing, b: Failing): number {
 }
 
 /** Returns the webhooks of all stores that fail most, or those of one store, the worst first. Throws the errors of `Search`. */
-export type ReadFailing = (now: Date, store?: { shard: number; storeId: number }) => Promise<Failing[]>;
+export type ReadFailing = (now: Date, store?: StoreKey) => Promise<Failing[]>;
 
 /** All statements share the time limit of a search and a read-only transaction. */
 export function createFailing(search: Search): ReadFailing {

@@ -1,9 +1,9 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
-import { hasNotArrived } from '../history/history-sql.ts';
-import { lacking, seenBy, type Key, type Lack } from '../webhook-sql.ts';
+import { lacking, seenBy, type Key, type Lack, hasNotArrived } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook-fields.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 export type HealthRow = {
   id: number;
@@ -76,7 +76,7 @@ export async function findFailureState(sql: Queryable, shard: number, id: number
 /** Returns the first `limit` webhooks of a store by id; of those of apps, only the one of `app` if an app calls. */
 export async function listHealths(
   sql: Queryable,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   limit: number,
   app: number | null,
 ): Promise<HealthRow[]> {
@@ -280,16 +280,12 @@ const mostFailing = (sql: Queryable, { fromId, limit }: Most) => sql`
       and (w.is_active or w.inactive_reason is not null and w.inactive_reason <> 'suspended')
     order by d.failed desc limit ${limit})`;
 
-const ofStore = (sql: Queryable, store: { shard: number; storeId: number }, { limit }: Most) => sql`
+const ofStore = (sql: Queryable, store: StoreKey, { limit }: Most) => sql`
   select shard, id as webhook_id from webhook
   where shard = ${store.shard} and store_id = ${store.storeId} order by id limit ${limit}`;
 
 /** Returns the most failing webhooks of all stores, or the first webhooks of one store. */
-export async function listFailing(
-  sql: Queryable,
-  most: Most,
-  store?: { shard: number; storeId: number },
-): Promise<FailingRow[]> {
+export async function listFailing(sql: Queryable, most: Most, store?: StoreKey): Promise<FailingRow[]> {
   return sql<FailingRow[]>`
   ${selectedHealth(sql, sql`, w.shard, s.name as "storeName", w.client, w.url`)}
   join (${store === undefined ? mostFailing(sql, most) : ofStore(sql, store, most)}) as f on f.shard = w.shard and f.webhook_id = w.id

@@ -10,12 +10,11 @@ import {
   type IdRange,
   withTypeAndAction,
 } from '#events/events-sql.ts';
-import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { dayOfId, firstIdOfDay, type StoreKey } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { STATUS_PROPERTIES } from './history-documents.ts';
 import {
   eventColumns,
-  notArrivedFlag,
   needs,
   ownedBy,
   withEvent,
@@ -25,6 +24,7 @@ import {
   type DeliveryRow as Row,
   type Owner,
 } from './history-sql.ts';
+import { notArrivedFlag } from '../webhook-sql.ts';
 
 type DeliveryRow = Row & { webhookId: number };
 
@@ -44,7 +44,7 @@ type Source = {
 
 const oneWebhook = (owner: Owner): Source => ({ ...owner, webhookIds: [owner.id], each: (rows) => rows });
 
-const allWebhooks = (sql: Queryable, owners: readonly Owner[], store: { shard: number; storeId: number }): Source => {
+const allWebhooks = (sql: Queryable, owners: readonly Owner[], store: StoreKey): Source => {
   const webhookIds = owners.map(({ id }) => id);
   const each = (rows: Fragment): Fragment => sql`
     select own.*
@@ -251,7 +251,7 @@ export async function listDeliveries(sql: Queryable, owner: Owner, listing: List
 /** Returns a page of the deliveries of these webhooks of a store, newest first by default, and their total. */
 export async function listDeliveriesOfStore(
   sql: Queryable,
-  store: { shard: number; storeId: number },
+  store: StoreKey,
   owners: readonly Owner[],
   listing: Listing,
 ): Promise<Page> {

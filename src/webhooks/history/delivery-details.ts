@@ -12,7 +12,7 @@ import {
 } from './history-sql.ts';
 import { isTest } from '#catalog/catalog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { number, text, viewType, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
@@ -34,7 +34,6 @@ import {
   deliveryDocument,
   reasonOf,
   type DeliveryView,
-  type Reason,
   viewOfDelivery,
 } from './history-documents.ts';
 import { formatDate } from '#hypermedia/date.ts';
@@ -104,8 +103,6 @@ const ATTEMPTS_SHOWN_MAX = 50;
 const SOON_MS = 60_000;
 const REFRESH_SOON_SECONDS = 3;
 const REFRESH_SECONDS = 30;
-
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 export function ownerOf({ id, storeId, epoch, heldUntil }: WebhookRow): Owner {
   return {
@@ -194,25 +191,15 @@ export type DeliveryDetails = {
   now: Date;
 };
 
-export type AttemptView = {
-  n: number;
-  /** The address of the delivery with the request of this attempt. */
-  request: string;
-  outcome: AttemptRow['outcome'];
-  reason: Reason | null;
-  date: string;
-  durationMs: number;
-  responseCode: number | null;
-  responseBody: string | null;
-  responseHeaders: string | null;
-};
-
-function viewOfAttempt(row: AttemptRow, webhook: WebhookRow, baseUrl: string): AttemptView {
+/** Returns what pages show of an attempt. `request`: the address of the delivery with the request of this attempt. */
+function viewOfAttempt(row: AttemptRow, webhook: WebhookRow, baseUrl: string) {
   const { n, outcome, durationMs, responseCode, responseBody, responseHeaders } = row;
   const date = formatDate(row.dateStarted, webhook.timeZone);
   const request = addressOfRequest(row, webhook, baseUrl);
   return { n, request, outcome, reason: reasonOf(row), date, durationMs, responseCode, responseBody, responseHeaders };
 }
+
+export type AttemptView = ReturnType<typeof viewOfAttempt>;
 
 export type DetailedView = DeliveryView & {
   /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */

@@ -154,24 +154,8 @@ type Shown = {
   baseUrl: string;
 };
 
-export type RequestView = {
-  /** The number of the attempt whose request is shown; null if there was none. */
-  attempt: number | null;
-  /** In which respect this is the request of the attempt. */
-  note: string;
-  isAsSent: boolean;
-  method: string;
-  url: string | null;
-  /** One `name: value` per line, in the order in which they are sent. */
-  headers: string | null;
-  /** At most the first `SHOWN_BODY_BYTES` of it. */
-  body: string | null;
-  bodyBytes: number | null;
-  /** The address of the complete payload; null if the event no longer exists. */
-  payload: string | null;
-};
-
-export function viewOfRequest({ delivery, webhook, previewed, comparison, attempt, baseUrl }: Shown): RequestView {
+/** Returns what pages and the representation show of a request. */
+export function viewOfRequest({ delivery, webhook, previewed, comparison, attempt, baseUrl }: Shown) {
   const isMade = previewed.kind === 'made';
   const { note, isSame } = isMade && previewed.isOther ? another(CHANGED) : comparison;
   const length = isMade ? previewed.body.length : null;
@@ -188,16 +172,21 @@ export function viewOfRequest({ delivery, webhook, previewed, comparison, attemp
   const event = addressOfEvent({ id: delivery.eventId }, baseUrl, webhook.storeId);
   return {
     attempt,
+    // In which respect this is the request of the attempt.
     note: notes.filter((sentence) => sentence !== null).join(' '),
     isAsSent: isMade && isSame && previewed.isWhole && !previewed.isHidden && !isTracing,
     method: 'POST',
     url: webhook.url,
+    // One `name: value` per line, in the order in which they are sent.
     headers: isMade ? headerLines(previewed.headers) : null,
     body: isMade ? truncate(previewed.body) : null,
     bodyBytes: length,
+    // The address of the complete payload; null if the event no longer exists.
     payload: delivery.type === null ? null : `${event}/payload`,
   };
 }
+
+export type RequestView = ReturnType<typeof viewOfRequest>;
 
 export function requestDocument({ attempt, note, isAsSent, method, payload, ...sent }: RequestView): Document {
   const title = 'The complete payload of the event';

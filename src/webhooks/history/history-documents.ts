@@ -103,24 +103,8 @@ const deliveryLink = (
   baseUrl: string,
 ): Link[] => (webhook.isGone === true ? [] : [{ rel, href: addressOfDelivery(id, webhook, baseUrl), title }]);
 
-export type DeliveryView = {
-  id: number;
-  title: string;
-  webhookId: number;
-  event: string | null;
-  status: DeliveryRow['status'];
-  reason: Reason | null;
-  attempts: number;
-  dateNext: string | null;
-  dateCreated: string | null;
-  dateEnded: string | null;
-  /** The delivery that sent the event again. */
-  resentAs: number | null;
-};
-
-export const deliveryView = viewType<DeliveryView>('delivery');
-
-export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook): DeliveryView {
+/** Returns what pages show of a delivery. */
+export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook) {
   const { id, status, attempts } = row;
   return {
     id,
@@ -133,9 +117,13 @@ export function viewOfDelivery(row: DeliveryRow, webhook: HistoryWebhook): Deliv
     dateNext: formatted(row.dateNext, webhook),
     dateCreated: formatted(row.dateCreated, webhook),
     dateEnded: formatted(row.dateEnded, webhook),
+    // The delivery that sent the event again.
     resentAs: row.resentAs,
   };
 }
+
+export type DeliveryView = ReturnType<typeof viewOfDelivery>;
+export const deliveryView = viewType<DeliveryView>('delivery');
 
 export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, baseUrl: string): Document {
   const view = viewOfDelivery(row, webhook);

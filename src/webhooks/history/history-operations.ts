@@ -8,15 +8,15 @@ import {
   CHANGE_SCOPES,
   READ_SCOPES,
   appOf,
-  keyOf,
   seesHistory,
   sendingWebhookOf,
   type WebhookDeps,
   webhookOf,
   withheldFrom,
+  lockWebhookOf,
 } from '../webhook-access.ts';
 import { addressOfStore, addressOfWebhook, breadcrumbLinks } from '../webhook-document.ts';
-import { type WebhookRow, lockWebhook } from '../webhook-sql.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
 import {
   DELIVERY_STATES,
   LOG_PROPERTIES,
@@ -26,7 +26,7 @@ import {
   attemptDocument,
   deliveryDocument,
 } from './history-documents.ts';
-import { type DeliveryRow, type Owner } from './history-sql.ts';
+import type { DeliveryRow, Owner } from './history-sql.ts';
 import { listAttempts, listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from './deliveries-sql.ts';
 import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
@@ -151,8 +151,7 @@ async function resend(
   baseUrl: string,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
 ): Promise<{ webhook: WebhookRow; made: Committed }> {
-  const webhook = await lockWebhook(tx, keyOf(request));
-  if (webhook === undefined) throw notFound('webhook');
+  const webhook = await lockWebhookOf(tx, request);
   const requested = await deliveryOf(tx, webhook, request);
   const { id: deliveryId, eventId, action } = requested;
   if (isTest(action)) throw conflict('is_test', SAMPLE);

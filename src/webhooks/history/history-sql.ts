@@ -1,15 +1,15 @@
 /** What the read-only statements of deliveries and of attempts share, and those of one delivery. The modules events and delivery write the tables. */
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { deliverableTo } from '#events/replay/recoveries-sql.ts';
 import type { Filter, Order } from '#core/listing.ts';
 import type { AttemptResult } from './history-documents.ts';
+import type { StoreKey } from '#core/ids.ts';
 
 /**
  * The webhook whose history is read, as its row was read: the row proves the store. Pending deliveries of an older `epoch` have
  * failed, and none is sent before `heldUntil`.
  */
-export type Owner = { shard: number; storeId: number; id: number; epoch: number; heldUntil: Date | null };
+export type Owner = StoreKey & { id: number; epoch: number; heldUntil: Date | null };
 
 /** The event of a delivery; its members are null if the event has expired. */
 type EventSummary = {
@@ -49,31 +49,6 @@ export type AttemptRow = EventSummary & {
 /** Leaves out store_id, because no index contains it: with it a count reads the rows of all partitions (206 ms, not 51). */
 export function ownedBy(sql: Queryable, { shard, id }: { shard: number; id: number | Fragment }) {
   return sql`d.shard = ${shard} and d.webhook_id = ${id}`;
-}
-
-/**
- * The condition that the event `e` of the failed delivery `d`, which no resend followed, did not arrive at the webhook `w`: it did not
- * arrive before a resend either, it can be sent, and the webhook still subscribes to it. A recovery with `only_failed` sends these,
- * but for those that the filter of the webhook excludes by now; pull webhooks have none. Earlier
- * deliveries are sought from the day of the event on: in the partitions of 30 days, 1,000 rows took 30,000 searches.
- */
-export function hasNotArrived(sql: Queryable, shard: number | Fragment) {
-  return sql`
-  not w.is_held and octet_length(e.body) > 0
-  and (e.resource_type || '/' || e.action) = any(${deliverableTo(sql)})
-  and not exists (
-    select from delivery_done a
-    where a.shard = ${shard} and a.resent_as = d.id and a.state = 'successful'
-      and a.id >= (e.id >> 38) << 38 and a.id < d.id
-  )`;
-}
-
-/** The same for any delivery in a list, as the text of a flag. */
-export function notArrivedFlag(sql: Queryable, shard: number) {
-  return sql`
-  case when d.state = 'failed' and d.resent_as is null and exists (
-    select from webhook w where w.shard = ${shard} and w.id = d.webhook_id and ${hasNotArrived(sql, shard)}
-  ) then '1' else '0' end`;
 }
 
 /** Joins the event `e` of the delivery or attempt `d`. */

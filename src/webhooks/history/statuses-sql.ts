@@ -2,13 +2,12 @@
 import { narrowed, ordered, paged, type Columns, atLeast, readPage, totalOf } from '#db/list-conditions.ts';
 import type { Queryable, Sql, Fragment } from '#db/pool.ts';
 import type { Listing, Filter } from '#core/listing.ts';
-import { firstIdOfDay, dayOfId } from '#core/ids.ts';
+import { firstIdOfDay, dayOfId, type StoreKey } from '#core/ids.ts';
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { findEventsOfResource, withTypeAndAction } from '#events/events-sql.ts';
-import { historySeenBy, type SeenStore } from '../webhook-sql.ts';
+import { historySeenBy, type SeenStore, notArrivedFlag } from '../webhook-sql.ts';
 import type { STATUS_PROPERTIES, LOG_PROPERTIES } from './history-documents.ts';
 import {
-  notArrivedFlag,
   withLastAttempt,
   type DeliveryRow,
   type Owner,
@@ -23,7 +22,7 @@ import {
 import { findDeliveriesOfEvents } from './deliveries-sql.ts';
 
 /** `app`: the app that calls, or null. */
-type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
+type EventKey = StoreKey & { eventId: number; app: number | null };
 
 type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
 

@@ -1,20 +1,31 @@
 /**
- * Publishes the events for the operator in the platform store: those that `operator-outbox.ts` has noted in any database, and once an hour
- * how many events did not arrive at each webhook. In the database of the platform store, an event is published in the transaction that
- * deletes its note. From another one it has an idempotency key, with which a repetition within a day after a crash publishes nothing.
+ * The events for the operator. What happens in any database is noted in its transaction, and each process publishes the notes in the platform
+ * store, and once an hour how many events did not arrive at each webhook. In the database of the platform store, an event is published in
+ * the transaction that deletes its note. From another one it has an idempotency key, with which a repetition within a day after a crash
+ * publishes nothing. Without a platform store nothing is noted.
  */
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
 import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Pace, Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Sql, type Tx, type Queryable } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import { findKeys } from '#events/publish/publish-sql.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { hasStore } from '../webhook-sql.ts';
-import { countNotArrived, deletePublished, hasWaiting, lockWaiting, type WaitingEvent } from './operator-sql.ts';
+import {
+  countNotArrived,
+  deletePublished,
+  hasWaiting,
+  lockWaiting,
+  type WaitingEvent,
+  insertHappened,
+  type Happened,
+} from './operator-sql.ts';
+import type { Change } from '#changelog/changelog.ts';
+import { listInstalledByMembers, type MemberGrant } from '../app-access/app-access-sql.ts';
 
 /** A database with stores. `id`: its number in the map of shards. */
 type Database = { id: number; sql: Sql; writeInternalEvents: InternalEventWriter };
@@ -155,3 +166,57 @@ export class OperatorEvents implements Running {
     );
   }
 }
+
+/** Returns what a change of a store means. */
+function ofStore({ resource, action, storeId, before, after }: Change): Happened[] {
+  if (resource !== 'store') return [];
+  if (action === 'created') return [{ action: 'store_created', body: { store_id: storeId } }];
+  const reason = after?.['suspended_reason'];
+  const isSuspended = typeof reason === 'string' && before?.['suspended_reason'] === null;
+  return isSuspended ? [{ action: 'store_suspended', body: { store_id: storeId, reason } }] : [];
+}
+
+/** Returns the grants that changes give or revoke, once for each app and store. */
+function grantsIn(changes: readonly Change[]): (MemberGrant & { isGiven: boolean })[] {
+  const grants = changes.flatMap(({ resource, resourceId, action, storeId, before, after }) => {
+    const clientId = (after ?? before)?.['client_id'];
+    if (resource !== 'grant' || typeof clientId !== 'string') return [];
+    return [{ grantId: Number(resourceId), clientId, storeId, isGiven: action === 'given' }];
+  });
+  return [...new Map(grants.map((grant) => [`${grant.clientId} ${grant.storeId}`, grant])).values()];
+}
+
+/**
+ * Returns the first and the last access of apps among the grants: no other one is in effect. Two members who give an app its first access
+ * at the same moment make two events.
+ */
+async function ofApps(home: Queryable, grants: readonly (MemberGrant & { isGiven: boolean })[]): Promise<Happened[]> {
+  if (grants.length === 0) return [];
+  const installed = await listInstalledByMembers(home, grants);
+  return grants.flatMap(({ clientId, storeId, isGiven }, at): Happened[] => {
+    if (installed[at] === true) return [];
+    const action = isGiven ? 'app_installed' : 'app_uninstalled';
+    return [{ action, body: { store_id: storeId, client_id: clientId } }];
+  });
+}
+
+async function note(tx: Queryable, happened: readonly Happened[], now: Date): Promise<void> {
+  if (happened.length > 0) await insertHappened(tx, happened, now);
+}
+
+export function createOperatorOutbox() {
+  return {
+    /** Notes what the changes mean for the operator: a new store, a suspension, the first or the last access of an app to a store. */
+    noteChanges: async (home: Queryable, changes: readonly Change[], now: Date): Promise<void> =>
+      note(home, [...changes.flatMap(ofStore), ...(await ofApps(home, grantsIn(changes)))], now),
+    /** Notes that a grant for a store has expired, which is no change in the changelog, if it was the last one of its app. */
+    noteExpired: async (home: Queryable, grant: MemberGrant, now: Date): Promise<void> =>
+      note(home, await ofApps(home, [{ ...grant, isGiven: false }]), now),
+    /** Notes that Halcyon has disabled a webhook. */
+    noteDisabled: (tx: Queryable, of: { storeId: number; id: number; why: string }, now: Date): Promise<void> => {
+      const body = { store_id: of.storeId, webhook_id: of.id, reason: of.why };
+      return note(tx, [{ action: 'webhook_disabled', body }], now);
+    },
+  };
+}
+export type OperatorOutbox = ReturnType<typeof createOperatorOutbox>;

@@ -3,7 +3,7 @@ import { OPERATOR_EVENT } from '#catalog/catalog.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { announceWorking, type Queryable } from '#db/pool.ts';
 import type { InternalEvent } from '#events/publish/internal-event.ts';
-import { hasNotArrived } from '../history/history-sql.ts';
+import { hasNotArrived } from '../webhook-sql.ts';
 
 type OperatorAction = (InternalEvent & { type: typeof OPERATOR_EVENT })['action'];
 

@@ -1,7 +1,7 @@
 /** The operations of recoveries: create (with the validation of its period), list, read, cancel. The shard owner executes them. */
 import { Type, type Static } from 'typebox';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
-import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
+import { invalidValue, conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
 import { countLoadedMissed, countMissed } from '#events/replay/recoveries.ts';
 import {
@@ -16,7 +16,7 @@ import { allEvents, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
 import {
@@ -28,9 +28,10 @@ import {
   sendingWebhookOf,
   webhookOf,
   type WebhookDeps,
+  lockWebhookOf,
 } from '../webhook-access.ts';
 import { breadcrumbLinks } from '../webhook-document.ts';
-import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
+import { nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
   addressOfRecoveries,
   addressOfRecovery,
@@ -103,12 +104,6 @@ const createSchema = () =>
 
 type RecoveryBody = Partial<Static<ReturnType<typeof createSchema>>>;
 
-const invalidField = (field: keyof RecoveryBody, message: string): Fault => ({
-  code: 'invalid_value',
-  message,
-  field,
-});
-
 const NO_DATE = 'must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000';
 
 /** Members that are about events and their deliveries. */
@@ -131,21 +126,21 @@ function readSince(
   { now, retentionDays, timeZone }: PartContext,
 ): Date | Fault {
   const at = parseDate(since, timeZone);
-  if (at === undefined) return invalidField('since', `since ${NO_DATE}`);
-  if (at > now) return invalidField('since', `since must not be in the future: now is ${formatDate(now, timeZone)}`);
+  if (at === undefined) return invalidValue('since', `since ${NO_DATE}`);
+  if (at > now) return invalidValue('since', `since must not be in the future: now is ${formatDate(now, timeZone)}`);
   const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
   if (at >= earliest || isOfLoaded) return at;
   if (onlyFailed) return new Date(Math.max(at.getTime(), startOfDay(dayOf(now) - retentionDays).getTime()));
   const kept = `events are kept for ${retentionDays} days`;
-  return invalidField('since', `since must not be before ${formatDate(earliest, timeZone)}: ${kept}`);
+  return invalidValue('since', `since must not be before ${formatDate(earliest, timeZone)}: ${kept}`);
 }
 
 /** Returns the requested end, null for none, or a fault if it is no date or not after the start. */
 function readUntil(until: string, since: Date | Fault, timeZone: string): Date | Fault | null {
   if (until === '') return null;
   const at = parseDate(until, timeZone);
-  if (at === undefined) return invalidField('until', `until ${NO_DATE}`);
-  return since instanceof Date && at <= since ? invalidField('until', 'until must be after since') : at;
+  if (at === undefined) return invalidValue('until', `until ${NO_DATE}`);
+  return since instanceof Date && at <= since ? invalidValue('until', 'until must be after since') : at;
 }
 
 /** Returns what to recover. Throws a 400 with all faults of the body. */
@@ -159,7 +154,7 @@ function readPart(body: RecoveryBody, context: PartContext): RequestedPart {
   if (isOfLoaded)
     faults.push(
       ...ofEvents.map((name) =>
-        invalidField(name, `${name} is about events: omit it, or loaded, which sends resources`),
+        invalidValue(name, `${name} is about events: omit it, or loaded, which sends resources`),
       ),
     );
   if (faults.length > 0 || !(since instanceof Date)) throw invalid(...faults);
@@ -196,7 +191,7 @@ function typeOf({ id, eventResource }: WebhookRow): ResourceType {
 /** Throws a 400 if the webhook does not subscribe to the event to recover. */
 function checkSubscribes({ events }: WebhookRow, { event }: RecoveredPart): void {
   if (event === null || events.includes(event)) return;
-  throw invalid(invalidField('event', `event must be one of this webhook's: ${events.join(', ')}`));
+  throw invalid(invalidValue('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
@@ -216,8 +211,7 @@ async function openRecovery(
   { isOfLoaded, ...part }: RequestedPart,
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
-  const webhook = await lockWebhook(tx, key);
-  if (webhook === undefined) throw notFound('webhook');
+  const webhook = await lockWebhookOf(tx, request);
   checkCanRecover(webhook);
   checkSubscribes(webhook, part);
   const { shard, id: webhookId } = key;
@@ -234,7 +228,7 @@ async function openRecovery(
   return { webhook, row };
 }
 
-async function recoveryOf(deps: Deps, request: Pick<ApiRequest, 'params' | 'principal'>) {
+async function recoveryOf(deps: Deps, request: AddressedRequest) {
   const webhook = await webhookOf(deps.sql, request);
   const id = parseId(request.params['recovery_id'] ?? '');
   const key = { shard: shardOf(webhook.id), webhookId: webhook.id };

@@ -55,22 +55,8 @@ export function versionOf(row: Pick<RecoveryRow, 'state'>): string {
 
 type RecoveredWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
 
-export type RecoveryView = Pick<RecoveryRow, 'state' | 'event' | 'resourceId' | 'responseCode' | 'responseBody'> & {
-  since: string;
-  until: string | null;
-  created: string;
-  ended: string | null;
-  isOnlyFailed: boolean;
-  /** It sends resources of a loaded history, and counts these. */
-  isLoaded: boolean;
-  total: number;
-  seen: number;
-  recovered: number;
-};
-
-export const recoveryView = viewType<RecoveryView>('recovery');
-
-function viewOf(row: RecoveryRow, timeZone: string): RecoveryView {
+/** Returns what pages show of a recovery. */
+function viewOf(row: RecoveryRow, timeZone: string) {
   const { state, event, resourceId, responseCode, responseBody, onlyFailed, loaded } = row;
   const dateOf = (at: Date | null) => at && formatDate(at, timeZone);
   return {
@@ -84,12 +70,16 @@ function viewOf(row: RecoveryRow, timeZone: string): RecoveryView {
     created: formatDate(row.dateCreated, timeZone),
     ended: dateOf(row.dateEnded),
     isOnlyFailed: onlyFailed,
+    // It sends resources of a loaded history, and counts these.
     isLoaded: loaded,
     total: row.eventsTotal,
     seen: row.eventsSeen,
     recovered: row.eventsRecovered,
   };
 }
+
+export type RecoveryView = ReturnType<typeof viewOf>;
+export const recoveryView = viewType<RecoveryView>('recovery');
 
 /** `isSendable`: the reader may make Halcyon send to the webhook, and so cancel this. */
 export function recoveryDocument(

@@ -8,7 +8,7 @@ import { isFresh } from '#identity/accounts/signed-in.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
-import { REALM } from '#http/challenge.ts';
+import { REALM } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { isSameOrigin } from '#http/requests.ts';
 import { Problem, type Fault, temporary, suspended } from '#core/problem.ts';

@@ -4,8 +4,8 @@ import { assert as checkProperty, asyncProperty, boolean, date, option, record }
 import { parseDate } from '#hypermedia/date.ts';
 import { RANGES, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
-import { errorDocument } from './errors.ts';
-import { TooWide, withNarrower } from './narrower.ts';
+import { errorDocument, TooWide } from './errors.ts';
+import { withNarrower } from './list-operation.ts';
 
 const now = new Date('2026-11-24T12:00:00Z');
 const HOUR_MS = 3_600_000;
