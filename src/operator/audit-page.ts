@@ -1,7 +1,6 @@
 /** The audit of operators: who did what to a store, an app or a person, when and why. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { describeAction, type Action } from '#identity/accounts/audit.ts';
-import { isClientId } from '#identity/oauth/protocol-requests.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { readEmail } from '#core/email.ts';
 import { parseId, shardOf } from '#core/ids.ts';
@@ -37,7 +36,7 @@ async function concernedBy(sql: Sql, { by, text }: ConsoleSearch): Promise<Conce
   if (text === '') return all;
   if (by === 'store_id') return { ...all, storeId: idOf(text) };
   if (by === 'client_id') {
-    const client = isClientId(text) ? await findClient(sql, text) : undefined;
+    const client = await findClient(sql, text);
     return client && { ...all, client: client.id };
   }
   const userId = parseId(text) ?? (await findUserByEmail(sql, readEmail(text) ?? text))?.id;

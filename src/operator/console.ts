@@ -11,7 +11,6 @@ import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { countUsers, findUser, listUsers } from '#identity/accounts/users-sql.ts';
 import { countClients, listClients } from '#identity/oauth/clients/client-lists-sql.ts';
-import { isClientId } from '#identity/oauth/protocol-requests.ts';
 import { setSuspension } from '#identity/oauth/clients/client-change.ts';
 import { findClient, type Client } from '#identity/oauth/clients/clients-sql.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';
@@ -197,7 +196,7 @@ function suspendable(
   const app = suspensionPages(verified, root, {
     what: 'app',
     find: async ({ params: { client_id: clientId = '' } }) => {
-      const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+      const client = await findClient(sql, clientId);
       return (
         client && {
           id: clientId,

@@ -3,36 +3,8 @@ import { SHARDS } from '#core/ids.ts';
 import { announceWorking, oneOf, type Queryable, type Sql } from '#db/pool.ts';
 import { hasTable } from '#db/usable.ts';
 import type { Vault, Sealer } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
-
-// The statements that seal the addresses of databases again.
-
-/** Counts the addresses that are sealed with another key than the one with this id. */
-async function countSealedWithOtherKey(home: Queryable, keyId: Buffer): Promise<number> {
-  const { n } = await oneOf(home<{ n: number }[]>`
-    select count(*) as n from shard_database where substring(address from 2 for 4) <> ${keyId}`);
-  return n;
-}
-
-function listSealedWithOtherKey(
-  home: Queryable,
-  { keyId, after, limitRows }: { keyId: Buffer; after: number; limitRows: number },
-): Promise<{ id: number; address: Buffer }[]> {
-  return home<{ id: number; address: Buffer }[]>`
-    select id, address from shard_database
-    where id > ${after} and substring(address from 2 for 4) <> ${keyId}
-    order by id limit ${limitRows}`;
-}
-
-/** Replaces an address that is unchanged since it was read; returns whether it was. */
-async function replaceAddress(
-  home: Queryable,
-  { id, before, after }: { id: number; before: Buffer | null; after: Buffer | null },
-): Promise<boolean> {
-  const rows = await home<{ id: number }[]>`
-    update shard_database set address = ${after} where id = ${id} and address = ${before} returning id`;
-  return rows.length > 0;
-}
 
 /** `home`: the identity of the home database that has this database in its map; null if none has. */
 export type Identity = { identity: string; home: string | null };
@@ -126,8 +98,6 @@ export async function listShardsWithStores(sql: Queryable): Promise<number[]> {
   return rows.map(({ shard }) => shard);
 }
 
-// The statements that make a database the owner of its shards.
-
 /** Returns the identity of a database; undefined if it has no tables, or those of an older version. */
 export async function findIdentity(sql: Queryable): Promise<Identity | undefined> {
   return (await hasTable(sql, 'database_identity')) ? readIdentity(sql) : undefined;
@@ -183,22 +153,11 @@ export function openAddress(sealer: Sealer, { id, address }: Pick<MapDatabase, '
 }
 
 export function createAddressVault(home: Sql): Vault {
-  return {
+  return vaultOf(home, {
     name: 'addresses of databases',
-    count: (keyId) => countSealedWithOtherKey(home, keyId),
-    page: async ({ keyId, after = '0', limitRows }) => {
-      const rows = await listSealedWithOtherKey(home, { keyId, after: Number(after), limitRows });
-      return rows.map(({ id, address }) => ({ id: String(id), boundTo: bindingOf(id), envelopes: [address] }));
-    },
-    replace: async (rows) => {
-      const written: string[] = [];
-      for (const {
-        id,
-        envelopes: [before = null],
-        renewed: [after = null],
-      } of rows)
-        if (await replaceAddress(home, { id: Number(id), before, after })) written.push(id);
-      return written;
-    },
-  };
+    seals: 'shard_database',
+    key: { id: 'smallint' },
+    columns: ['address'],
+    boundTo: ({ id }) => bindingOf(id),
+  });
 }

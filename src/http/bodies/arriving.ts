@@ -29,7 +29,7 @@ export function limitArriving(app: FastifyInstance, { arrivingBytesMax }: { arri
   app.addHook('preParsing', (request, _reply, payload, done) => {
     const { raw } = request;
     const { 'content-length': length = '0', 'transfer-encoding': encoding } = raw.headers;
-    // A request of this process to itself (dispatch.ts) has its body in memory already.
+    // A request of this process to itself (raw-endpoint.ts) has its body in memory already.
     if ((length !== '0' || encoding !== undefined) && 'resetAndDestroy' in raw.socket) {
       arriving.set(raw, 0);
       // A listener starts the stream, and the parser of the body reads it later.

@@ -143,42 +143,6 @@ export async function consumeRecoveryCode(sql: Queryable, userId: number, hash: 
   );
 }
 
-export async function countSealedWithOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`
-    select count(*) as n from authenticator_app where substring(secret from 2 for 4) <> ${keyId}`;
-  return row?.n ?? 0;
-}
-
-export function listSealedWithOtherKey(
-  sql: Queryable,
-  { keyId, after, limitRows }: { keyId: Buffer; after: number; limitRows: number },
-): Promise<{ userId: number; secret: Buffer }[]> {
-  return sql<{ userId: number; secret: Buffer }[]>`
-    select user_id as "userId", secret from authenticator_app
-    where user_id > ${after} and substring(secret from 2 for 4) <> ${keyId}
-    order by user_id limit ${limitRows}`;
-}
-
-/** Replaces secrets that are unchanged since they were read, skips locked rows, and returns the ids of their users. */
-export async function replaceSecrets(
-  sql: Queryable,
-  rows: readonly { userId: number; before: Buffer | null; after: Buffer | null }[],
-): Promise<number[]> {
-  const written = await sql<{ userId: number }[]>`
-    with free as (
-      select a.user_id, r.after
-      from unnest(
-        ${rows.map(({ userId }) => userId)}::bigint[], ${rows.map(({ before }) => before)}::bytea[],
-        ${rows.map(({ after }) => after)}::bytea[]
-      ) as r (user_id, before, after)
-      join authenticator_app a on a.user_id = r.user_id and a.secret = r.before
-      for no key update of a skip locked
-    )
-    update authenticator_app a set secret = free.after from free where a.user_id = free.user_id
-    returning a.user_id as "userId"`;
-  return written.map(({ userId }) => userId);
-}
-
 export async function deleteRecoveryCodes(sql: Queryable, userId: number): Promise<void> {
   await sql`delete from recovery_code where user_id = ${userId}`;
 }

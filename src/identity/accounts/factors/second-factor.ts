@@ -5,16 +5,14 @@
 import { Secret, TOTP } from 'otpauth';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Sealer, Vault } from '#db/seal.ts';
+import { vaultOf } from '#db/sealed-tables.ts';
 import {
   consumeRecoveryCode,
   consumeStep,
-  countSealedWithOtherKey,
   findApp,
   findFactors,
-  listSealedWithOtherKey,
   replaceApp,
   replaceRecoveryCodes,
-  replaceSecrets,
   type Factors,
   consumeChallenge,
   findPasskey,
@@ -194,25 +192,13 @@ export function createSecondFactor(
 }
 
 export function createAppVault(sql: Sql): Vault {
-  return {
+  return vaultOf(sql, {
     name: 'authenticator apps',
-    count: (keyId) => countSealedWithOtherKey(sql, keyId),
-    page: async ({ keyId, after = '0', limitRows }) => {
-      const rows = await listSealedWithOtherKey(sql, { keyId, after: Number(after), limitRows });
-      return rows.map(({ userId, secret }) => {
-        return { id: String(userId), boundTo: secretBoundTo(userId), envelopes: [secret] };
-      });
-    },
-    replace: async (rows) => {
-      const written = await replaceSecrets(
-        sql,
-        rows.map(({ id, envelopes: [before = null], renewed: [after = null] }) => {
-          return { userId: Number(id), before, after };
-        }),
-      );
-      return written.map(String);
-    },
-  };
+    seals: 'authenticator_app',
+    key: { user_id: 'bigint' },
+    columns: ['secret'],
+    boundTo: ({ user_id: userId }) => secretBoundTo(userId),
+  });
 }
 
 // Passkeys. A challenge is sealed by the server instead of stored, and marked as used once a passkey has signed it, so visitors of the sign-in
