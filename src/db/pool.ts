@@ -124,6 +124,14 @@ class EndedError extends ConnectionError {
 
 type Body<T> = (tx: Tx) => T | Promise<T>;
 
+/** What each transaction calls when it has been committed. */
+const committing = new WeakMap<Queryable, (() => void)[]>();
+
+/** Calls `run` when the transaction has been committed, before its caller continues. `run` must not throw. */
+export function afterCommit(tx: Queryable, run: () => void): void {
+  committing.get(tx)?.push(run);
+}
+
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
 const FAILED_TRANSACTION = '25P02';
 
@@ -145,6 +153,8 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
     rows.catch((error: unknown) => (failure ??= error));
     return rows;
   });
+  const runs: (() => void)[] = [];
+  committing.set(tx, runs);
   const runBody = async (): Promise<T> => body(tx);
   try {
     await connection.query({ text: begin });
@@ -158,6 +168,7 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
     isOver = true;
     if (failure !== undefined) throw failure;
     await connection.query({ text: 'commit' });
+    for (const run of runs) run();
     return value;
   } catch (error) {
     isOver = true;

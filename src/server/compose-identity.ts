@@ -57,7 +57,6 @@ import type { Eraser } from '#stores/store.ts';
 import { exportedMemberships, membershipsOf, startPageOf } from '#stores/home.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import type { Databases } from './databases.ts';
-import { announceChanges } from './publishing.ts';
 import type { Serving } from './store-database.ts';
 
 /**
@@ -159,7 +158,7 @@ export function openOAuth(
     guard,
     accounts: effects.accounts,
     writeInternalEvents: effects.writeInternalEvents,
-    announce: announceChanges,
+    announce: effects.announceChanges,
     handshake: serving.sending.handshake,
     each: databases.each,
     onDeclared: () => outbox.noteEnqueued(),

@@ -92,18 +92,13 @@ const openMcp = ({ baseUrl, authUrl, naming }: Runtime['config']) => ({
 });
 
 /** Runs before the webhooks are erased: the end of a grant takes its locks in this order. */
-const eraseGrants: Eraser = async (tx, { storeId }, request) => {
-  await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
-  return undefined;
-};
+const eraseGrants: Eraser = (tx, { storeId }, request) =>
+  revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
 
 /** Returns what erases the data of a store in other modules; stores do not import webhooks or OAuth. */
-function erasersOf({ webhooksOfStore }: Serving, outbox: Outbox): readonly Eraser[] {
+function erasersOf({ webhooksOfStore }: StoreDatabase, outbox: Outbox): readonly Eraser[] {
   // A trigger adds the erasure to the outbox.
-  const noteErasure: Eraser = async () => {
-    outbox.noteEnqueued();
-    return undefined;
-  };
+  const noteErasure: Eraser = async () => outbox.noteEnqueued();
   return [eraseGrants, webhooksOfStore.erase, noteErasure];
 }
 
@@ -129,7 +124,8 @@ function openHandlers(runtime: Runtime, parts: ProcessParts) {
   const { databases, outbox, bearer } = parts;
   const { baseUrl, authUrl, naming } = config;
   const serving = servingOf(databases.home);
-  const { publishing, webhooksOfStore } = serving;
+  const { publishing } = serving;
+  const { webhooksOfStore } = databases.home;
   const { changelog } = publishing;
   const people = createPeople(runtime, parts.passwordCost);
   const pages = createPages(runtime, people, {
@@ -139,7 +135,7 @@ function openHandlers(runtime: Runtime, parts: ProcessParts) {
   const ofStores = openDatabaseHandlers(databases, { home: sql, bearer, throttle: people.throttle, pages });
   const memberEffects = { changelog, memberAccess: memberAccessOf(publishing) };
   const inviting = createInviting(runtime, { changelog, mails: createInvitationMails(runtime, people.throttle) });
-  const erasers = erasersOf(serving, outbox);
+  const erasers = erasersOf(databases.home, outbox);
   const erasure = createUserErasure(runtime, { changelog, eraseUserData: eraseDataOf(publishing, erasers) });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });

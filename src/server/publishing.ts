@@ -1,15 +1,6 @@
 /** Publishing in a process with the events of Halcyon itself, and the notification of those that send or stream the deliveries. */
 import { createChangelog, type Change } from '#changelog/changelog.ts';
-import {
-  announceChanged,
-  announceErased,
-  announceWork,
-  retryNow,
-  type Announcer,
-  type LaneKey,
-} from '#delivery/announce.ts';
-import type { PullStreams } from '#delivery/pull/pull-streams.ts';
-import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/webhook-end.ts';
+import { announceChanged, announceErased, announceWork, type Announcer, type LaneKey } from '#delivery/announce.ts';
 import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#db/partitions.ts';
 import type { Committed } from '#events/publish/rows.ts';
@@ -23,7 +14,7 @@ import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 import { ACCOUNTS_HERE, type Accounts, HOME, inAvailable, type EachDatabase, type ShardMap } from '#shards/map.ts';
 import type { DatabaseSiblings } from './supervisor.ts';
-import type { Queryable, Tx } from '#db/pool.ts';
+import { afterCommit, type Queryable, type Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess } from '#db/advisory-lock.ts';
@@ -43,12 +34,19 @@ const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 export const announceSent: InternalEventDeps['announce'] = (tx, deliveries) =>
   announceWork(tx, deliveries.filter(isSent));
 
-/** Notifies all workers of changed webhooks when the transaction commits. */
-export const announceChanges: WebhookChanges['announce'] = (tx, shard, ids) =>
-  announceChanged(
-    tx,
-    ids.map((webhookId) => ({ shard, webhookId })),
-  );
+type OnChanged = (webhook: LaneKey) => void;
+
+/**
+ * Returns the function that announces changed webhooks when the transaction commits: to the parts of this process at once, so that it sends
+ * nothing with the old settings after the response, and to all workers by NOTIFY.
+ */
+const announcing =
+  (onChanged: OnChanged): WebhookChanges['announce'] =>
+  async (tx, shard, ids) => {
+    const webhooks = ids.map((webhookId) => ({ shard, webhookId }));
+    afterCommit(tx, () => webhooks.forEach(onChanged));
+    await announceChanged(tx, webhooks);
+  };
 
 /** Without PLATFORM_STORE there is no webhook for the operator. */
 const NOTHING_NOTED: OperatorOutbox = {
@@ -59,17 +57,20 @@ const NOTHING_NOTED: OperatorOutbox = {
 
 /**
  * Creates the writer of internal events, and the changes of webhooks that depend on accounts. Commands have no worker; the shard owners
- * are notified of the deliveries.
+ * are notified of the deliveries. `onChanged` is called for each changed webhook.
  */
 export function openInternalEvents(
   { baseUrl, stores }: Pick<Config, 'baseUrl'> & { stores?: Pick<Config['stores'], 'platformStore'> },
   allocateIds: IdAllocator = createIdAllocator(),
   accounts: Accounts = ACCOUNTS_HERE,
+  onChanged: OnChanged = () => {},
 ) {
   const writeInternalEvents = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeInternalEvents);
+  const announceChanges = announcing(onChanged);
   return {
     accounts,
+    announceChanges,
     writeInternalEvents,
     changelog,
     ...(stores?.platformStore === undefined ? NOTHING_NOTED : createOperatorOutbox()),
@@ -118,23 +119,28 @@ function createHandOver({
   };
 }
 
-/** Creates the functions that handle changes of webhooks in this process and its siblings. */
-export function openChanges(
-  siblings: DatabaseSiblings | undefined,
-  parts: { worker: Worker | undefined; pullStreams: PullStreams; internalEvents: InternalEvents },
-): { changes: WebhookChanges; webhooksOfStore: WebhooksOfStore } {
-  const { worker, pullStreams, internalEvents } = parts;
-  const onLaneChanged = (lane: LaneKey): void => {
-    worker?.webhookChanged(lane);
-    pullStreams.changed(lane.webhookId);
+/** The parts of this process and its siblings that have settings of webhooks in memory. Each part is added when it is created. */
+export class ChangedWebhooks {
+  readonly #parts: OnChanged[] = [];
+  readonly #siblings: DatabaseSiblings | undefined;
+
+  constructor(siblings: DatabaseSiblings | undefined) {
+    this.#siblings = siblings;
+    siblings?.receive('webhookChanged', this.#notify);
+  }
+
+  add(part: OnChanged): void {
+    this.#parts.push(part);
+  }
+
+  readonly onChanged: OnChanged = (webhook) => {
+    this.#notify(webhook);
+    this.#siblings?.broadcast('webhookChanged', webhook);
   };
-  siblings?.receive('webhookChanged', onLaneChanged);
-  const onChanged: WebhookChanges['onChanged'] = ({ shard, id }) => {
-    onLaneChanged({ shard, webhookId: id });
-    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
+
+  readonly #notify: OnChanged = (webhook) => {
+    for (const part of this.#parts) part(webhook);
   };
-  const changes = { announce: announceChanges, retryNow, onChanged };
-  return { changes, webhooksOfStore: createWebhooksOfStore({ ...changes, ...internalEvents }) };
 }
 
 type PublishingParts = {
@@ -255,24 +261,19 @@ export function withOutbox(
   };
 }
 
-type ApplyDeps = InternalEvents & Pick<WebhookChanges, 'announce'> & { copying: CopyDeps; now: () => Date };
+type ApplyDeps = InternalEvents & { copying: CopyDeps; now: () => Date };
 
-/** Applies a change of the outbox in a transaction of another database. May return a function to call after the commit. */
-export async function applyChange(
-  tx: Tx,
-  { kind, body: stored }: OutboxChange,
-  deps: ApplyDeps,
-): Promise<(() => Promise<void>) | undefined> {
+/** Applies a change of the outbox in a transaction of another database. */
+export async function applyChange(tx: Tx, { kind, body: stored }: OutboxChange, deps: ApplyDeps): Promise<void> {
   // `withOutbox` and the triggers `enqueue_store` and `enqueue_app_webhook` write it.
   const body = stored as Bodies[keyof Bodies];
   const now = 'now' in body ? new Date(body.now) : deps.now();
-  if ('store_id' in body) return copyStore(tx, body.store_id, { ...deps.copying, now });
-  if ('client' in body) await copyDeclaration(tx, body.client, deps, now);
+  if ('store_id' in body) await copyStore(tx, body.store_id, { ...deps.copying, now });
+  else if ('client' in body) await copyDeclaration(tx, body.client, { ...deps, announce: deps.announceChanges }, now);
   else if ('changes' in body) await deps.changelog.record(tx, body.changes, now);
   else if ('target' in body) await deps.resumeWebhooks(tx, body.target, now);
   else if (kind === 'access') {
     await lockForAccess(tx, 'alone');
     await deps.accessChanged(tx, body.scope, now);
   } else throw new Error(`The outbox has a change of the unknown kind ${kind}`);
-  return undefined;
 }

@@ -24,16 +24,16 @@ import type { EachDatabase } from '#shards/map.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts';
 import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
 import { createDeclarationPurges, createWebhookPurges, WEBHOOKS_OF_STORES } from '#webhooks/webhook-purges-sql.ts';
-import { announceChanges } from './publishing.ts';
+import type { InternalEvents } from './publishing.ts';
 
-type PurgesDeps = Pick<RevocationEffects, 'changelog'> & {
+type PurgesDeps = Pick<InternalEvents, 'changelog' | 'announceChanges'> & {
   config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;
   sql: Sql;
   log: Log;
   caches: EventCaches;
 };
 
-export function purgesOfStores({ config, sql, log, caches, changelog }: PurgesDeps): readonly Purge[] {
+export function purgesOfStores({ config, sql, log, caches, changelog, announceChanges }: PurgesDeps): readonly Purge[] {
   const { housekeeping, database, pull } = config;
   return [
     ...createIdempotencyPurges({ sql }),

@@ -32,7 +32,7 @@ import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook, createWebhooksOfStore } from '#webhooks/webhook-end.ts';
 import type { SendSample } from '#webhooks/send-now.ts';
 import { LiveStreams } from '#dashboard/live.ts';
-import { announceWork, createAnnouncer } from '#delivery/announce.ts';
+import { announceWork, createAnnouncer, retryNow } from '#delivery/announce.ts';
 import { rescheduleSnapshot, startSnapshots } from '#events/snapshots.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
@@ -44,12 +44,11 @@ import type { Log } from '#core/log.ts';
 import { VERSION } from './version.ts';
 import {
   type InternalEvents,
-  announceChanges,
   applyChange,
   eventCachesOf,
   openInternalEvents,
   openPublishing,
-  openChanges,
+  ChangedWebhooks,
   withOutbox,
   type MappedDatabases,
 } from './publishing.ts';
@@ -229,21 +228,25 @@ function createDelivering(deps: DatabaseDeps) {
   const allocateIds = createIdAllocator(clock.monotonicMs.bind(clock));
   const observing = observeStores(registry, runtime, id);
   const accounts = id === HOME ? ACCOUNTS_HERE : accountsIn(home);
-  const internalEvents = openInternalEvents(config, allocateIds, accounts);
+  const changed = new ChangedWebhooks(siblings);
+  const internalEvents = openInternalEvents(config, allocateIds, accounts, changed.onChanged);
   const announcer = createAnnouncer({ sql, log });
   const notices = openNotices(runtime, home);
   const worker = roles.includes('deliver')
     ? createWorker(runtime, observing.engine, internalEvents, notices)
     : undefined;
-  if (worker !== undefined) siblings?.receive('eventsErased', worker.eventsErased);
-  return { allocateIds, observing, internalEvents, announcer, notices, worker };
+  if (worker !== undefined) {
+    changed.add((webhook) => worker.webhookChanged(webhook));
+    siblings?.receive('eventsErased', worker.eventsErased);
+  }
+  return { allocateIds, observing, changed, internalEvents, announcer, notices, worker };
 }
 type Delivering = ReturnType<typeof createDelivering>;
 
 /** What serves requests about stores of the database. */
 function createServing(deps: DatabaseDeps, delivering: Delivering) {
   const { id, runtime, siblings, databases, outbox } = deps;
-  const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
+  const { allocateIds, observing, changed, internalEvents, announcer, worker } = delivering;
   const onDemand = createOnDemandDelivery(runtime, allocateIds);
   const publishing = openPublishing(runtime, {
     worker,
@@ -254,10 +257,11 @@ function createServing(deps: DatabaseDeps, delivering: Delivering) {
     metrics: observing.publishing,
     onPullDeliveries: (webhookIds) => onDemand.pullStreams.wake(webhookIds),
   });
-  const changing = openChanges(siblings, { worker, pullStreams: onDemand.pullStreams, internalEvents });
+  changed.add(({ webhookId }) => onDemand.pullStreams.changed(webhookId));
   const liveStreams = new LiveStreams(runtime, runtime.config.livePages);
   const caches = eventCachesOf(worker, siblings);
-  return { ...onDemand, ...changing, publishing, liveStreams, caches };
+  const changes = { announce: internalEvents.announceChanges, retryNow };
+  return { ...onDemand, changes, publishing, liveStreams, caches };
 }
 export type Serving = ReturnType<typeof createServing>;
 
@@ -275,7 +279,7 @@ async function startParts(
   await deps.prepare();
   keep(announceWhileWorking(sql, pace));
   keep(await keepPartitions({ direct, clock, pace, log, retentionDays: config.database.retentionDays }));
-  keep(startFollowing({ ...internalEvents, sql, clock, pace, log, announce: announceChanges }));
+  keep(startFollowing({ ...internalEvents, sql, clock, pace, log, announce: internalEvents.announceChanges }));
   if (worker !== undefined) {
     keep(worker, exchangesMs + recordsMs + handBackMs);
     await worker.start();
@@ -291,7 +295,7 @@ async function startParts(
   }
   if (serving === undefined) return;
   const { caches, publishing } = serving;
-  const ofStores = purgesOfStores({ ...runtime, caches, changelog: publishing.changelog });
+  const ofStores = purgesOfStores({ ...runtime, ...publishing, caches });
   const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each: databases.each, ofStores }) : ofStores;
   keep(startRetention({ direct, clock, pace, log, registry, settings: config.housekeeping, purges }));
 }
@@ -309,29 +313,28 @@ export function openStoreDatabase(deps: DatabaseDeps) {
   const running: Running[] = [watch, announcer, notices]
     .filter((part) => part !== undefined)
     .map((part) => within(othersMs, part));
-  const webhooks =
-    serving?.webhooksOfStore ??
-    createWebhooksOfStore({ announce: announceChanges, onChanged: () => {}, ...internalEvents });
+  const webhooksOfStore = createWebhooksOfStore(internalEvents);
   const copying = {
     home,
-    onDomainChanged: webhooks.renew,
+    onDomainChanged: webhooksOfStore.renew,
     onTimeZoneChanged: rescheduleSnapshot,
-    onErased: webhooks.erase,
+    onErased: webhooksOfStore.erase,
   };
-  const applying = { ...internalEvents, announce: announceChanges, copying, now: () => clock.now() };
+  const applying = { ...internalEvents, copying, now: () => clock.now() };
   return {
     id,
     runtime,
     sql,
     worker,
     notices,
+    webhooksOfStore,
     writeInternalEvents: internalEvents.writeInternalEvents,
     /** Undefined in a process that only delivers. */
     serving,
     /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */
     watch: () => watch.start(),
     start: () => startParts(deps, delivering, serving, running),
-    /** Applies a change of the home database. May return a function to call after the commit. */
+    /** Applies a change of the home database. */
     apply: (tx: Tx, change: OutboxChange) => applyChange(tx, change, applying),
     /** Ends the streams and requests that would keep connections of the server open. */
     stopStreams: async () => {

@@ -25,11 +25,11 @@ import type { Registry } from '@prometheus-io/client';
 import { createCachedRead, scrapeGauge } from '#metrics/metrics-server.ts';
 import type { ShardMap } from './map.ts';
 
-/** A database to which changes are applied. `apply` may return a function to call after the commit. */
+/** A database to which changes are applied. */
 export type Target = {
   id: number;
   sql: Sql;
-  apply: (tx: Tx, change: OutboxChange) => Promise<(() => Promise<void>) | undefined>;
+  apply: (tx: Tx, change: OutboxChange) => Promise<void>;
 };
 
 const POLL_MS = 1_000;
@@ -195,7 +195,6 @@ export class Outbox implements Running {
   /** Returns the number of changes that were read. */
   async #applyBatch({ id, sql, apply }: Target, limit: number): Promise<number> {
     const { home } = this.#deps;
-    const afterCommit: (() => Promise<void>)[] = [];
     const ids = await transaction(sql, async (tx) => {
       await lockForApplying(tx);
       const changes = await listChanges(home, id, limit);
@@ -204,13 +203,9 @@ export class Outbox implements Running {
         tx,
         changes.map((change) => change.id),
       );
-      for (const change of changes) {
-        const finish = fresh.has(change.id) ? await apply(tx, change) : undefined;
-        if (finish !== undefined) afterCommit.push(finish);
-      }
+      for (const change of changes) if (fresh.has(change.id)) await apply(tx, change);
       return changes.map((change) => change.id);
     });
-    for (const finish of afterCommit) await finish();
     if (ids.length > 0) await deleteChanges(home, ids);
     return ids.length;
   }

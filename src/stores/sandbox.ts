@@ -64,10 +64,7 @@ export async function lockSandboxOf(tx: Tx, userId: number): Promise<void> {
   if (store !== undefined) await lockForErasure(tx, shardOf(store.id), store.id);
 }
 
-/**
- * Erases the sandbox store of a user, also if it has other members, in the transaction of the user's erasure. The workers of this process
- * are notified by PostgreSQL like those of others, instead of by the functions that `eraseStoreIn` returns.
- */
+/** Erases the sandbox store of a user, also if it has other members, in the transaction of the user's erasure. */
 export async function eraseSandboxOf(
   tx: Tx,
   { userId, erasers }: { userId: number; erasers: readonly Eraser[] },

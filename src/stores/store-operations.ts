@@ -36,8 +36,8 @@ type StoreDeps = {
   /** Returns the charts on the page of a store. */
   chartsOf: (store: StoreKey, now: Date) => Promise<Charts>;
   hasSecondFactor: (sql: Queryable, userId: number) => Promise<boolean>;
-  /** Called within the transaction that changes the domain; the function that it returns is called after the commit. */
-  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<() => Promise<void>>;
+  /** Called within the transaction that changes the domain. */
+  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<void>;
   /** Called within the transaction that changes the time zone, after the change. */
   rescheduleSnapshot: (tx: Tx, store: StoreKey) => Promise<void>;
   erasers: readonly Eraser[];
@@ -105,7 +105,6 @@ async function shownOf(
 
 /** A POST has no `unmodified`. */
 type Change = Pick<ApiRequest<StorePart>, 'principal' | 'body' | 'now'> & Partial<Pick<ApiRequest, 'unmodified'>>;
-type Changed = { row: StoreRow; afterCommit?: () => Promise<void> };
 
 /** Changes a store whose row it locks, so that no concurrent change is lost. Returns undefined if the store does not exist. */
 async function changeIn(
@@ -113,7 +112,7 @@ async function changeIn(
   { changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
   store: StoreKey,
   request: Change,
-): Promise<Changed | undefined> {
+): Promise<StoreRow | undefined> {
   const { shard, storeId } = store;
   const { principal, now } = request;
   const reader = platformClient(principal);
@@ -130,13 +129,14 @@ async function changeIn(
   const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
   const domain = details.domain.toLowerCase();
   const columns = { ...details, domain, timeZone };
-  if (isDeepStrictEqual(columns, detailsOf(stored, {}))) return { row: stored };
+  if (isDeepStrictEqual(columns, detailsOf(stored, {}))) return stored;
   if (reader !== null && details.externalId !== stored.externalId)
     await replaceKey(tx, { client: reader, resource: 'store', id: storeId, key: details.externalId });
   const row = (await updateStore(tx, { ...columns, shard, id: storeId, reader, now })) ?? stored;
   if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, store);
   await recordStore(tx, storeId, { before: stored, after: row }, byOf(changelog, request));
-  return row.domain === stored.domain ? { row } : { row, afterCommit: await onDomainChanged(tx, store) };
+  if (row.domain !== stored.domain) await onDomainChanged(tx, store);
+  return row;
 }
 
 /** Changes the store of a request in one transaction. Throws a 404 if it does not exist. */
@@ -144,8 +144,7 @@ async function change(sql: Sql, deps: StoreDeps, request: ApiRequest<StorePart>)
   const store = storeOfAddress(request);
   const changed = await transaction(sql, (tx) => changeIn(tx, deps, store, request));
   if (changed === undefined) throw notFound('store');
-  await changed.afterCommit?.();
-  return changed.row;
+  return changed;
 }
 
 /** Creates a store, or changes the one with the `external_id` of the body. */
@@ -154,11 +153,14 @@ async function createOrChange(
   deps: StoreDeps,
   request: ApiRequest<StorePart>,
   details: StoreDetails,
-): Promise<Changed & { isKnown: boolean }> {
+): Promise<{ row: StoreRow; isKnown: boolean }> {
   const { principal, now } = request;
   const { external_id: _, ...body } = request.body;
-  return changeOrMake<Changed>(tx, keyOf(principal, 'store', details.externalId), {
-    change: (storeId) => changeIn(tx, deps, { shard: shardOf(storeId), storeId }, { principal, now, body }),
+  return changeOrMake(tx, keyOf(principal, 'store', details.externalId), {
+    change: async (storeId) => {
+      const row = await changeIn(tx, deps, { shard: shardOf(storeId), storeId }, { principal, now, body });
+      return row && { row };
+    },
     make: async () => {
       const made = await createStoreWithEntry(tx, details, byOf(deps.changelog, request));
       return { row: { ...made, externalId: details.externalId } };
@@ -191,12 +193,11 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
       prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
       make: async (tx, request, details) => {
-        const { row, isKnown, afterCommit } = await createOrChange(tx, deps, request, details);
+        const { row, isKnown } = await createOrChange(tx, deps, request, details);
         return {
           document: describe(row, request.principal),
           location: addressOfStore(row.id, baseUrl),
           ...(isKnown && { isKnown }),
-          ...(afterCommit && { made: afterCommit }),
         };
       },
     }),

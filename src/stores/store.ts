@@ -68,17 +68,13 @@ export async function storeOf(sql: Queryable, request: AddressedRequest): Promis
 
 type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 
-/**
- * Erases the data that another module stores for a store, in the given transaction. May return a function to run after the
- * commit.
- */
-export type Eraser = (tx: Tx, store: StoreKey, by: ErasureRequest) => Promise<(() => Promise<void>) | undefined>;
+/** Erases the data that another module stores for a store, in the given transaction. */
+export type Eraser = (tx: Tx, store: StoreKey, by: ErasureRequest) => Promise<void>;
 
 type Erased = StoreKey & { erasers: readonly Eraser[] };
 
 /**
- * Erases a store in a transaction, and returns the functions to run after the commit. Members are deleted before grants: an approval
- * locks its membership, so a grant that is being approved exists when the grants are ended. `check` is called with the revision of
+ * Erases a store in a transaction. Members are deleted before grants: an approval locks its membership, so a grant that is being approved exists when the grants are ended. `check` is called with the revision of
  * the locked store. Throws a 404 if the store does not exist.
  */
 export async function eraseStoreIn(
@@ -86,17 +82,15 @@ export async function eraseStoreIn(
   { shard, storeId, erasers }: Erased,
   request: ErasureRequest,
   check?: ApiRequest['unmodified'],
-): Promise<Awaited<ReturnType<Eraser>>[]> {
+): Promise<void> {
   const revision = await lockForErasure(tx, shard, storeId);
   if (revision === undefined) throw notFound('store');
   check?.(revision);
   await deleteMembers(tx, shard, storeId);
-  const callbacks = [];
-  for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
+  for (const erase of erasers) await erase(tx, { shard, storeId }, request);
   await deleteKeysOf(tx, { resource: 'store', ids: [storeId] });
   await insertErased(tx, { shard, storeId, now: request.now });
   await deleteStore(tx, shard, storeId);
-  return callbacks;
 }
 
 /** Erases a store in one transaction. Throws a 404 if the store does not exist. */
@@ -105,43 +99,32 @@ export async function eraseStore(
   store: Erased,
   request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
 ): Promise<void> {
-  const afterCommit = await transaction(sql, (tx) => eraseStoreIn(tx, store, request, request.unmodified));
-  for (const finish of afterCommit) await finish?.();
+  await transaction(sql, (tx) => eraseStoreIn(tx, store, request, request.unmodified));
 }
 
 export type CopyDeps = {
   home: Queryable;
-  /**
-   * Called after the domain has changed, after the time zone has changed, and before the store is deleted. The first and the last return a
-   * function to call after the commit.
-   */
-  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<() => Promise<void>>;
+  /** Called after the domain has changed, after the time zone has changed, and before the store is deleted. */
+  onDomainChanged: (tx: Tx, store: StoreKey) => Promise<void>;
   onTimeZoneChanged: (tx: Tx, store: StoreKey) => Promise<unknown>;
-  onErased: (tx: Tx, store: StoreKey, by: { now: Date }) => Promise<() => Promise<void>>;
+  onErased: (tx: Tx, store: StoreKey, by: { now: Date }) => Promise<void>;
 };
 
-/**
- * Makes the copy equal to the store as it is now; a later change is copied again. An erased store is erased here too. May return a function
- * to call after the commit.
- */
-export async function copyStore(
-  tx: Tx,
-  storeId: number,
-  deps: CopyDeps & { now: Date },
-): Promise<(() => Promise<void>) | undefined> {
+/** Makes the copy equal to the store as it is now; a later change is copied again. An erased store is erased here too. */
+export async function copyStore(tx: Tx, storeId: number, deps: CopyDeps & { now: Date }): Promise<void> {
   const store = { shard: shardOf(storeId), storeId };
   const before = await lockCopy(tx, store);
   // The store of the home database is read while the copy is locked.
   const row = await readStoreRow(deps.home, store);
   if (row === undefined) {
-    if (before === undefined) return undefined;
-    const afterCommit = await deps.onErased(tx, store, deps);
+    if (before === undefined) return;
+    await deps.onErased(tx, store, deps);
     await insertErased(tx, { ...store, now: deps.now });
     await deleteStore(tx, store.shard, storeId);
-    return afterCommit;
+    return;
   }
   const after = await upsertCopy(tx, row);
-  if (before === undefined || after === undefined) return undefined;
+  if (before === undefined || after === undefined) return;
   if (before.timeZone !== after.timeZone) await deps.onTimeZoneChanged(tx, store);
-  return before.domain === after.domain ? undefined : deps.onDomainChanged(tx, store);
+  if (before.domain !== after.domain) await deps.onDomainChanged(tx, store);
 }

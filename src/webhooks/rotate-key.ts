@@ -134,15 +134,12 @@ export function createRotateKey(deps: WebhookDeps): Operation {
       if (faults.length > 0) throw invalid(...faults);
     },
     make: async (tx, request) => {
-      const { shard, id } = keyOf(request);
+      const { id } = keyOf(request);
       const { before, after } = await rotate(tx, deps, request);
       return {
         document: documentFor(deps, after, request),
         location: addressOfWebhook(id, deps.config.baseUrl),
-        made: async () => {
-          deps.onChanged({ shard, id });
-          notifyOfNewKey(deps, request, before, after);
-        },
+        made: async () => notifyOfNewKey(deps, request, before, after),
       };
     },
   });

@@ -45,14 +45,10 @@ export type Retry = { shard: number; webhookId: number; epoch: number; deliveryI
 
 /** How a change of a webhook reaches what sends its deliveries. */
 export type WebhookChanges = {
-  /** Notifies all workers of changed webhooks when the transaction commits. */
+  /** Notifies all workers of changed webhooks when the transaction commits. Afterwards this process sends nothing with the old settings. */
   announce: (tx: Queryable, shard: number, ids: readonly number[]) => Promise<void>;
   /** Attempts pending deliveries at once when the transaction commits, which has locked the row of the webhook. */
   retryNow: (tx: Queryable, retry: Retry) => Promise<void>;
-  /**
-   * Called after the commit of each change and before the response: afterwards this process sends nothing with the old settings.
-   */
-  onChanged: (webhook: { shard: number; id: number }) => void;
 };
 
 /** What makes and sends requests when a caller asks for it. */

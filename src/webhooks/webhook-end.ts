@@ -41,31 +41,28 @@ export function createDisableWebhook({
   };
 }
 
-/** Each runs in the transaction that changes the store, and returns a function to call after the commit. */
+/** Each runs in the transaction that changes the store. */
 export function createWebhooksOfStore({
-  announce,
-  onChanged,
+  announceChanges,
   ...events
-}: Pick<WebhookChanges, 'announce' | 'onChanged'> & {
+}: {
+  announceChanges: WebhookChanges['announce'];
   accounts: Accounts;
   writeInternalEvents: InternalEventWriter;
 }) {
-  const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
-    await announce(tx, shard, ids);
-    return async () => ids.forEach((id) => onChanged({ shard, id }));
-  };
   return {
     /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
-    renew: async (tx: Tx, store: StoreKey) => notify(tx, store.shard, await listWebhookIds(tx, store)),
+    renew: async (tx: Tx, store: StoreKey): Promise<void> => {
+      await announceChanges(tx, store.shard, await listWebhookIds(tx, store));
+    },
     /**
      * Deletes the webhooks of the store, which ends their deliveries. Those that apps declare are sent `app/store_erased` first. Call it
      * before the store is deleted.
      */
-    erase: async (tx: Tx, store: StoreKey, { now }: { now: Date }) => {
+    erase: async (tx: Tx, store: StoreKey, { now }: { now: Date }): Promise<void> => {
       const deleted = await deleteStoreWebhooks(tx, store);
       const kept = await announceErasure(tx, events, store, now);
-      return notify(tx, store.shard, [...deleted, ...kept]);
+      await announceChanges(tx, store.shard, [...deleted, ...kept]);
     },
   };
 }
-export type WebhooksOfStore = ReturnType<typeof createWebhooksOfStore>;

@@ -194,7 +194,7 @@ function userAfter(
  * written: version and date stay.
  */
 async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> {
-  const { sql, changelog, announce, onChanged } = deps;
+  const { sql, changelog, announce } = deps;
   const key = keyOf(request);
   // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
   const unlocked = await webhookOf(sql, request);
@@ -241,7 +241,6 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     if (isMoved) await deps.retryNow(tx, retryOf(stored, deps.clock.now()));
     return { before: stored, after };
   });
-  onChanged({ shard: key.shard, id: key.id });
   notifyOfNewKey(deps, request, before, changed);
   return changed;
 }
@@ -322,7 +321,6 @@ export function createItem(
           await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
           await deps.announce(tx, key.shard, [key.id]);
         });
-        deps.onChanged({ shard: key.shard, id: key.id });
         return { status: 204, next: addressOfWebhooks(storeId, deps.config.baseUrl) };
       },
     }),

@@ -173,7 +173,6 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       return {
         document: documentFor(deps, row, request),
         location: addressOfWebhook(row.id, deps.config.baseUrl),
-        made: async () => deps.onChanged({ shard: store.shard, id: row.id }),
       };
     },
   });

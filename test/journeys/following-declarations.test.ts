@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { announceChanges, openInternalEvents } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { NEVER_QUIET, testClock } from '../setup/clock.ts';
 import { singleDatabase } from '../setup/database.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -21,7 +21,7 @@ const { sql } = await singleDatabase();
 const clock = testClock();
 const now = clock.now();
 const internalEvents = openInternalEvents({ baseUrl: 'https://api.example.com' });
-const deps = { ...internalEvents, announce: announceChanges };
+const deps = { ...internalEvents, announce: internalEvents.announceChanges };
 
 /** Each store has a person of its own, whose id is that of the store and this. */
 const PEOPLE = 1_000_000;

@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { Unfetched } from '#delivery/pull/pull-streams.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
-import { announceChanges, openInternalEvents } from '#server/publishing.ts';
+import { openInternalEvents } from '#server/publishing.ts';
 import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
 import { startTestApp } from '../setup/app.ts';
 import { listen, type StreamEvent } from '../setup/pull-listener.ts';
@@ -233,11 +233,11 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   t.after(listener.hangUp);
   await publish();
   const [message] = await listener.deliveries(1);
-  const { changelog } = openInternalEvents({ baseUrl: app.baseUrl });
+  const { changelog, announceChanges: announce } = openInternalEvents({ baseUrl: app.baseUrl });
   const { purge } = createUnattendedPurge({
     sql: storesOf(app.sql),
     changelog,
-    announce: announceChanges,
+    announce,
     unattendedHours: 24,
   });
   const now = app.clock.now();

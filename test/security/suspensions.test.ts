@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
-import { announceChanges, openInternalEvents } from '#server/publishing.ts';
+import { openInternalEvents } from '#server/publishing.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
@@ -586,7 +586,7 @@ test('a pull webhook is not deleted as unattended while its app is suspended, an
   const { purge } = createUnattendedPurge({
     ...parts,
     sql: storesOf(sql),
-    announce: announceChanges,
+    announce: parts.announceChanges,
     unattendedHours: 24,
   });
   const purgeAfter = (hours: number) => purge(1, new Date(owners.now().getTime() + hours * 3_600_000));

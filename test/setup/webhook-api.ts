@@ -143,7 +143,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
       changelog,
       collections: [],
       chartsOf: async () => ({}),
-      onDomainChanged: async () => async () => {},
+      onDomainChanged: async () => {},
       rescheduleSnapshot: async () => {},
       hasSecondFactor: async () => false,
       erasers: [],
@@ -170,11 +170,10 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
     },
     handshake: undefined,
     guard: createGuard({ allowed: ['127.0.0.0/8'] }, async () => []),
-    announce: async () => {},
+    announce: async (_tx, shard, ids) => void changed.push(...ids.map((id) => ({ shard, id }))),
     retryNow: async () => {},
     clock: { now: () => clock.time, monotonicMs: () => 0 },
     log: createLog('error'),
-    onChanged: (webhook) => void changed.push(webhook),
   });
   const app = createServer(
     {
