@@ -25,8 +25,7 @@ test('work after a quiet time waits for the refreshes, and other work for nothin
     await new Promise(setImmediate);
     done.push('refreshed');
   });
-  await pace.work();
-  assert.deepEqual(done, []);
+  assert.equal(pace.work(), undefined);
   clock.advance(MINUTE_MS);
   await pace.work();
   assert.deepEqual(done, ['refreshed']);
@@ -44,7 +43,7 @@ test('work after a quiet time does not wait longer than two seconds for a databa
   pace.refreshBy(() => new Promise(() => {}));
   clock.advance(MINUTE_MS);
   let isResolved = false;
-  void pace.work().then(() => (isResolved = true));
+  void pace.work()?.then(() => (isResolved = true));
   mock.timers.tick(1_999);
   await new Promise(setImmediate);
   assert.equal(isResolved, false);

@@ -70,7 +70,7 @@ const REFRESH_MAX_MS = 2_000;
 export class Pace {
   readonly #clock: Clock;
   readonly #refreshes: (() => Promise<void>)[] = [];
-  #refreshing: Promise<unknown> = Promise.resolve();
+  #refreshing: Promise<unknown> | undefined;
   #worksAtMs: number;
   #othersWorkAtMs = Number.NEGATIVE_INFINITY;
 
@@ -94,12 +94,15 @@ export class Pace {
     return this.#clock.monotonicMs() - Math.max(this.#worksAtMs, this.#othersWorkAtMs) >= QUIET_AFTER_MS;
   }
 
-  /** Notes work of this process. After a quiet time, resolves when everything is refreshed, or two seconds have passed. */
-  readonly work = async (): Promise<void> => {
+  /**
+   * Notes work of this process. After a quiet time returns a promise, which resolves when everything is refreshed, or two seconds have
+   * passed.
+   */
+  readonly work = (): Promise<unknown> | undefined => {
     const wasQuiet = this.isQuiet;
     this.#worksAtMs = this.#clock.monotonicMs();
     if (wasQuiet) this.#refresh();
-    await this.#refreshing;
+    return this.#refreshing;
   };
 
   /** Notes that another process has work, which may become work of this one. */
@@ -128,6 +131,11 @@ export class Pace {
     const done = new AbortController();
     const late = timers.setTimeout(REFRESH_MAX_MS, undefined, { signal: done.signal }).catch(() => {});
     const refreshed = Promise.all(this.#refreshes.map((refresh) => refresh())).finally(() => done.abort());
-    this.#refreshing = Promise.race([refreshed, late]);
+    const refreshing = Promise.race([refreshed, late]);
+    const end = () => {
+      if (this.#refreshing === refreshing) this.#refreshing = undefined;
+    };
+    this.#refreshing = refreshing;
+    refreshing.then(end, end);
   }
 }

@@ -297,12 +297,13 @@ export function traceRequests(app: FastifyInstance): void {
 }
 
 export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): void {
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     metrics.recordResponse({
       method: request.method,
       route: routeOf(request).path,
       status: reply.statusCode,
       seconds: reply.elapsedTime / 1_000,
     });
+    done();
   });
 }

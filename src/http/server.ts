@@ -73,9 +73,9 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
   let uncounted = 0;
   // A response that waits for another one of its connection is not closed with it.
   app.server.on('connection', (connection: Socket) => connection.once('close', () => connections.delete(connection)));
-  app.addHook('onRequest', async ({ raw: { socket } }, { raw }) => {
+  app.addHook('onRequest', ({ raw: { socket } }, { raw }, done) => {
     // A request of this process to itself (raw-endpoint.ts) has no connection.
-    if (!(socket instanceof Socket)) return;
+    if (!(socket instanceof Socket)) return done();
     const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
     connections.set(socket, responses.set(raw, 0));
     raw.once('close', () => {
@@ -86,16 +86,19 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
     raw.setTimeout(limits.unsentMs, () => {
       if (raw.writableLength > 0) socket.resetAndDestroy();
     });
+    done();
   });
-  app.addHook('onSend', async ({ raw: { socket } }, { raw }, payload) => {
+  app.addHook('onSend', ({ raw: { socket } }, { raw }, payload, done) => {
     // A stream that was ended because its client does not read.
     if (payload instanceof Readable) payload.once('close', () => payload.readableEnded || socket.resetAndDestroy());
     const bytes = sizeOf(payload);
     connections.get(socket)?.set(raw, bytes);
     uncounted += bytes;
-    if (uncounted < COUNTED_EVERY_BYTES) return;
-    uncounted = 0;
-    closeOldest(connections, limits);
+    if (uncounted >= COUNTED_EVERY_BYTES) {
+      uncounted = 0;
+      closeOldest(connections, limits);
+    }
+    done();
   });
 }
 
@@ -162,6 +165,16 @@ function withoutSlash(url: string, home: string): string {
   return isHome ? home + url.slice(home.length + 1) : url;
 }
 
+/** Calls `done` when the work is done; at once if there is none. */
+function continueAfter(work: Promise<unknown> | undefined, done: (error?: Error) => void): void {
+  if (work === undefined) done();
+  else
+    work.then(
+      () => done(),
+      (error: unknown) => done(error as Error),
+    );
+}
+
 /** The addresses of fixed-addresses.ts. */
 const PROBE = /\/health\/(?:live|ready)$/;
 
@@ -225,18 +238,25 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   limitUnsent(app, settings);
   limitArriving(app, settings);
   const addresses = createAddresses();
-  app.addHook('onRequest', async (request, reply) => {
+  // Hooks with a callback: the six of a request took 8 µs as async functions.
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Content-Type-Options', 'nosniff');
     if (isHttps) reply.headers(STRICT_TRANSPORT);
     // Sets the header before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
-    refuseRepeated(request);
-    if (request.is404) addresses.refuseUnserved(request, reply);
-    else if (!PROBE.test(request.routeOptions.url ?? '')) await services.beforeRequest();
+    let ready: Promise<unknown> | undefined;
+    try {
+      refuseRepeated(request);
+      if (request.is404) addresses.refuseUnserved(request, reply);
+      else if (!PROBE.test(request.routeOptions.url ?? '')) ready = services.beforeRequest();
+    } catch (error) {
+      return done(error as Error);
+    }
+    continueAfter(ready, done);
   });
-  app.addHook('onSend', async ({ method }, reply) => {
+  app.addHook('onSend', ({ method }, reply, _payload, done) => {
     if (services.isStopping()) reply.header('Connection', 'close');
-    if (method !== 'GET' && method !== 'HEAD') await services.beforeReply();
+    continueAfter(method === 'GET' || method === 'HEAD' ? undefined : services.beforeReply(), done);
   });
   // Handlers receive bytes; bodies/body.ts parses them and describes faults.
   app.removeAllContentTypeParsers();

@@ -53,7 +53,7 @@ export type Services = {
   /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
   /** Called before a request, unless it only probes the health of the process. */
-  beforeRequest: () => Promise<void>;
+  beforeRequest: () => Promise<unknown> | undefined;
   /** Called before the response to a request that may have changed something. */
   beforeReply: () => Promise<void> | undefined;
   /** Whether the process will soon close its port: each response then ends its connection. */

@@ -11,6 +11,7 @@ import { createBrowser, readForm, type Browser } from '../security/oauth-server.
 import { hiddenIn } from '../security/page-forms.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
 import { passwords } from '../setup/passwords.ts';
 
 type Json = Record<string, unknown>;
@@ -149,7 +150,11 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
   );
   const webhooks = itemsOf(await read(linkOf(store, 'svc:webhooks'), bearing(first['access_token'])), 'svc:webhooks');
   const own = webhooks.find(({ url }) => url === `${receiver.url}/gadget`);
-  const [delivery] = itemsOf(await read(linkOf(own, 'svc:statuses'), bearing(first['access_token'])), 'svc:statuses');
+  // The result of a delivery is recorded after its response.
+  const delivery = await until(
+    async () => itemsOf(await read(linkOf(own, 'svc:statuses'), bearing(first['access_token'])), 'svc:statuses')[0],
+    (one) => one?.['status'] !== 'pending',
+  );
   assert.deepEqual([delivery?.['event'], delivery?.['status']], ['app/installed', 'successful']);
 
   const tool = await register(developer, home, { client_name: 'The tool of the developer' });
