@@ -3,19 +3,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
-const { call, sql, a, b, changed } = await startWebhookApi();
+const { call, sql, a, b } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 
 test('of 20 concurrent creates on a store with 90 webhooks, 10 succeed and 10 report the limit', async () => {
   for (let i = 0; i < 90; i += 1) await call('POST', path, { body: minimal });
-  changed.length = 0;
   const replies = await Promise.all(Array.from({ length: 20 }, () => call('POST', path, { body: minimal })));
   const refused = replies.filter(({ status }) => status === 409);
   assert.equal(replies.filter(({ status }) => status === 201).length, 10);
   assert.equal(refused.length, 10);
   for (const reply of refused) assert.deepEqual(faultsIn(reply), ['- limit_reached']);
   const [row] = await sql`select count(*) as total from webhook where store_id = ${a}`;
-  assert.deepEqual([row?.['total'], changed.length], [100, 10]);
+  assert.equal(row?.['total'], 100);
 });
 
 test('each store has its own limit, and a deleted webhook frees a place', async () => {

@@ -30,7 +30,7 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
     guard: stub,
     derive: () => [Buffer.alloc(32)],
   };
-  const home = { runtime, serving: stub } as Pick<Databases['home'], 'runtime' | 'serving'>;
+  const home = { runtime, serving: stub, webhooksOfStore: stub } as Databases['home'];
   const parts = { databases: { home } as Databases, outbox: stub, health: stub, passwordCost: stub, bearer: stub };
   return routesOf(compose(runtime, parts).handlers, config).filter((route) => route.kind === 'resource');
 }
