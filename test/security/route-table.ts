@@ -30,7 +30,10 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
     guard: stub,
     derive: () => [Buffer.alloc(32)],
   };
-  const home = { runtime, serving: stub, webhooksOfStore: stub } as Databases['home'];
+  const home = { runtime, serving: stub, webhooksOfStore: stub } as Pick<
+    Databases['home'],
+    'runtime' | 'serving' | 'webhooksOfStore'
+  >;
   const parts = { databases: { home } as Databases, outbox: stub, health: stub, passwordCost: stub, bearer: stub };
   return routesOf(compose(runtime, parts).handlers, config).filter((route) => route.kind === 'resource');
 }

@@ -58,10 +58,14 @@ export function compare(
   columns: readonly Column[],
 ): { column: string; isKnown: boolean; fault: string | undefined }[] {
   const declared = declaredIn(checker, row);
+  // Columns whose names are chosen at run time have one type together.
+  const [index] = checker.getIndexInfosOfType(row);
+  const chosen = index && new Set(kindsOf(checker, index.valueType));
+  const undeclared = ({ kind }: Column) => (chosen?.has(kind) === true ? undefined : 'is not declared');
   const described = columns.map((column, at) => {
     const of = declared.get(column.name);
     const isRepeated = columns.findIndex(({ name }) => name === column.name) < at;
-    const fault = isRepeated ? 'is selected twice' : of === undefined ? 'is not declared' : faultOf(column, of);
+    const fault = isRepeated ? 'is selected twice' : of === undefined ? undeclared(column) : faultOf(column, of);
     return { column: column.name, isKnown: column.nullability !== 'unknown' && of?.isVariant === false, fault };
   });
   const names = new Set(columns.map(({ name }) => name));

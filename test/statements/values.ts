@@ -24,6 +24,23 @@ const FILTERS: readonly Filter[] = [
   { property: 'date_created', operator: 'lessthan', value: AT },
   { property: 'date_created', operator: 'in', value: [{ property: 'date_created', operator: 'is', value: AT }] },
 ];
+/** Tables with sealed columns (db/sealed-tables.ts): together their keys have every type. */
+const SEALED = [
+  {
+    name: 'versions',
+    seals: 'webhook_version',
+    key: { shard: 'smallint', webhook_id: 'bigint', revision: 'integer' },
+    columns: ['request_secrets'],
+    boundTo: () => '',
+  },
+  {
+    name: 'responses',
+    seals: 'idempotency_key',
+    key: { scope: 'bytea' },
+    columns: ['answer'],
+    boundTo: () => '',
+  },
+];
 /** The values of properties and parameters of these names, of which functions do not accept all texts and numbers. */
 const NAMED: Readonly<Record<string, readonly unknown[]>> = {
   property: ['date_created'],
@@ -93,6 +110,7 @@ export function makersOf(checker: Checker, pool: () => unknown) {
   const compile = (type: Type): Make => {
     const { flags } = type;
     if (type.getAliasSymbol()?.name === 'Filter') return (choose) => FILTERS[choose(FILTERS.length)];
+    if (type.getAliasSymbol()?.name === 'SealedTable') return (choose) => SEALED[choose(SEALED.length)];
     if (type.isUnionType()) {
       const members = type
         .getTypes()
