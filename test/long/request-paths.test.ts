@@ -112,10 +112,10 @@ type Way = readonly [name: string, limit: number, run: () => Promise<unknown>];
 
 /** No more files than `limit` (ARCHITECTURE.md, "Measurements"). */
 const deliveries: readonly Way[] = [
-  ['publish → delivered', 76, deliver],
+  ['publish → delivered', 64, deliver],
   [
     'PATCH of a webhook → delivered with its settings',
-    97,
+    86,
     async () => {
       await rename(delivering, deliveringWebhook);
       await deliver();
@@ -123,8 +123,8 @@ const deliveries: readonly Way[] = [
   ],
 ];
 const requests: readonly Way[] = [
-  ['PATCH of a webhook', 53, () => rename(app, webhook)],
-  ['GET of a webhook', 29, async () => (await app.api('GET', webhook)).text()],
+  ['PATCH of a webhook', 50, () => rename(app, webhook)],
+  ['GET of a webhook', 28, async () => (await app.api('GET', webhook)).text()],
   [
     'refresh of a token',
     17,
@@ -142,7 +142,7 @@ const requests: readonly Way[] = [
   ],
   [
     'page of a webhook',
-    57,
+    55,
     async () => {
       const response = await fetch(baseUrl + webhook, { headers: { Accept: 'text/html', Cookie: cookie } });
       assert.match(await response.text(), /<h2>Settings<\/h2>/);
