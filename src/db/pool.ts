@@ -127,9 +127,11 @@ type Body<T> = (tx: Tx) => T | Promise<T>;
 /** What each transaction calls when it has been committed. */
 const committing = new WeakMap<Queryable, (() => void)[]>();
 
-/** Calls `run` when the transaction has been committed, before its caller continues. `run` must not throw. */
+/** Calls `run` when the transaction has been committed, before its caller continues. `run` must not throw. Throws outside of a transaction. */
 export function afterCommit(tx: Queryable, run: () => void): void {
-  committing.get(tx)?.push(run);
+  const runs = committing.get(tx);
+  if (runs === undefined) throw new TypeError('afterCommit needs a transaction of begin()');
+  runs.push(run);
 }
 
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
