@@ -163,6 +163,16 @@ test('a success has a status of its own, not that of a range', () => {
       for (const status of Object.keys(responses)) assert.match(status, /^\d{3}$/, `${method} ${path}`);
 });
 
+test('every status that an operation declares is described', () => {
+  const missing = operationTable(baseUrl).flatMap(({ path, method, operation }) => {
+    const responses = described.paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]?.responses;
+    // What only people use is not described, and a deletion has no document.
+    if (responses === undefined || method === 'DELETE') return [];
+    return operation.statuses.flatMap((status) => (status in responses ? [] : [`${method} ${path}: ${status}`]));
+  });
+  assert.deepEqual(missing, []);
+});
+
 // Each schema is compiled for one or two examples, so optimizing its code takes longer than it saves.
 const ajv = new Ajv2020({ strict: false, validateFormats: false, code: { optimize: false } });
 ajv.addSchema(described, 'api');

@@ -136,11 +136,10 @@ function successResponses(
     const array = success('The results of an array, in the same order', results, etag);
     return [['200', array], ...(statuses.includes(201) ? [['201', one] satisfies [string, Json]] : [])];
   }
-  if (statuses.includes(201)) return [['201', one]];
   if (methodDoc.method === 'POST') {
     const results = makes.flatMap(resultsOf);
     const answered = { relations: results.length > 0 ? results : withExample(makes) };
-    return statuses.map((status) => [`${status}`, success(DONE[status], answered, etag)]);
+    return statuses.map((status) => [`${status}`, status === 201 ? one : success(DONE[status], answered, etag)]);
   }
   const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
   return [['200', success(methodDoc.title, shown, { ...etag, ...links })]];
