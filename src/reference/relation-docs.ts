@@ -80,15 +80,27 @@ export function templateOf(path: string, given: Readonly<Record<string, string>>
 /** Returns the route path of a relation's address. */
 const routePathOf = (path: string, root: string): string => (path === '/' ? root || '/' : root + path);
 
+/** Adds the statuses for bodies that no endpoint reads, as the resources have them. */
+const withBodyFaults = (endpoint: Endpoint): Endpoint => {
+  const { method, answers } = endpoint;
+  if (method === 'GET') return endpoint;
+  const { 413: tooLarge = '', 415: unsupported = '' } = ERROR_MEANINGS;
+  return { ...endpoint, answers: { 413: tooLarge, 415: unsupported, ...answers } };
+};
+
 /** Describes every relation of every chapter, by name. */
 export function describeRelations(
-  chapters: readonly Chapter[],
+  described: readonly Chapter[],
   routes: readonly Route[],
   naming: Naming,
 ): RelationDocs {
   const root = rootOf(naming.baseUrl);
   const resources = new Map(routes.flatMap((route) => (route.kind === 'resource' ? [[route.path, route]] : [])));
-  const endpoints = chapters.flatMap((chapter) => chapter.endpoints ?? []);
+  const chapters = described.map((chapter) => ({
+    ...chapter,
+    endpoints: chapter.endpoints?.map(withBodyFaults) ?? [],
+  }));
+  const endpoints = chapters.flatMap((chapter) => chapter.endpoints);
   const relationDoc = chapters.flatMap((chapter) =>
     chapter.relations.map(({ example, paths = [], variants = [], results, ...relation }): [string, RelationDoc] => {
       const { rel, given } = relation;

@@ -39,9 +39,10 @@ const operations = Object.entries(document.paths)
 const addressOf = (path: string): string =>
   app.baseUrl + path.replaceAll(/\{(\w+)\}/g, (_, name: string) => app.named[name] ?? assert.fail(name));
 
-type Asked = { token?: string; accept?: string; type?: string; body?: string; version?: boolean };
+type Asked = { token?: string; accept?: string; type?: string; encoding?: string; body?: string; version?: boolean };
 
-async function ask(method: string, address: string, { token, accept, type, body, version = true }: Asked = {}) {
+async function ask(method: string, address: string, asked: Asked = {}) {
+  const { token, accept, type, encoding, body, version = true } = asked;
   const ended = new AbortController();
   const response = await fetch(address, {
     method,
@@ -52,6 +53,7 @@ async function ask(method: string, address: string, { token, accept, type, body,
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
       ...(accept !== undefined && { Accept: accept }),
       ...(type !== undefined && { 'Content-Type': type }),
+      ...(encoding !== undefined && { 'Content-Encoding': encoding }),
     },
     ...(body !== undefined && { body }),
   });
@@ -61,10 +63,13 @@ async function ask(method: string, address: string, { token, accept, type, body,
   return { status: response.status, contentType: response.headers.get('content-type') ?? '', text };
 }
 
+/** For everything but events. */
+const TOO_LARGE = `token=${'x'.repeat(2 * 1024 * 1024)}`;
+
 function requests(method: string): Asked[] {
   const tokens = [{}, { token: 'hal_at_x' }, { token: app.token }, { token: app.platformToken }];
   const bodies =
-    method === 'GET' || method === 'DELETE'
+    method === 'GET'
       ? [{}]
       : [
           {},
@@ -73,6 +78,8 @@ function requests(method: string): Asked[] {
           { type: 'application/xml', body: '<resource/>' },
           { type: 'application/x-www-form-urlencoded', body: 'grant_type=x&token=x' },
           { type: 'text/csv', body: 'x' },
+          { type: 'application/x-www-form-urlencoded', encoding: 'gzip', body: 'x' },
+          { type: 'application/x-www-form-urlencoded', body: TOO_LARGE },
         ];
   return [
     { version: false, token: app.token },

@@ -179,6 +179,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       '200': 'The consent page',
       '303': 'Redirect to sign-in or to the redirect address',
       '400': 'An error page without redirect: unknown client or redirect address',
+      '403': 'The user has to confirm their e-mail address first',
     },
   },
   {
@@ -196,6 +197,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       '403': 'The form comes from another site or from an ended session',
       '409': 'The consent page again, because something changed in the meantime',
       '422': 'The consent page again, because decision, store or permission is missing',
+      '429': 'The consent page again, because of too many decisions',
     },
   },
   {
@@ -294,7 +296,7 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
 ];
 
 const BY_MANAGEMENT_TOKEN = 'The client, with its registration_access_token as a bearer token';
-const NOT_MANAGED = 'The token is not that of this client';
+const UNMANAGED = { '401': 'The token is not that of this client', '403': 'The app is suspended' };
 
 /** The endpoint with which a registered client manages its registration. */
 const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
@@ -311,7 +313,7 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       summary: 'Returns the registered metadata, without the secret',
       returns: registration,
       fails: protocolError,
-      answers: { '200': 'The client', '401': NOT_MANAGED },
+      answers: { '200': 'The client', ...UNMANAGED },
     },
     {
       ...shared,
@@ -324,7 +326,7 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       },
       returns: registration,
       fails: protocolError,
-      answers: { '200': 'The client', '400': 'error_description names every fault', '401': NOT_MANAGED },
+      answers: { '200': 'The client', '400': 'error_description names every fault', ...UNMANAGED },
     },
     {
       ...shared,
@@ -332,7 +334,7 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       title: 'Delete a registration',
       summary: 'Deletes the client, and ends all its grants and tokens',
       fails: protocolError,
-      answers: { '204': 'The client is deleted', '401': NOT_MANAGED },
+      answers: { '204': 'The client is deleted', ...UNMANAGED },
     },
   ];
 };
