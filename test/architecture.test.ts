@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
+import {
+  cycles,
+  forbiddenImports,
+  graphOf,
+  loadedWith,
+  misnamedImports,
+  mutualFolders,
+} from './architecture/modules.ts';
 import { defaultExports, exportedArrows, repeatedNames, vagueNames } from './architecture/names.ts';
 import {
   foreignWrites,
@@ -86,6 +93,17 @@ test('every table of the migrations has a module that writes it, and no other ta
 });
 
 test('no word has a private meaning', async () => assert.deepEqual(await replacedIn(ROOT, PLAIN), []));
+
+test('a command loads no other command, and a process no library that it may never use', () => {
+  const ofEach = loadedWith('src/main.ts', src);
+  assert.deepEqual(
+    [...ofEach].filter((name) => /^src\/(?!cli\/|core\/|db\/|server\/version|main)/.test(name)),
+    [],
+  );
+  const ofProcess = loadedWith('src/server/app.ts', src);
+  assert.ok(ofProcess.has('undici'), 'the packages are found');
+  for (const library of ['@simplewebauthn/server', 'nodemailer']) assert.ok(!ofProcess.has(library), library);
+});
 
 test('the import graph', (t) => {
   const graph = graphOf(src);

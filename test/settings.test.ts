@@ -195,7 +195,7 @@ for (const [name, { read: readOne }] of secretSettings) {
     for (const end of ['', '\n', '\r\n'])
       assert.deepEqual(readOne({ [variable]: await fileWith(value + end), [name]: '' }, name), expected);
     const env = { ...WITH_DATABASE, ...WITH_MAIL, [name]: undefined, [variable]: await fileWith(`${value}\n`) };
-    const { findings } = checkSettings(env, '/');
+    const { findings } = await checkSettings(env, '/');
     assert.deepEqual(
       findings.map(({ state }) => state),
       ['ok'],
@@ -239,7 +239,7 @@ test('the commands for a platform read secrets from files', async () => {
   assert.equal(await readAddress({}, { env, cwd: '/', warn: () => {} }), 'mysql://shop@db.example/shop');
 });
 
-test('a URL that cannot be decoded is refused by each setting, also by halcyon doctor, and its secret is not shown', () => {
+test('a URL that cannot be decoded is refused by each setting, also by halcyon doctor, and its secret is not shown', async () => {
   for (const [name, urlWith] of Object.entries(URLS)) {
     for (const part of ['%', '%2', '%zz', '100%', '%ff', '%c3%28', '%ed%a0%80']) {
       const env = { ...WITH_DATABASE, ...WITH_MAIL, [name]: urlWith(part) };
@@ -249,7 +249,7 @@ test('a URL that cannot be decoded is refused by each setting, also by halcyon d
         ({ message }: Error) => isRight(message) && /%25|letters/.test(message),
         urlWith(part),
       );
-      const { findings } = checkSettings(env, '/');
+      const { findings } = await checkSettings(env, '/');
       assert.deepEqual(
         findings.map(({ state }) => state),
         ['fail'],

@@ -15,7 +15,8 @@ import {
   idOfInvitation,
   revokeRegistrationToken,
 } from '#identity/oauth/registration/registration.ts';
-import { printResult, examples, wholeNumber, withContext } from './command.ts';
+import { printResult, examples, wholeNumber } from './command.ts';
+import { withContext } from './command-context.ts';
 import { UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -4,8 +4,7 @@ import { DatabaseError } from '#db/pool.ts';
 import { UnusableError } from '#db/usable.ts';
 import { isMoving, isUnavailable } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
-import { DeclarationError } from '#catalog/own/events-file.ts';
-import { ConfigError } from '#config/env.ts';
+import { ConfigError } from '#core/config-error.ts';
 
 /** Exit codes of commands that did not complete. */
 export const EXIT = Object.freeze({ failed: 1, usage: 2, incomplete: 2, unreachable: 3, interrupted: 130 });
@@ -78,8 +77,7 @@ function failureOf(error: unknown): { exitCode: number; code: string; message: s
     return { exitCode: EXIT.usage, code: 'usage', message: error.message };
   if (error instanceof UserError)
     return { exitCode: error.exitCode, code: CODES[error.exitCode] ?? 'failed', message: error.message };
-  if (error instanceof DeclarationError || error instanceof ConfigError)
-    return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
+  if (error instanceof ConfigError) return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
   if (error instanceof DatabaseError) {
     const advice = error instanceof UnusableError ? undefined : remedyOf(error.cause);
     if (advice === undefined && isUnavailable(error.cause))

@@ -1,5 +1,6 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
 import { createServer } from 'node:net';
+import { Command } from 'commander';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running, Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
@@ -12,10 +13,11 @@ import type { App, AppDeps, Role, Send } from '#server/app.ts';
 import { openSiblings, type Siblings, ProcessFailed, Supervisor, type Opened } from '#server/supervisor.ts';
 import { VERSION } from '#server/version.ts';
 import type { Config } from '#config/config.ts';
-import { ConfigError } from '#config/env.ts';
+import { ConfigError } from '#core/config-error.ts';
 import type { Demo } from './demo.ts';
 import { checkSettings } from './doctor/settings-check.ts';
 import type { Finding } from './doctor/check.ts';
+import { examples } from './command.ts';
 import { exitCodeOf, explain, UserError, adviceOnPort } from './explain.ts';
 import {
   closePools,
@@ -60,8 +62,8 @@ function withDemoDefaults(config: Config): Config {
 }
 
 /** Returns the configuration. Throws a `ConfigError` that names every invalid setting; warns of unknown settings. */
-function readSettings({ env, cwd, warn }: Terminal): Config {
-  const { config, findings } = checkSettings(env, cwd);
+async function readSettings({ env, cwd, warn }: Terminal): Promise<Config> {
+  const { config, findings } = await checkSettings(env, cwd);
   const foundAs = (state: Finding['state']) => findings.filter((one) => one.state === state);
   for (const { message, advice } of foundAs('warn')) warn(`halcyon: ${message}. ${advice}`);
   if (config !== undefined) return config;
@@ -262,9 +264,11 @@ async function playDemo(
     .catch((error: unknown) => warn(`The demo has no history: ${String(error)}`));
 }
 
-export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
+async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
   const siblings = openSiblings();
-  const config = withDemoDefaults(readSettings(siblings === undefined ? terminal : { ...terminal, warn: () => {} }));
+  const config = withDemoDefaults(
+    await readSettings(siblings === undefined ? terminal : { ...terminal, warn: () => {} }),
+  );
   const log = createLog(config.logLevel, undefined, { isUnavailable }).child({ pid: terminal.processId });
   const start = { config, log, roles };
   if (siblings !== undefined) return serveSupervised(terminal, start, siblings);
@@ -315,4 +319,18 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
     await stopAll(running, log);
   }
   if (supervisor?.hasStoppedInTime === false) throw new UserError('Some processes did not stop in time');
+}
+
+export function createServingCommands(terminal: Terminal): Command[] {
+  return [
+    new Command('serve')
+      .description('serve the API, the pages and the deliveries; without DATABASE_URL on an embedded PostgreSQL')
+      .option('--no-deliver', 'leave the deliveries to other processes')
+      .addHelpText('after', examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver'))
+      .action((options: { deliver: boolean }) => serve(terminal, options.deliver ? ['serve', 'deliver'] : ['serve'])),
+    new Command('deliver')
+      .description('deliver webhooks only; any number of processes, with DATABASE_URL')
+      .addHelpText('after', examples('halcyon deliver'))
+      .action(() => serve(terminal, ['deliver'])),
+  ];
 }

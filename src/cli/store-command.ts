@@ -6,7 +6,8 @@ import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
 import type { Role } from '#stores/members/member.ts';
 import { type By, addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-document.ts';
-import { printResult, examples, withContext, type CommandContext } from './command.ts';
+import { printResult, examples } from './command.ts';
+import { withContext, type CommandContext } from './command-context.ts';
 import { UsageError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -11,7 +11,8 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { printResult, examples, withContext, type CommandContext } from './command.ts';
+import { printResult, examples } from './command.ts';
+import { withContext, type CommandContext } from './command-context.ts';
 import { UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { brandColor, brandName, PAPERS, readLogo, contrastOf, leastContrast, TEXT_CONTRAST } from './brand.ts';
-import { ConfigError } from './env.ts';
+import { ConfigError } from '#core/config-error.ts';
 
 const NAME = 'BRAND_X';
 const color = (value: string) => brandColor({ [NAME]: value }, NAME);

@@ -1,6 +1,7 @@
 /** The operator's brand on pages and in mails: the checks of its settings. */
 import { createHash } from 'node:crypto';
-import { ConfigError, readFileOf, text, type Env } from './env.ts';
+import { ConfigError } from '#core/config-error.ts';
+import { readFileOf, text, type Env } from './env.ts';
 
 /** The least contrast of text (WCAG 2.2, 1.4.3). */
 export const TEXT_CONTRAST = 4.5;

@@ -2,9 +2,8 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
+import { ConfigError } from '#core/config-error.ts';
 import { DatabaseUrlFault, parseDatabaseUrl } from '#core/database-url.ts';
-
-export class ConfigError extends Error {}
 
 export type Env = Readonly<Record<string, string | undefined>>;
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { readConfig } from './config.ts';
-import { ConfigError } from './env.ts';
+import { ConfigError } from '#core/config-error.ts';
 import { shardDatabases } from './settings/kind.ts';
 
 const NAME = 'SHARD_DATABASES';

@@ -30,6 +30,12 @@ import {
 import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
 
+const refuseSchema = (): never => {
+  throw new TypeError('A route of Fastify has no schema here: its operation has one');
+};
+/** Without compilers of its own Fastify loads Ajv and a serializer at every start: 8 MiB and 45 ms. */
+const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema } };
+
 /** Limits of responses that clients do not read. */
 type UnsentLimits = {
   /** A connection that has something unsent is closed if its client reads nothing for this time, at the latest after twice as long. */
@@ -227,6 +233,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     logger: false,
+    schemaController: NO_SCHEMAS,
     trustProxy: settings.trustedProxies.length === 0 ? false : [...settings.trustedProxies],
     // A malformed address never reaches a route.
     frameworkErrors: (error, request, reply) => void sendProblem(services, request, reply, error),

@@ -1,5 +1,4 @@
 /** Sends mails through the operator's mail server (RFC 5321) in the background, with limited concurrency and retries. */
-import { createTransport } from 'nodemailer';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { isLoopback } from '#core/loopback.ts';
@@ -116,9 +115,12 @@ function serverOf(url: string) {
   };
 }
 
+/** Imports the library only where mails are configured: 10 MiB and 60 ms of a start. */
+const openTransport = async (url: string) => (await import('nodemailer')).createTransport(serverOf(url));
+
 /** Connects with the same TLS settings as for mails, and signs in without sending. Rejects with the reason. */
 export async function tryMailServer(url: string): Promise<void> {
-  const transport = createTransport(serverOf(url));
+  const transport = await openTransport(url);
   try {
     await transport.verify();
   } finally {
@@ -159,7 +161,7 @@ export function createMailer(deps: {
   retryDelaysMs?: readonly number[];
 }): Mailer & Running {
   const { log, from, retryDelaysMs = RETRY_DELAYS_MS } = deps;
-  const transport = createTransport(serverOf(deps.url));
+  const opening = openTransport(deps.url);
   const queues = new MailQueues();
   const inFlight = new Set<Promise<void>>();
   const end = new AbortController();
@@ -169,6 +171,7 @@ export function createMailer(deps: {
     const { subject } = queued.mail;
     try {
       const signal = AbortSignal.any([end.signal, AbortSignal.timeout(TRY_TIMEOUT_MS)]);
+      const transport = await opening;
       await transport.sendMail({ ...messageOf(queued.mail), from, signal });
       log.debug({ subject }, 'mail sent');
     } catch (error) {
@@ -205,6 +208,7 @@ export function createMailer(deps: {
       clearTimeout(late);
       const lost = delayed + queues.dropReady();
       if (lost > 0) log.error({ mails: lost }, 'mails dropped: process stopping');
+      const transport = await opening;
       transport.close();
     },
   };

@@ -118,6 +118,20 @@ export function cycles(files: readonly File[]): Fault[] {
   return [...found];
 }
 
+/** Returns the files and packages that are loaded with a file: those that it imports, directly or through others, but not on use. */
+export function loadedWith(path: string, files: readonly File[]): Set<string> {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const loaded = new Set<string>();
+  const visit = (name: string): void => {
+    if (loaded.has(name)) return;
+    loaded.add(name);
+    for (const { specifier, target, isTypeOnly, isLazy } of byPath.get(name)?.imports ?? [])
+      if (!isTypeOnly && !isLazy) visit(target ?? specifier);
+  };
+  visit(path);
+  return loaded;
+}
+
 /** Refuses two folders of a module that import each other; files beside the folders may compose them. */
 export function mutualFolders(files: readonly File[]): Fault[] {
   const folderOf = (path: string): string | undefined => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0];

@@ -9,6 +9,8 @@ export type Import = {
   target: string | undefined;
   /** Erased when the file runs, so it is part of no cycle. */
   isTypeOnly: boolean;
+  /** An `import()`, which loads on use. */
+  isLazy: boolean;
 };
 
 export type File = Source & { path: string; lines: number; isTest: boolean; imports: Import[] };
@@ -54,17 +56,18 @@ function stringAt(code: string, at: number): string | undefined {
  * read from `code`. A computed `import()` is returned as the specifier `import()`, which no rule allows.
  */
 export function importsOf(path: string, { code, bare }: Source): Import[] {
-  const found = (specifier: string, isTypeOnly: boolean): Import => ({
+  const found = (specifier: string, isTypeOnly: boolean, isLazy = false): Import => ({
     specifier,
     target: resolve(path, specifier),
     isTypeOnly,
+    isLazy,
   });
   const fixed = [...bare.matchAll(STATIC)].flatMap((match) => {
     const specifier = stringAt(code, match.index + match[0].length);
     return specifier === undefined ? [] : [found(specifier, match[1] !== undefined)];
   });
   const dynamic = [...bare.matchAll(DYNAMIC)].map((match) =>
-    found(stringAt(code, match.index + match[0].trimEnd().length) ?? 'import()', match[1] !== undefined),
+    found(stringAt(code, match.index + match[0].trimEnd().length) ?? 'import()', match[1] !== undefined, true),
   );
   return [...fixed, ...dynamic];
 }

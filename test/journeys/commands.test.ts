@@ -57,7 +57,7 @@ function helpOf(command: Command): string {
   return text;
 }
 
-const leaves = leavesOf(createProgram(testTerminal()));
+const leaves = leavesOf(await createProgram(testTerminal()));
 function examplesOf(command: Command): string[] {
   const [, lines = ''] = /^Examples?:\n((?: {2}.+\n?)+)/m.exec(helpOf(command)) ?? [];
   return lines.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
@@ -89,7 +89,7 @@ test('the handbook lists the same exit codes as the help', async () => {
   ]);
   assert.deepEqual(documented, EXIT_CODES);
   let help = '';
-  const program = createProgram(testTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
+  const program = (await createProgram(testTerminal())).configureOutput({ writeOut: (more) => void (help += more) });
   program.outputHelp();
   for (const [code, meaning] of EXIT_CODES) assert.ok(help.includes(`${String(code).padEnd(5)}${meaning}`), help);
 });

@@ -15,6 +15,8 @@ import { scrape } from '../setup/exposition.ts';
 import { testTerminal } from '../setup/command.ts';
 import { freePort } from '../setup/free-port.ts';
 
+const program = await createProgram(testTerminal());
+
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8');
 const hasSystemd = await access('/usr/bin/systemd-analyze').then(
@@ -115,7 +117,7 @@ const OF_NODE: ReadonlySet<string> = new Set(['NODE_ENV', 'NODE_COMPILE_CACHE'])
 
 /** Throws if the program does not know the command, without running it. */
 function demandCommand([name = '', ...options]: readonly string[]): void {
-  const command = createProgram(testTerminal()).commands.find((one) => one.name() === name);
+  const command = program.commands.find((one) => one.name() === name);
   assert.ok(command, `there is no halcyon ${name}`);
   for (const option of options)
     assert.ok(

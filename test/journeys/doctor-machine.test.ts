@@ -18,7 +18,7 @@ import { startNameServer } from '../setup/name-server.ts';
 import { settingsOf } from '../setup/several-databases.ts';
 
 test('all invalid settings are reported at once, with names that are no settings', async () => {
-  const { config, findings } = checkSettings(
+  const { config, findings } = await checkSettings(
     { PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URI: 'x', HALCYON_FOO: '1' },
     '/',
   );
@@ -28,8 +28,10 @@ test('all invalid settings are reported at once, with names that are no settings
   assertFinding(findings, /^warn DATABASE_URI is no setting/);
   assert.match(findings.find(({ message }) => message.startsWith('DATABASE_URI'))?.advice ?? '', /DATABASE_URL/);
   assertFinding(findings, /^warn HALCYON_FOO is no setting/);
-  assertFinding(checkSettings({ DATABASE_URL: 'postgres:///x' }, '/').findings, /^fail Set HALCYON_SECRET_KEY/);
-  assert.deepEqual(checkSettings({ HOME: '/', HOSTS: 'x', PGPORT: '1' }, '/').findings.map(saidOf), ['ok none is set']);
+  assertFinding((await checkSettings({ DATABASE_URL: 'postgres:///x' }, '/')).findings, /^fail Set HALCYON_SECRET_KEY/);
+  assert.deepEqual((await checkSettings({ HOME: '/', HOSTS: 'x', PGPORT: '1' }, '/')).findings.map(saidOf), [
+    'ok none is set',
+  ]);
   assertFinding(await findingsOf([NODE], { nodeVersion: '22.3.0' }), /^fail Node 22\.3\.0 is too old/);
 });
 

@@ -1,7 +1,8 @@
 /** Files with faults, one by one: the error names the place in the file. */
+import { ConfigError } from '#core/config-error.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DeclarationError, readDeclarations } from './events-file.ts';
+import { readDeclarations } from './events-file.ts';
 
 type Json = Record<string, unknown>;
 
@@ -16,7 +17,7 @@ function messageOf(call: () => unknown): string {
   try {
     call();
   } catch (error) {
-    assert.ok(error instanceof DeclarationError, String(error));
+    assert.ok(error instanceof ConfigError, String(error));
     return error.message;
   }
   return assert.fail('the file was accepted');

@@ -2,6 +2,7 @@
  * The operator's file (`EVENTS_FILE`) of further resource types, events and relations, and of schemas that publishes must match:
  * docs/events-of-your-own.md.
  */
+import { ConfigError } from '#core/config-error.ts';
 import { visit } from 'jsonc-parser';
 import { Type, type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
@@ -46,9 +47,6 @@ export function isReserved(name: string): boolean {
 
 /** The setting of a process: the path of the file, as the operator wrote it, and what is in the file. */
 export type DeclarationFile = { path: string; text: string };
-
-/** A file that cannot be used. Its message names the setting, the place in the file and what to change. */
-export class DeclarationError extends Error {}
 
 const TYPES_MAX = 50;
 /** A webhook can subscribe to 100 events. */
@@ -264,12 +262,12 @@ function depthOf(text: string): number {
   return most;
 }
 
-/** Throws a `DeclarationError` with the faults of the file of a setting, at most ten. */
+/** Throws a `ConfigError` with the faults of the file of a setting, at most ten. */
 export function refuseFile({ path }: DeclarationFile, setting: string, faults: readonly string[]): never {
-  throw new DeclarationError(`${setting} is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
+  throw new ConfigError(`${setting} is "${path}": ${faults.slice(0, REPORTED_FAULTS_MAX).join('; ')}`);
 }
 
-/** Returns the value of a file that matches the schema. Throws a `DeclarationError` for another one, and for repeated members. */
+/** Returns the value of a file that matches the schema. Throws a `ConfigError` for another one, and for repeated members. */
 export function readFileOf<Schema extends TSchema>(
   file: DeclarationFile,
   setting: string,
@@ -291,7 +289,7 @@ export function readFileOf<Schema extends TSchema>(
 
 const SETTING = 'EVENTS_FILE';
 
-/** Returns what the file declares. Throws a `DeclarationError` with its faults. */
+/** Returns what the file declares. Throws a `ConfigError` with its faults. */
 export function readDeclarations(file: DeclarationFile): readonly Declaration[] {
   const { resources } = readFileOf(file, SETTING, File);
   const faults = Object.entries(resources).flatMap(([type, resource]) => faultsOf(type, resource, resources));

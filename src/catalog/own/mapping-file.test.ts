@@ -1,4 +1,5 @@
 /** The mappings of docs/platforms/ on payloads in the documented shape of each platform: lifecycle steps, revenue, dates, deletions. */
+import { ConfigError } from '#core/config-error.ts';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +8,6 @@ import { parseExact } from '#core/exact-number.ts';
 import { termOf } from '../mrr.ts';
 import type { JsonObject } from '../resource-document.ts';
 import { stepsBetween } from '../subscription-steps.ts';
-import { DeclarationError } from './events-file.ts';
 import { readMappings } from './mapping-file.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../docs/platforms');
@@ -189,7 +189,7 @@ for (const [what, resources, message] of [
     assert.throws(
       () => readMappings({ path: 'map.json', text }),
       (error) =>
-        error instanceof DeclarationError && error.message.startsWith('MAPPING_FILE') && message.test(error.message),
+        error instanceof ConfigError && error.message.startsWith('MAPPING_FILE') && message.test(error.message),
     );
   });
 }

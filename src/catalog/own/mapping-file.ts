@@ -264,7 +264,7 @@ function zoneFaults(description: Description, at: string): string[] {
 
 const SETTING = 'MAPPING_FILE';
 
-/** Returns the mapping of each type in the file. Throws a `DeclarationError` with the faults. */
+/** Returns the mapping of each type in the file. Throws a `ConfigError` with the faults. */
 export function readMappings(file: DeclarationFile): ReadonlyMap<string, Mapping> {
   const resources = Object.entries(readFileOf(file, SETTING, File).resources as Readonly<Record<string, Description>>);
   const faults = resources.flatMap(([type, one]) => zoneFaults(one, `/resources/${type}`));

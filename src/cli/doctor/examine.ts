@@ -135,7 +135,7 @@ export async function examine(deps: {
     found.forEach(deps.onFinding);
   };
   await runChecks([NODE], deps, report);
-  const { config, findings } = checkSettings(deps.env, deps.cwd);
+  const { config, findings } = await checkSettings(deps.env, deps.cwd);
   report(findings);
   if (config === undefined) return all;
   declareFile(config.events.file);

@@ -81,15 +81,14 @@ function createLineCommand(terminal: Terminal, { name, description, help }: Line
     });
 }
 
-export function createPublishCommand(terminal: Terminal): Command {
-  const description = 'publish the events of a file, one JSON object per line';
-  return createLineCommand(terminal, { name: 'publish', description, help: PUBLISH_HELP });
-}
-
-export function createLoadCommand(terminal: Terminal): Command {
-  const description = 'load the history of a store from a file, one JSON object per line, without events';
-  return createLineCommand(terminal, { name: 'load', description, help: LOAD_HELP }).option(
-    '--dry-run',
-    'check the lines, and write nothing',
-  );
+export function createLineCommands(terminal: Terminal): Command[] {
+  const publish = 'publish the events of a file, one JSON object per line';
+  const load = 'load the history of a store from a file, one JSON object per line, without events';
+  return [
+    createLineCommand(terminal, { name: 'publish', description: publish, help: PUBLISH_HELP }),
+    createLineCommand(terminal, { name: 'load', description: load, help: LOAD_HELP }).option(
+      '--dry-run',
+      'check the lines, and write nothing',
+    ),
+  ];
 }

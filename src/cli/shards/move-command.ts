@@ -32,7 +32,8 @@ import {
   newIdIn,
 } from '#shards/move/moves.ts';
 import { listLeasedShards, readMap, readIdentity, readVersion } from '#shards/map-sql.ts';
-import { printResult, createCommandLog } from '../command.ts';
+import { printResult } from '../command.ts';
+import { createCommandLog } from '../command-context.ts';
 import type { Terminal } from '../terminal.ts';
 import { EXIT, UserError, UsageError } from '../explain.ts';
 import type { Log } from '#core/log.ts';

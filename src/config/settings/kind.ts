@@ -1,6 +1,6 @@
 /** The kinds of settings: each with its allowed values, its default and its parser. */
+import { ConfigError } from '#core/config-error.ts';
 import {
-  ConfigError,
   contactUri,
   databaseUrl,
   databaseUrlFault,

@@ -28,14 +28,7 @@ import type { Credentials } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit.ts';
 import type { Devices, Throttle } from '../throttle.ts';
 import { factorChangedMail } from '../account-mails.ts';
-import {
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
-  type AuthenticationResponseJSON,
-  type RegistrationResponseJSON,
-} from '@simplewebauthn/server';
+import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
 import { carried, CARRIED_MS, carry } from '../sessions.ts';
 
 // An authenticator app (TOTP, RFC 6238): six digits, which change every 30 seconds. Recovery codes take its place.
@@ -233,6 +226,9 @@ const describe = (passkeys: readonly PasskeyRow[]) =>
     transports: [...transports],
   }));
 
+/** Imports the library when a person comes: 14 MiB and 100 ms of a start. */
+const webAuthn = () => import('@simplewebauthn/server');
+
 /** The library throws for a response that is not valid: its content decides where. */
 const attempt = async <T>(verify: () => Promise<T>): Promise<T | undefined> => verify().catch(() => undefined);
 
@@ -250,6 +246,7 @@ async function acceptPasskey(
   const passkey = response && (await findPasskey(sql, Buffer.from(response.id, 'base64url')));
   if (passkey === undefined) return undefined;
   let signed: { hash: Buffer; expires: Date } | undefined;
+  const { verifyAuthenticationResponse } = await webAuthn();
   const verified = await attempt(() =>
     verifyAuthenticationResponse({
       response: response as AuthenticationResponseJSON,
@@ -283,6 +280,7 @@ async function store(
 ): Promise<boolean> {
   const response = parseResponse(text);
   if (response === undefined) return false;
+  const { verifyRegistrationResponse } = await webAuthn();
   const verified = await attempt(() =>
     verifyRegistrationResponse({
       response: response as RegistrationResponseJSON,
@@ -317,28 +315,30 @@ export function createPasskeys({ sealer, config: { authUrl } }: Pick<Runtime, 's
   };
   return {
     /** Returns the options for `navigator.credentials.get`, as JSON. Without `passkeys` any discoverable one can be used. */
-    signInOptions: async (now: Date, passkeys: readonly PasskeyRow[] = []): Promise<string> =>
-      JSON.stringify(
-        await generateAuthenticationOptions({
-          ...challengeFor(now),
-          userVerification: 'required',
-          ...(passkeys.length > 0 && { allowCredentials: describe(passkeys) }),
-        }),
-      ),
+    signInOptions: async (now: Date, passkeys: readonly PasskeyRow[] = []): Promise<string> => {
+      const { generateAuthenticationOptions } = await webAuthn();
+      const options = await generateAuthenticationOptions({
+        ...challengeFor(now),
+        userVerification: 'required',
+        ...(passkeys.length > 0 && { allowCredentials: describe(passkeys) }),
+      });
+      return JSON.stringify(options);
+    },
     /** Returns the options for `navigator.credentials.create`, as JSON. */
-    creationOptions: async (user: User, passkeys: readonly PasskeyRow[], now: Date): Promise<string> =>
-      JSON.stringify(
-        await generateRegistrationOptions({
-          rpName: new URL(authUrl).host,
-          userID: new Uint8Array(Buffer.from(String(user.id))),
-          userName: user.email,
-          ...challengeFor(now),
-          attestationType: 'none',
-          supportedAlgorithmIDs: ALGORITHMS,
-          excludeCredentials: describe(passkeys),
-          authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
-        }),
-      ),
+    creationOptions: async (user: User, passkeys: readonly PasskeyRow[], now: Date): Promise<string> => {
+      const { generateRegistrationOptions } = await webAuthn();
+      const options = await generateRegistrationOptions({
+        rpName: new URL(authUrl).host,
+        userID: new Uint8Array(Buffer.from(String(user.id))),
+        userName: user.email,
+        ...challengeFor(now),
+        attestationType: 'none',
+        supportedAlgorithmIDs: ALGORITHMS,
+        excludeCredentials: describe(passkeys),
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+      });
+      return JSON.stringify(options);
+    },
     /** Returns the id of the user whose passkey signed the response; undefined if it is not valid. Accepts each response once. */
     accept: (sql: Queryable, text: string, now: Date) => acceptPasskey(sql, party, { text, now }),
     /** Stores the passkey of a registration response. Returns false if it is not valid or registered already. */
