@@ -2,11 +2,12 @@
  * Creates the HTTP server: a fastify instance with our limits, raw bodies and one error handler, which also covers input that is no
  * request (malformed HTTP, `Expect`). Responses are sent in the order of the requests.
  */
-import { type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { nodeHttp } from '#core/node-http.ts';
 import { invalid, Problem } from '#core/problem.ts';
 import { isTracing } from '#core/tracing.ts';
 import { limitArriving } from './bodies/arriving.ts';
@@ -210,7 +211,7 @@ function sendProblem(services: Services, request: FastifyRequest, reply: Fastify
 function refusalOf(services: Services, status: number): string {
   const problem = toProblem({ statusCode: status }, () => undefined);
   const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
+  const head = `HTTP/1.1 ${status} ${nodeHttp.STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
   return `${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 }
 

@@ -3,7 +3,7 @@
  * are combined as those of one. Metrics whose values are read when they are scraped, among them those of the database connections of a process
  * and of open transactions.
  */
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   AggregatorRegistry,
@@ -13,6 +13,7 @@ import {
   Gauge,
   type Aggregator,
 } from '@prometheus-io/client';
+import { nodeHttp } from '#core/node-http.ts';
 import type { Health, Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
 import { readTransactionAges } from '#db/activity.ts';
@@ -51,7 +52,7 @@ export async function serveMetrics(deps: {
       return json(readiness.status === 'ready' ? 200 : 503, readiness);
     },
   };
-  const server = createServer((request, response) => {
+  const server = nodeHttp.createServer((request, response) => {
     // Scrapers may add a query, to bypass a cache.
     const [path = ''] = (request.url ?? '').split('?', 1);
     const isRead = request.method === 'GET' || request.method === 'HEAD';

@@ -5,8 +5,8 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP, type Socket, connect, isIPv6 } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
-import { request as httpRequest } from 'node:http';
 import { LRUCache } from 'lru-cache';
+import { nodeHttp } from '#core/node-http.ts';
 import { entriesUpTo } from '#core/entries.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { BlockedAddress, isPublic } from './outbound-guard.ts';
@@ -59,7 +59,7 @@ function refusal(status: number, isChallenge: boolean, { hostname, address }: Tu
 function openTunnel(proxy: Proxy, tunnel: TunnelRequest): { destroy: () => void } {
   const { address, port, onReached, done } = tunnel;
   const target = `${isIPv6(address) ? `[${address}]` : address}:${port}`;
-  const request = httpRequest({
+  const request = nodeHttp.request({
     host: proxy.host,
     port: proxy.port,
     method: 'CONNECT',
