@@ -1,5 +1,5 @@
 /** API operations that read published resources: a type, one resource, and the resources embedded in it. */
-import { listing } from '#http/list-operation.ts';
+import { listing, pageTooLarge } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type Beside } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { date as dateProperty, type Document, type Link } from '#hypermedia/document.ts';
@@ -123,11 +123,6 @@ const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } a
 
 type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 
-function tooLarge(fitting: number) {
-  const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
-  return invalid({ code: 'too_large', message, field: 'limit' });
-}
-
 /** Returns the listing of the request; of an app's listing of changes of access only its own. */
 function visibleListing(
   { listing: query, principal }: Pick<ApiRequest, 'principal'> & { listing: Listing },
@@ -192,7 +187,7 @@ function createResourceList({ sql, search, config: { baseUrl } }: Deps): Operati
       const { query, onlyDeleted } = withoutDeleted(visibleListing(request, type), type);
       const found = await search(storeId, query, (tx) => listResources(tx, { ...key, onlyDeleted }, query));
       if (found === undefined) throw notFound('store');
-      if ('fitting' in found) throw tooLarge(found.fitting);
+      if ('fitting' in found) throw pageTooLarge(found.fitting);
       const rel = collectionOf(type);
       const store = `${baseUrl}/stores/${storeId}`;
       return {

@@ -79,6 +79,10 @@ const clientErrors: Readonly<Record<number, Fault>> = {
     code: 'malformed_request',
     message: 'The request is malformed HTTP: its address, headers or length',
   },
+  408: {
+    code: 'request_timeout',
+    message: 'The request did not arrive whole in time: send it faster, or less at once',
+  },
   413: { code: 'too_large', message: 'The body is too large' },
   414: { code: 'uri_too_long', message: 'The address is too long' },
   415: {

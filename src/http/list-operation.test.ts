@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as checkProperty, asyncProperty, boolean, date, option, record } from 'fast-check';
 import { parseDate } from '#hypermedia/date.ts';
+import type { Document } from '#hypermedia/document.ts';
 import { RANGES, type Filter } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
 import { errorDocument, TooWide } from './errors.ts';
-import { withNarrower } from './list-operation.ts';
+import { listing, withNarrower } from './list-operation.ts';
 
 const now = new Date('2026-11-24T12:00:00Z');
 const HOUR_MS = 3_600_000;
@@ -81,4 +82,45 @@ test('the offer is a link at the address of the request', async () => {
   assert.equal(link?.rel, 'related');
   const search = 'status=failed&date_created%3Agreaterthan=2026-11-17T12%3A00%3A00%2B0000';
   assert.equal(link.href, `https://api.example.com/webhooks/1/statuses?${search}`);
+});
+
+test('a page has a limit of text, as formats write it', async () => {
+  const MIB = 1024 * 1024;
+  const pageOf = async (texts: readonly string[], query = ''): Promise<number> => {
+    const list = listing({
+      summary: 'Logs',
+      rel: 'logs',
+      title: 'Logs',
+      properties: { id: 'text', body: 'none' },
+      handle: async () => ({
+        path: 'http://localhost/logs',
+        items: texts.map((body) => ({
+          name: 'log',
+          links: [],
+          embedded: [],
+          properties: [
+            { name: 'id', kind: 'text', value: '1' },
+            { name: 'body', kind: 'text', value: body },
+          ],
+        })),
+        total: texts.length,
+      }),
+    });
+    const request = { query: new URLSearchParams(query), params: {}, principal: {}, now };
+    const { document } = (await list.handle(request as never, undefined as never)) as { document: Document };
+    return document.embedded.flatMap(({ documents }) => documents).length;
+  };
+  const large = { status: 400, message: /too large for one page: use limit=2,/ };
+  assert.equal(await pageOf(Array.from({ length: 8 }, () => 'x'.repeat(MIB - 1))), 8);
+  await assert.rejects(pageOf(Array.from({ length: 3 }, () => 'x'.repeat(3.5 * MIB))), large);
+  for (const escaped of ['<', '"', '\u0001'])
+    await assert.rejects(pageOf(Array.from({ length: 3 }, () => escaped.repeat(0.6 * MIB))), large, escaped);
+  assert.equal(
+    await pageOf(
+      Array.from({ length: 3 }, () => '<'.repeat(MIB)),
+      'fields=id',
+    ),
+    3,
+  );
+  assert.equal(await pageOf(['<'.repeat(4 * MIB)]), 1);
 });

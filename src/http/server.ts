@@ -10,7 +10,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { nodeHttp } from '#core/node-http.ts';
 import { invalid, Problem } from '#core/problem.ts';
 import { isTracing } from '#core/tracing.ts';
-import { limitArriving } from './bodies/arriving.ts';
+import { readBodies } from './bodies/arriving.ts';
 import { storedCaller } from './caller.ts';
 import { corsHeaders } from './answers.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
@@ -80,9 +80,12 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
   let uncounted = 0;
   // A response that waits for another one of its connection is not closed with it.
   app.server.on('connection', (connection: Socket) => connection.once('close', () => connections.delete(connection)));
-  app.addHook('onRequest', ({ raw: { socket } }, { raw }, done) => {
+  app.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
+    const { raw } = reply;
     // A request of this process to itself (raw-endpoint.ts) has no connection.
     if (!(socket instanceof Socket)) return done();
+    // It arrived in one packet with more than its connection may ask.
+    if (socket.destroyed) return void reply.hijack();
     const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
     connections.set(socket, responses.set(raw, 0));
     raw.once('close', () => {
@@ -111,17 +114,25 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
 
 type ConnectionError = Error & { code?: string };
 
+/** A client that sends more requests before it reads their responses is disconnected: each takes some 20 KB. */
+const UNANSWERED_MAX = 100;
+
+/** The status for what the parser of Node refuses, by its code. */
+const REFUSED: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
+
 /** Creates the handlers. `refusal` returns a whole response to malformed input, with `Connection: close`. */
-function createConnections(refusal: (status: 400 | 431) => string) {
+function createConnections(refusal: (status: number) => string) {
   /** Unfinished responses of a connection, in the order of their requests. */
-  const answers = new WeakMap<Socket, ServerResponse[]>();
+  const answers = new WeakMap<Socket, Set<ServerResponse>>();
 
   const track = (socket: Socket, response: ServerResponse): void => {
-    const waiting = (answers.get(socket) ?? []).filter(({ closed }) => !closed);
-    answers.set(socket, [...waiting, response]);
+    const waiting = answers.get(socket) ?? new Set();
+    answers.set(socket, waiting.add(response));
+    response.once('close', () => waiting.delete(response));
+    if (waiting.size > UNANSWERED_MAX) socket.resetAndDestroy();
   };
 
-  const end = (socket: Socket, status: 400 | 431, broken: ServerResponse | undefined): void => {
+  const end = (socket: Socket, status: number, broken: ServerResponse | undefined): void => {
     // A request that was aborted in its body may have its response already.
     if (broken?.headersSent === true) socket.end();
     else if (socket.writable) socket.end(refusal(status));
@@ -146,8 +157,8 @@ function createConnections(refusal: (status: 400 | 431) => string) {
     /** Sends the error response after the unfinished ones, if the peer still reads. */
     refuse: (error: ConnectionError, socket: Socket): void => {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-      const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
-      const all = answers.get(socket) ?? [];
+      const status = REFUSED[error.code ?? ''] ?? 400;
+      const all = [...(answers.get(socket) ?? [])];
       const broken = all.find(({ req }) => !req.complete);
       const last = all.findLast((response) => response !== broken && !response.closed);
       if (last === undefined) end(socket, status, broken);
@@ -244,7 +255,6 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   if (isTracing) traceRequests(app);
   watchRequests(app, services.metrics);
   limitUnsent(app, settings);
-  limitArriving(app, settings);
   const addresses = createAddresses();
   // Hooks with a callback: the six of a request took 8 µs as async functions.
   app.addHook('onRequest', (request, reply, done) => {
@@ -266,9 +276,8 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (services.isStopping()) reply.header('Connection', 'close');
     continueAfter(method === 'GET' || method === 'HEAD' ? undefined : services.beforeReply(), done);
   });
-  // Handlers receive bytes; bodies/body.ts parses them and describes faults.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  // bodies/body.ts parses what handlers receive, and describes faults.
+  readBodies(app, settings);
   app.setErrorHandler((error, request, reply) => {
     const send = errorHandlerOf(request);
     if (send) send(error, request, reply);

@@ -84,7 +84,16 @@ type ComparisonKind = Comparison | 'open' | undefined;
 /** Names of publishers' properties without the separators of a query: blanks, `:`, `,` and `=`. */
 const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
 /** Parameters of every collection, supported or not, and members of a representation that are not properties. */
-const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom', '_links', '_embedded']);
+const RESERVED: ReadonlySet<string> = new Set([
+  'offset',
+  'limit',
+  'order',
+  'fields',
+  'zoom',
+  'links',
+  '_links',
+  '_embedded',
+]);
 
 const POINTER = /^(?:\/(?:[^~/\p{Cc}]|~[01])*)+$/u;
 

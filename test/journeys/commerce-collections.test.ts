@@ -177,6 +177,7 @@ const refused: readonly (readonly [query: string, fault: string])[] = [
   ['?total:about=3', 'total:about unknown_parameter'],
   ['?my name=3', 'my name unknown_parameter'],
   ['?_embedded=*brush*', '_embedded unknown_parameter'],
+  ['?links=self', 'links unknown_parameter'],
   ['?order=_links', 'order unknown_property'],
   ['?/a~2=1', '/a~2 unknown_parameter'],
   ['?total:isnull=maybe', 'total:isnull invalid_parameter'],

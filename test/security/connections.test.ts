@@ -113,3 +113,10 @@ test('clients that send a part of a body and wait are cut off before they exhaus
   );
   assert.ok(ended.length < 3, `${ended.length} of 18 connections were closed`);
 });
+
+test('a connection has a limit of requests that wait for their responses', async () => {
+  const ping = head('GET', '/health/live');
+  assert.equal((await send([ping.repeat(100)], { wanted: 100 })).length, 100);
+  assert.ok((await send([ping.repeat(400)], { wanted: 400 })).length < 100, 'the connection was reset');
+  assert.deepEqual(statusesOf(await send([ping], { wanted: 1 })), [200]);
+});

@@ -149,7 +149,7 @@ export function withoutIndex(name: string): string {
 function formToObject(form: URLSearchParams, { arrays, objects }: BodyShape): Record<string, unknown> {
   const object: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   // A token is accepted in one place only (RFC 6750 §2), here the header.
-  if (form.has('access_token')) {
+  if (form.get('access_token')) {
     const message = 'Send the access token in the Authorization header, never in the body';
     throw invalid({ code: 'invalid_request', message, field: 'access_token' });
   }

@@ -8,7 +8,8 @@ import { browserOf, knownBrowserOf, originOf, type Origin } from './audit.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { listSignIns } from './accounts-sql.ts';
-import { type Devices, addressPrefix, type Throttle } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
+import { type Devices, type Throttle } from './throttle.ts';
 
 const hostOf = (authUrl: string): string => new URL(authUrl).host;
 

@@ -42,7 +42,8 @@ import {
   type FormFault,
   type FormHandlers,
 } from './page-kit.ts';
-import { lockVerified, addressPrefix, type Throttle } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
+import { lockVerified, type Throttle } from './throttle.ts';
 import { passwordPage, type People } from './people.ts';
 import type { Session } from './sessions.ts';
 

@@ -29,7 +29,7 @@ import {
   type SignInPages,
   type VerifiedIdentity,
 } from './sign-in.ts';
-import { addressPrefix } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
 import { tooManyAnswer } from './page-kit.ts';
 import type { UserErasure } from './user-end.ts';
 import { addUser } from './users.ts';

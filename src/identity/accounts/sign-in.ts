@@ -26,7 +26,7 @@ import { factorChangedMail, NEW_DEVICE } from './account-mails.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { returnPath, verificationForm } from './signed-in.ts';
 import type { People } from './people.ts';
-import { addressPrefix } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
 import { cardPage, emailInput, tooManyAnswer } from './page-kit.ts';
 
 /** One message for an unknown address and a wrong password, so that the page does not reveal whether an account exists. */

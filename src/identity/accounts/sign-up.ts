@@ -37,7 +37,7 @@ import {
 } from './page-kit.ts';
 import type { People } from './people.ts';
 import type { Sessions } from './sessions.ts';
-import { addressPrefix } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
 import type { UserErasure } from './user-end.ts';
 import { addUser, prepareUser } from './users.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressPrefix } from './throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
 
 const table: readonly (readonly [address: string, prefix: string])[] = [
   ['192.0.2.1', '192.0.2.1'],

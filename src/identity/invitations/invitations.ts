@@ -23,7 +23,8 @@ import {
   type SignUpLink,
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
-import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
+import { addressPrefix } from '#core/address-prefix.ts';
+import { type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
 import type { UserErasure } from '#identity/accounts/user-end.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { isFor, NotAccepted, type InvitationMails } from '#stores/invitations/invitation-operations.ts';
