@@ -101,7 +101,8 @@ try {
         .map((some) => ({ files: some, timeout: FILE_TIMEOUT_MS }))
     : [
         {
-          files: Array.from({ length: Math.ceil(files.length / FILES_PER_PROCESS) }, () => WORKER),
+          // A few more than the files need: when the first processes reach their limit, each has a successor, which shares the last files.
+          files: Array.from({ length: Math.ceil(files.length / FILES_PER_PROCESS) + processes - 1 }, () => WORKER),
           execArgv: [NEW_SPACE],
           timeout: WORKER_TIMEOUT_MS,
           env: { ...process.env, ...writeQueue({ files, claims, limit: FILES_PER_PROCESS, patienceMs: PATIENCE_MS }) },
