@@ -46,9 +46,9 @@ const hook = `${receiver.url}/hook?token=secret`;
 const answerWith = (status: number, headers: Record<string, string | string[]>) =>
   receiver.answer((_got, response) => response.writeHead(status, headers).end('a private page'));
 
-const host = await startDocumentHost();
-const silent = host.respondAt('/silent', () => {});
-const slow = host.respondAt('/slow', (response) => {
+const documentHost = await startDocumentHost();
+const silentUrl = documentHost.respondAt('/silent', () => {});
+const slowUrl = documentHost.respondAt('/slow', (response) => {
   response.writeHead(200, { 'Content-Type': 'application/json' });
   const writing = setInterval(() => response.write(' '), 5);
   response.on('close', () => clearInterval(writing));
@@ -202,7 +202,7 @@ function documentsWith(documentTimeoutMs: number): DocumentRequests {
 const later = { kind: 'failed', why: 'it cannot be fetched now; try again shortly' };
 
 test('a document has its headers, also after those of a large policy', async () => {
-  const url = host.respondAt('/document', (response) =>
+  const url = documentHost.respondAt('/document', (response) =>
     response
       .writeHead(
         200,
@@ -223,17 +223,17 @@ test('a document has its headers, also after those of a large policy', async () 
 
 test('a server that does not respond, or writes a byte at a time, ends at the time limit', async () => {
   const documents = documentsWith(100);
-  for (const url of [silent, slow])
+  for (const url of [silentUrl, slowUrl])
     assert.deepEqual(await documents.fetch(url), { kind: 'failed', why: 'there was no valid response in time' });
 });
 
 test('at most 16 are fetched at once, and a stop ends them', async () => {
   const documents = documentsWith(60_000);
-  const before = host.got.length;
-  const fetching = Array.from({ length: 16 }, async () => documents.fetch(silent));
-  assert.deepEqual(await documents.fetch(host.publish('/seventeenth')), later);
+  const before = documentHost.got.length;
+  const fetching = Array.from({ length: 16 }, async () => documents.fetch(silentUrl));
+  assert.deepEqual(await documents.fetch(documentHost.publish('/seventeenth')), later);
   await until(
-    async () => host.got.length,
+    async () => documentHost.got.length,
     (count) => count === before + 16,
   );
   await documents.stop();
@@ -241,6 +241,6 @@ test('at most 16 are fetched at once, and a stop ends them', async () => {
     await Promise.all(fetching),
     Array.from({ length: 16 }, () => later),
   );
-  assert.deepEqual(await documents.fetch(silent), later);
-  assert.equal(host.got.length, before + 16);
+  assert.deepEqual(await documents.fetch(silentUrl), later);
+  assert.equal(documentHost.got.length, before + 16);
 });
