@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import { createBatcher } from './batch.ts';
+import * as fc from 'fast-check';
+import { createBatcher, createLookup } from './batch.ts';
+import { until } from '../../test/setup/until.ts';
 
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
@@ -28,6 +30,8 @@ function start({ maxRows = 100, maxBytes = 1_000, gatherMs = 0 } = {}) {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const unavailable = (): Error => Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });
+
+// Batches
 
 test('inputs that arrive during a batch share the next one, in order', async () => {
   const { batcher, runs } = start();
@@ -177,4 +181,126 @@ test('a batch gathers inputs until its time is over, it is full, or one of them 
   } finally {
     mock.timers.reset();
   }
+});
+
+// Look-ups
+
+type Read = {
+  keys: readonly string[];
+  answer: (rows: readonly (string | undefined)[]) => void;
+  fail: (e: Error) => void;
+};
+
+/** A look-up whose reads end when the test says so. */
+function startLookup() {
+  const reads: Read[] = [];
+  const find = createLookup<string>((keys) => {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly (string | undefined)[]>();
+    reads.push({ keys, answer: resolve, fail: reject });
+    return promise;
+  });
+  return { reads, find };
+}
+
+/** Lets all promises that can settle do so. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test('keys of one tick share a read, and equal keys a row', async () => {
+  const { reads, find } = startLookup();
+  const found = Promise.all(['a', 'b', 'a'].map(find));
+  await settled();
+  assert.deepEqual(
+    reads.map(({ keys }) => keys),
+    [['a', 'b']],
+  );
+  reads[0]?.answer(['A', undefined]);
+  assert.deepEqual(await found, ['A', undefined, 'A']);
+});
+
+test('a key that is asked for while it is read is read again, so that no caller gets a state older than its call', async () => {
+  const { reads, find } = startLookup();
+  const first = find('a');
+  await settled();
+  const second = find('a');
+  reads[0]?.answer(['before']);
+  assert.equal(await first, 'before');
+  await settled();
+  reads[1]?.answer(['after']);
+  assert.equal(await second, 'after');
+});
+
+test('a read that fails rejects its own callers and no later ones', async () => {
+  const { reads, find } = startLookup();
+  const first = find('a');
+  const rejected = assert.rejects(first, /lost/);
+  await settled();
+  const second = find('a');
+  reads[0]?.fail(new Error('lost'));
+  await rejected;
+  await settled();
+  reads[1]?.answer(['A']);
+  assert.equal(await second, 'A');
+});
+
+test('a read without a response does not stop the next one', async () => {
+  const { reads, find } = startLookup();
+  void find('a');
+  await settled();
+  const second = find('b');
+  await until(
+    async () => reads.length,
+    (count) => count === 2,
+  );
+  reads[1]?.answer(['B']);
+  assert.equal(await second, 'B');
+});
+
+test('every caller gets the state at its call or a later one, for any order of calls and ends', async () => {
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant('call' as const), key: fc.constantFrom('a', 'b', 'c') }),
+    fc.record({ kind: fc.constant('change' as const) }),
+    fc.record({ kind: fc.constant('end' as const) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      let state = 0;
+      const { reads, find } = startLookup();
+      /** What a read will answer: the state at its startLookup. */
+      const startedAt: number[] = [];
+      const checks: Promise<void>[] = [];
+      const note = () => {
+        while (startedAt.length < reads.length) startedAt.push(state);
+      };
+      let ended = 0;
+      const endOne = () => {
+        const read = reads[ended];
+        if (read === undefined) return;
+        read.answer(read.keys.map((key) => `${key}${startedAt[ended]}`));
+        ended += 1;
+      };
+      for (const one of steps) {
+        if (one.kind === 'change') state += 1;
+        if (one.kind === 'end') endOne();
+        if (one.kind === 'call') {
+          const { key } = one;
+          const calledAt = state;
+          checks.push(
+            find(key).then((row) => {
+              assert.equal(row?.[0], key);
+              assert.ok(Number(row?.slice(1)) >= calledAt);
+            }),
+          );
+        }
+        await settled();
+        note();
+      }
+      while (ended < reads.length) {
+        endOne();
+        await settled();
+        note();
+      }
+      await Promise.all(checks);
+    }),
+    { numRuns: 50 },
+  );
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { copyOfDatabase, emptyDatabase } from '../../test/setup/database.ts';
-import { hasCommit, readReleases, REPLACED_AT, treeAt } from '../../test/setup/fleet/older-tree.ts';
+import { filesAt, hasCommit, readReleases, REPLACED_AT } from '../../test/setup/fleet/older-tree.ts';
 import { dumpSchema, SCHEMA_FILE } from '../../test/setup/schema.ts';
 import { until } from '../../test/setup/until.ts';
 import { migrate, MIGRATIONS, migrationsIn } from './migrate.ts';
@@ -166,7 +166,7 @@ let migrated: Promise<{ folder: string; at36: string }> | undefined;
 
 /** Applies the replaced migrations but the last to a database, of which tests get copies: the 36 take a second. */
 async function migrateTo36(): Promise<{ folder: string; at36: string }> {
-  const folder = join(await treeAt(REPLACED_AT, ends), 'migrations');
+  const folder = join(await filesAt(REPLACED_AT, ['migrations'], ends), 'migrations');
   const earlier = join(folder, '../earlier');
   await cp(folder, earlier, { recursive: true });
   for (const { name, version } of await migrationsIn(earlier)) if (version > 36) await rm(join(earlier, name));

@@ -21,8 +21,8 @@ async function ask(method: string, path: string, body: object, token?: string) {
   return JSON.parse(text) as { id: number; date_created: string };
 }
 
-/** Advances the clock, so that each event has a time of its own, and no step happens at the time of another. */
-const later = (): void => clock.advance(61_234);
+/** Advances the clock by less than the delay of the first retry, so that each event has a time of its own, and no step happens at that of another. */
+const later = (): void => clock.advance(20_234);
 
 /** Returns the time, the id and the trace of the newest request at a path. */
 async function newestAt(path: string, count: number) {

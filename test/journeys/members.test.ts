@@ -13,6 +13,18 @@ const add = (user: unknown, role: unknown = 'member', storeId = alpha) =>
 const remove = (userId: number, headers = {}) =>
   call('DELETE', `/stores/${alpha}/members/${userId}`, { token: platform, headers });
 
+const MEMBERS = `/stores/${alpha}/members`;
+const crowd = (
+  await sql<{ id: number }[]>`
+  insert into users (id, email, password_hash, date_created)
+  select 900000 + n, 'member-' || n || '@example.com', '-', now() from generate_series(1, 110) as n
+  returning id`
+).map(({ id }) => id);
+const addOne = (user: number | undefined) => call('POST', MEMBERS, { token: platform, body: { user, role: 'member' } });
+const members = async (): Promise<unknown> => (await call('GET', MEMBERS, { token: platform })).body['total_items'];
+
+// Members
+
 test('each caller that can access a store sees its members, without their addresses', async () => {
   const seen = await call('GET', `/stores/${alpha}/members`, { token: store });
   assert.equal(seen.status, 200);
@@ -149,4 +161,22 @@ test('a removed user is no member any more, and the grants for the store do not 
   const changes = entries.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
   const revoked = changes.findLast(({ resource, action }) => resource === 'grant' && action === 'revoked');
   assert.deepEqual([revoked?.['actor'], revoked?.['client']], ['platform', people.platform.client_id]);
+});
+
+// The limit
+
+test('of 20 concurrent adds to a store with 90 members, 10 succeed, and a removed member frees a place', async () => {
+  await sql`
+    insert into membership (shard, store_id, user_id, role, date_created)
+    select m.shard, m.store_id, added.id, 'member', now()
+    from membership m cross join unnest(${crowd.slice(0, 89)}::bigint[]) as added (id)
+    where m.store_id = ${alpha} and m.user_id = ${adaId}`;
+  const answers = await Promise.all(crowd.slice(89, 109).map(addOne));
+  const refused = answers.filter(({ status }) => status === 409);
+  assert.equal(answers.filter(({ status }) => status === 201).length, 10);
+  assert.equal(refused.length, 10);
+  for (const answer of refused) assert.deepEqual(faultsOf(answer), ['- limit_reached']);
+  assert.equal(await members(), '100');
+  await call('DELETE', `${MEMBERS}/${crowd[0]}`, { token: platform });
+  assert.equal((await addOne(crowd[109])).status, 201);
 });

@@ -1,8 +1,13 @@
 /** Publishing over the API, and its results: versions, representations, deliveries. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openPool } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { testDatabase } from '../setup/database.ts';
+import { cleanups } from '../setup/cleanups.ts';
+import { startEngine } from '../setup/engine.ts';
 
 const app = await startTestApp();
 const { storeId, platformToken } = app;
@@ -22,6 +27,19 @@ async function countsOf() {
     await app.sql`select (select count(*) from event) as events, (select count(*) from resource) as resources`;
   return { ...row };
 }
+
+const STORES = 200;
+const WEBHOOKS_A_STORE = 100;
+const EVENTS = 10;
+
+const ends = cleanups();
+const { address } = await testDatabase(ends);
+// One connection: it reports what it has read to the statistics on request.
+const sql = openPool(address, { connections: 1, applicationName: 'matching' });
+ends.after(() => sql.end({ timeout: 0 }));
+const engine = await startEngine({ sql, ends });
+
+// Requests
 
 test('an event is created, with its address', async () => {
   const response = await publish(created({ id: 1, total: 5 }));
@@ -192,4 +210,38 @@ test('16 MiB may be published at once, elsewhere the limit is 1 MiB', async () =
   assert.equal((await publish(big)).status, 200);
   const tooBig = await app.api('POST', `/stores/${storeId}/webhooks`, { body: { name: 'x'.repeat(1_100_000) } });
   assert.equal(tooBig.status, 413);
+});
+
+// Matching webhooks
+
+/** Returns the rows of webhooks that were read, by any access path. */
+async function rowsRead(): Promise<number> {
+  await sql`select pg_stat_force_next_flush()`;
+  const [row] = await sql<{ read: number }[]>`
+    select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as read from pg_stat_user_tables where relname = 'webhook'`;
+  return row?.read ?? 0;
+}
+
+test('a publish reads the webhooks of its own store and no others of its shard', async () => {
+  const { storeId: ofEngine } = engine;
+  const shard = shardOf(ofEngine);
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    select shard, id + n * 256, name, domain, email, time_zone, date_created, date_modified
+    from store, generate_series(1, ${STORES}::int) n where id = ${ofEngine}`;
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, url, encryption_key, event_resource, events, is_active,
+      headers, retry_profile, date_created, date_modified)
+    select ${shard}, (5000000 + n) * 256 + ${shard}, ${ofEngine} + 256 * (1 + n % ${STORES}::int), 'hook', 'json', '2', 'http://127.0.0.1:9/', '\\x00',
+      'transaction', array['transaction/created'], true, '{}', 'hour', now(), now()
+    from generate_series(1, ${STORES * WEBHOOKS_A_STORE}::int) n`;
+  await engine.addWebhook('http://127.0.0.1:9/');
+  await sql`analyze webhook`;
+  const before = await rowsRead();
+  const published = await engine.publish(Array.from({ length: EVENTS }, (_, id) => id + 1));
+  assert.equal(published.length, EVENTS);
+  const read = (await rowsRead()) - before;
+  const [deliveries] = await sql<{ n: number }[]>`select count(*) as n from delivery where store_id = ${ofEngine}`;
+  assert.equal(deliveries?.n, EVENTS);
+  assert.ok(read >= EVENTS && read <= 2 * EVENTS, `${read} rows were read for ${EVENTS} events`);
 });

@@ -1,15 +1,17 @@
-/** /authorize: requirements for public clients, audit entries, and the page about a rejected request. */
+/** /authorize: requirements for public clients, audit entries, rejected requests, and requests without a session (RFC 9700 §4.11.2). */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import * as fc from 'fast-check';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import type { Queryable } from '#db/pool.ts';
 import { addMember } from '#stores/store.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
-import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
+import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Page, REDIRECT } from './oauth-server.ts';
 import { passwords } from '../setup/passwords.ts';
+import { amountOf } from '../setup/amount.ts';
 
 const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
@@ -47,6 +49,15 @@ const countRows = async (): Promise<unknown> => [
   await countGrants(),
   await sql`select (select count(*) from audit) as entries, (select count(*) from session) as sessions`,
 ];
+
+const signedOut = createBrowser(server.origin);
+const unverifiedDetails = { name: 'Unverified', trusted: false, isVerified: false, now: server.now() };
+const unverifiedApp = await createClient(server.sql, {
+  ...unverifiedDetails,
+  redirectUris: ['https://phishing.example/cb'],
+});
+
+// With a session
 
 test('a public client must send a challenge', async () => {
   const query = new URLSearchParams(fromDesk({ code_challenge: undefined, code_challenge_method: undefined }));
@@ -213,4 +224,70 @@ test('the store that the client names is first and selected', async () => {
     { id: server.beta, isChosen: true },
     { id: alpha, isChosen: false },
   ]);
+});
+
+// Without a session
+
+type Client = { client_id: string; redirect_uri: string };
+const phishing: Client = { client_id: unverifiedApp.client_id, redirect_uri: 'https://phishing.example/cb' };
+const verified: Client = { client_id: server.client.client_id, redirect_uri: REDIRECT };
+
+/** Raw, so that broken percent sequences and repeated parameters get through. */
+const rest = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom('response_type=code', 'response_type=token', 'response_type=', 'prompt=none'),
+      fc.constantFrom('scope=store_full_access', 'scope=user_full_access', 'scope=all', 'scope='),
+      fc.constantFrom('state=s', 'state=', 'state=%ff', 'state=%00', 'state=a%5Cb', 'state=a\\b'),
+      fc.constantFrom('code_challenge=x', 'code_challenge_method=plain', '%zz', '&', '?'),
+    ),
+    { maxLength: 6 },
+  )
+  .map((pairs) => pairs.join('&'));
+
+const asked = fc.record({
+  client: fc.constantFrom(phishing, verified),
+  more: rest,
+  method: fc.constantFrom('GET', 'POST'),
+});
+
+const addressFor = (client: Client, more: string): string =>
+  `/authorize?${new URLSearchParams(client).toString()}&${more}`;
+
+test('without a session /authorize redirects to the sign-in page only', async () => {
+  await fc.assert(
+    fc.asyncProperty(asked, async ({ client, more, method }) => {
+      const at = addressFor(client, more);
+      const page = method === 'GET' ? await signedOut.open(at) : await signedOut.post(at, { decision: 'deny' });
+      assert.deepEqual([page.status, new URL(page.location ?? '', server.origin).pathname], [303, '/sign-in'], at);
+    }),
+    { numRuns: amountOf('any-form', { all: 100, part: 30 }) },
+  );
+});
+
+const faults: readonly (readonly [what: string, more: string, error: string, state: string | null])[] = [
+  ['no response_type', 'scope=store_full_access&state=s', 'invalid_request', 's'],
+  ['a repeated state', 'response_type=code&scope=store_full_access&state=s&state=t', 'invalid_request', null],
+  ['an unknown scope', 'response_type=code&scope=all&state=a\\b%2B%23', 'invalid_scope', 'a\\b+#'],
+  ['a state that is not UTF-8', 'response_type=code&scope=store_full_access&state=%ff', 'invalid_request', null],
+];
+for (const [what, more, error, state] of faults) {
+  test(`after sign-in the client receives the error of the request as it was sent: ${what}`, async () => {
+    const person = createBrowser(server.origin);
+    const { location } = await person.open(addressFor(phishing, more));
+    const returnTo = new URL(location ?? '', server.origin).searchParams.get('return_to') ?? '';
+    const signedIn = await person.post('/sign-in', { email: server.ada, password: PASSWORD, return_to: returnTo });
+    const back = new URL((await person.open(signedIn.location ?? '')).location ?? '');
+    assert.equal(back.origin, 'https://phishing.example');
+    assert.deepEqual([back.searchParams.get('error'), back.searchParams.get('state')], [error, state]);
+  });
+}
+
+test('form-action of the sign-in page lists the redirect address of an erroneous request, and of no other', async () => {
+  const policyAt = async (more: string): Promise<string> => {
+    const { location } = await signedOut.open(addressFor(phishing, more));
+    return (await signedOut.open(location ?? '')).headers.get('content-security-policy') ?? '';
+  };
+  assert.match(await policyAt('scope=all?&state=s'), /form-action 'self' https:\/\/phishing\.example https:;/);
+  assert.match(await policyAt('response_type=code&scope=user_full_access&state=s'), /form-action 'self';/);
 });

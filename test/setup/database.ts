@@ -6,11 +6,19 @@ import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { suiteHandle } from './suite-handle.ts';
-import { TEMPLATE, type Template } from './templates.ts';
 
 export type TestDatabase = { sql: Sql; address: Address; drop: () => Promise<void> };
 type Address = Extract<DatabaseAddress, { kind: 'socket' }>;
 type Context = { after: (fn: () => Promise<void>) => void };
+
+/** Is migrated, and has the partitions of the days around the present, which a server need not create then. */
+export const TEMPLATE = 'halcyon_template';
+/** The same around `MIDSUMMER`. Other days have one partition for events. */
+export const MIDSUMMER_TEMPLATE = 'halcyon_template_midsummer';
+export type Template = typeof TEMPLATE | typeof MIDSUMMER_TEMPLATE;
+
+/** The time at which the clocks of tests stand still. */
+export const MIDSUMMER = new Date('2026-07-01T10:00:00.000Z');
 
 const EMPTY = 'template0';
 const OBJECT_IN_USE = '55006';

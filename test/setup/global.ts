@@ -9,7 +9,7 @@ import { startEmbedded, type Embedded } from '#db/embedded.ts';
 import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
-import { MIDSUMMER, MIDSUMMER_TEMPLATE, TEMPLATE, type Template } from './templates.ts';
+import { MIDSUMMER, MIDSUMMER_TEMPLATE, TEMPLATE, type Template } from './database.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 

@@ -1,15 +1,18 @@
 /** Rendered pages in all their variants, for browser and validator tests. */
-import type { Action, Document, Field } from '#hypermedia/document.ts';
+import { type Action, type Document, type Field, date, json, number } from '#hypermedia/document.ts';
 import { overviewPage } from '#dashboard/overview-page.ts';
 import { webhookPage } from '#dashboard/webhook-page.ts';
 import { healthRelations } from '#webhooks/delivery-relations.ts';
 import { createFrontPage } from '#dashboard/dashboard.ts';
 import { renderHtml } from '#hypermedia/html/document-page.ts';
 import { html } from '#hypermedia/markup.ts';
-import type { View } from '#hypermedia/view.ts';
-import { designedPages, shownPage } from './designed-pages.ts';
+import type { View, Curve } from '#hypermedia/view.ts';
 import { overviewView } from '#webhooks/health/health-document.ts';
-import { curve, snapshot, snapshots } from './curves.ts';
+import { deliveryPage } from '#dashboard/delivery-page.ts';
+import { invitationPage, membersOf, membersPage } from '#dashboard/access-pages.ts';
+import { invitationView } from '#stores/invitations/invitation.ts';
+import { memberView } from '#stores/members/member.ts';
+import { detailedView, type AttemptView, type DetailedView } from '#webhooks/history/delivery-details.ts';
 import {
   attempt,
   collectionOf,
@@ -22,6 +25,223 @@ import {
   transaction,
   webhook,
 } from './documents.ts';
+
+// Snapshots of recurring revenue
+
+const FIRST = Date.UTC(2026, 7, 22);
+const dayOf = (n: number): string => new Date(FIRST + n * 86_400_000).toISOString().slice(0, 10);
+
+/** Daily values that alternate around a rising trend. */
+function curve(currency: string, days: number, scale: number): Curve {
+  return {
+    title: `Monthly recurring revenue in ${currency}`,
+    currency,
+    points: Array.from({ length: days }, (_, n) => ({
+      day: dayOf(n),
+      value: Math.round(100 * scale * (40 + n / 2 + 6 * Math.sin(n / 4) + (n % 7))) / 100,
+    })),
+  };
+}
+
+const revenue = (currency_code: string, mrr: number) => ({
+  currency_code,
+  mrr,
+  active_count: 212,
+  new: 60,
+  expansion: 19.99,
+  contraction: 0,
+  churn: 45,
+  reactivation: 0,
+});
+
+function snapshot(n: number): Document {
+  return {
+    name: 'subscription_mrr_snapshot',
+    title: `Subscription MRR snapshot ${n}`,
+    links: [
+      { rel: 'self', href: `${store}/subscription_mrr_snapshots/${n}`, title: 'This subscription MRR snapshot' },
+      { rel: 'store', href: store, title: 'The store it belongs to' },
+    ],
+    embedded: [],
+    properties: [
+      number('id', n),
+      date('date', dayOf(n)),
+      json('currencies', [revenue('EUR', 4180.5), revenue('JPY', 1_234_567)]),
+      date('date_created', '2026-11-20T00:10:00+0100'),
+    ],
+  };
+}
+
+const snapshots = collectionOf(
+  'subscription_mrr_snapshots',
+  'The subscription MRR snapshots of this store',
+  Array.from({ length: 20 }, (_, n) => snapshot(n)),
+);
+
+// Pages of the dashboard
+
+const { baseUrl } = naming;
+const now = new Date('2026-11-20T16:30:00Z');
+const self = `${baseUrl}/webhooks/2281/statuses/691489734656480`;
+const resend: Action = { name: 'resend', title: 'Send it again', method: 'POST', href: `${self}/resend`, fields: [] };
+
+const BODY = {
+  id: 7_001,
+  note: `<b>it's</b> "late" \u202e`,
+  total: 1.5,
+  is_test: true,
+  items: Array.from({ length: 40 }, () => ({ name: null })),
+};
+const HEADERS = 'content-type: application/hal+json\nwebhook-id: msg_1\nwebhook-timestamp: 1\nx-team: ops';
+
+const REASON = 'Your endpoint answered 500';
+
+function tried(n: number): AttemptView {
+  const isFine = n % 4 === 0;
+  return {
+    n: 1 + n,
+    request: `${self}?attempt=${1 + n}`,
+    outcome: isFine ? 'delivered' : 'refused',
+    reason: isFine ? null : { what: REASON, text: `${REASON}: an error occurred in it. Check its log.` },
+    date: `2026-11-20T16:${10 + n}:10+0000`,
+    durationMs: 214 + 37 * n,
+    responseCode: isFine ? 200 : 500,
+    responseBody: isFine ? '{"ok":true}' : '<html>\r\n<body>\u0007Internal error</body>\n</html>',
+    responseHeaders: 'content-type: text/html\nserver: example\nx-request-id: 7f3',
+  };
+}
+
+function delivery(status: 'pending' | 'failed', attempts: number): Document {
+  const isPending = status === 'pending';
+  const shown: DetailedView = {
+    id: 691_489_734_656_480,
+    title: 'Transaction 7001 created',
+    webhookId: 2281,
+    event: 'transaction/created',
+    status,
+    reason: attempts === 0 ? null : { what: REASON, text: `${REASON}: an error occurred in it. Check its log.` },
+    attempts,
+    attemptsMax: isPending ? 12 : null,
+    dateNext: isPending ? '2026-11-20T16:34:00+0000' : null,
+    waitsFor: isPending ? { kind: 'queue', text: 'The deliveries before it, and the rate limit.' } : null,
+    dateCreated: '2026-11-20T16:00:00+0000',
+    dateEnded: isPending ? null : '2026-11-20T16:20:00+0000',
+    resentAs: null,
+    resent: null,
+    tried: Array.from({ length: attempts }, (_, n) => tried(n)),
+    request: {
+      attempt: attempts === 0 ? null : attempts,
+      note: 'This is the request of the last attempt.',
+      isAsSent: true,
+      method: 'POST',
+      url: `https://example.com/${'a-long-path/'.repeat(20)}?token=x`,
+      headers: HEADERS,
+      body: JSON.stringify(BODY),
+      bodyBytes: JSON.stringify(BODY).length,
+      payload: `${store}/events/691489734656233/payload`,
+    },
+  };
+  return {
+    name: 'status',
+    title: shown.title,
+    actions: isPending ? [] : [resend],
+    links: [
+      { rel: 'self', href: self },
+      { rel: 'webhook', href: `${baseUrl}/webhooks/2281`, title: 'The webhook', crumb: 'Orders' },
+      { rel: 'event', href: `${store}/events/691489734656233`, title: 'The event' },
+    ],
+    properties: [],
+    embedded: [],
+    ...detailedView.attach(shown),
+  };
+}
+
+/** Returns a page; throws for a document that has no designed one. */
+function shownPage(page: string | undefined): string {
+  if (page === undefined) throw new Error('The document has no view');
+  return page;
+}
+
+const shownDelivery = (document: Document, view: View): string =>
+  shownPage(deliveryPage({ document, naming, view, now }));
+
+function member(n: number, role: 'owner' | 'member'): Document {
+  const name = `a-person-with-a-long-name-${n}@an-organization-with-a-long-name.example`;
+  const address = `${store}/members/${n}`;
+  const shown = { name, role, since: '2026-11-20T16:00:00+0000', address, version: role, isReader: n === 1 };
+  return { name: 'member', title: name, links: [], embedded: [], properties: [], ...memberView.attach(shown) };
+}
+
+const roleField = { name: 'role', kind: 'enumeration', isRequired: true, isMultiple: false } as const;
+const emailField = { name: 'email', kind: 'text', isRequired: false, isMultiple: false } as const;
+const add: Action = {
+  name: 'create',
+  title: 'Add a member',
+  method: 'POST',
+  href: `${store}/members`,
+  fields: [emailField, { ...roleField, choices: ['owner', 'member'] }],
+};
+
+function invitation(n: number, link: string | null, email: string | null): Document {
+  const name = email ?? 'Anyone with the link';
+  const members = `${store}/members`;
+  return {
+    name: 'invitation',
+    title: name,
+    links: [
+      { rel: 'self', href: `${store}/invitations/${n}` },
+      { rel: 'members', href: members, crumb: 'Members' },
+    ],
+    embedded: [],
+    properties: [],
+    ...invitationView.attach({
+      name,
+      address: `${store}/invitations/${n}`,
+      email,
+      role: email === null ? 'member' : 'owner',
+      isMailed: email !== null,
+      link,
+      expires: '2026-11-23T16:00:00+0000',
+      members,
+    }),
+  };
+}
+
+const LINK = `https://auth.example.com/invitations/hal_in_${'A'.repeat(43)}`;
+const GUEST = 'guest@an-organization-with-a-long-name.example';
+
+const shownInvitation = (document: Document, view: View): string =>
+  shownPage(invitationPage({ document, naming, view }));
+
+function withInvitations(view: View): View {
+  const invitations = collectionOf('invitations', 'Invitations to this store', [
+    invitation(1, null, null),
+    invitation(2, null, GUEST),
+  ]);
+  const invite: Action = { ...add, title: 'Invite a person', href: `${store}/invitations` };
+  return { ...view, summary: { ...invitations, actions: [invite] } };
+}
+
+function shownMembers(members: readonly Document[], view: View): string {
+  const document = { ...collectionOf('members', 'The members of this store', members), actions: [add] };
+  return membersPage({ document, naming, view }, membersOf(document) ?? []);
+}
+
+/** Returns variants of the pages by name, for a signed-in reader. */
+function designedPages(owner: View): readonly (readonly [name: string, page: string])[] {
+  return [
+    ['a delivery that failed', shownDelivery(delivery('failed', 3), { ...owner, done: 'Started.' })],
+    ['a delivery that is retried', shownDelivery(delivery('pending', 2), owner)],
+    ['a delivery without an attempt', shownDelivery(delivery('pending', 0), owner)],
+    ['members', shownMembers([member(1, 'owner'), member(2, 'owner'), member(3, 'member')], owner)],
+    ['members and invitations', shownMembers([member(1, 'owner'), member(3, 'member')], withInvitations(owner))],
+    ['a new invitation', shownInvitation(invitation(1, LINK, null), owner)],
+    ['a mailed invitation', shownInvitation(invitation(2, LINK, GUEST), owner)],
+    ['members with one owner', shownMembers([member(1, 'owner'), member(2, 'member')], owner)],
+  ];
+}
+
+// All pages
 
 const nav = html`<nav aria-label="Your pages">
   <a href="/account">Account</a><a href="/account/clients">Your apps</a>

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describeSchema } from '#db/migrate.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { globalSetup, globalTeardown } from './global.ts';
-import { TEMPLATE } from './templates.ts';
+import { TEMPLATE } from './database.ts';
 
 export const SCHEMA_FILE = join(import.meta.dirname, '../../migrations/schema.sql');
 

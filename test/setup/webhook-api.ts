@@ -29,9 +29,8 @@ import { createStoreOperations } from '#stores/store-operations.ts';
 import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { testDatabase } from './database.ts';
+import { testDatabase, MIDSUMMER, MIDSUMMER_TEMPLATE } from './database.ts';
 import { send } from './send.ts';
-import { MIDSUMMER, MIDSUMMER_TEMPLATE } from './templates.ts';
 
 export const BASE_URL = 'http://api.example.test';
 export const AUTH_URL = 'http://auth.example.test';

@@ -5,7 +5,8 @@ import { compactDecrypt } from 'jose';
 import { shardOf } from '#core/ids.ts';
 import { isReadable } from '#core/loopback.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { Bodies, encryptBody } from './bodies.ts';
+import { Bodies, encryptBody, EventCache } from './bodies.ts';
+import type { EventRow } from '../delivery-sql.ts';
 
 const CACHE_BYTES = 256 * 1024;
 /** A sixteenth of the cache holds three of them; a fourth exceeds it. */
@@ -27,6 +28,8 @@ async function publishLong(count: number) {
   const bodies = new Bodies({ sql: engine.sql }, { bodyCacheBytes: CACHE_BYTES });
   return { ids, bodies, shard: shardOf(engine.storeId) };
 }
+
+// Bodies
 
 test('for long events, a load reads the first ones requested, up to its limit', async () => {
   const { ids, bodies } = await publishLong(8);
@@ -83,3 +86,52 @@ for (const host of ['a.test', '10.0.0.1', '127.0.0.1.a.test', 'localhost.a.test'
   test(`a request to http://${host} can be read in transit`, () =>
     assert.equal(isReadable(new URL(`http://${host}/`)), true));
 }
+
+// The cache of events
+
+const eventOf = (id: number, characters = 2): EventRow => ({
+  id,
+  storeId: 256,
+  type: 'customer',
+  resourceId: '1',
+  action: 'created',
+  version: 1,
+  nonce: 1,
+  baseUrl: 'http://localhost',
+  dateCreated: new Date(0),
+  body: 'x'.repeat(characters),
+  traceContext: null,
+});
+
+test('an event is evicted with its last delivery, and not before', () => {
+  const cache = new EventCache(1_000_000);
+  cache.add(eventOf(1));
+  cache.retain(1);
+  cache.retain(1);
+  cache.release(1);
+  assert.equal(cache.has(1), true);
+  cache.release(1);
+  assert.equal(cache.has(1), false);
+});
+
+test('above its byte limit the cache evicts the oldest events, in use or not, and some more', () => {
+  const cache = new EventCache(20 * 4_512);
+  for (let id = 1; id <= 21; id += 1) {
+    cache.add(eventOf(id, 1_000));
+    cache.retain(id);
+  }
+  assert.deepEqual(
+    cache.ids(),
+    Array.from({ length: 17 }, (_, index) => index + 5),
+  );
+});
+
+test('an evicted event frees its bytes for others', () => {
+  const cache = new EventCache(10_000);
+  for (let id = 1; id <= 100; id += 1) {
+    cache.add(eventOf(id, 1_000));
+    cache.retain(id);
+    if (id > 1) cache.release(id);
+  }
+  assert.deepEqual(cache.ids(), [1]);
+});

@@ -6,7 +6,7 @@ import { ACTIVE } from '../../../test/setup/lane-target.ts';
 import { NO_BACKOFF, UNKNOWN } from '../policy/policy.ts';
 import { toStates } from '../record/record-sql.ts';
 import { Lane } from './lane.ts';
-import { complete } from './sender.ts';
+import { complete, Ages, LoopLag } from './sender.ts';
 
 const settings = {
   slowAfterMs: 1_000,
@@ -29,6 +29,8 @@ function start() {
 }
 
 const reply = { code: 500, headers: '', body: '' };
+
+// Outcomes
 
 test('the result of an attempt from an older epoch is ignored', () => {
   const { lane, end } = start();
@@ -63,4 +65,56 @@ test('only the first success of a webhook is noted', () => {
   lane.applyOutcome(1, { health: UNKNOWN, backoff: NO_BACKOFF, isPendingDisable: false });
   const noted = [end(1, 1, delivered), end(2, 1, delivered)].map(({ webhook }) => webhook?.consecutiveFailures ?? null);
   assert.deepEqual(noted, [0, null]);
+});
+
+// Ages
+
+/** The ticks at which each is due. */
+function ticksOf(ages: Ages<string>, ticks: number): Record<string, number> {
+  const due: Record<string, number> = {};
+  for (let tick = 1; tick <= ticks; tick += 1) for (const item of ages.tick()) due[item] = tick;
+  return due;
+}
+
+test('an age is reached no earlier than due and at most two ticks later, round after round', () => {
+  const ages = new Ages<string>(50, 1_000);
+  for (let round = 0; round < 3; round += 1) {
+    ages.add('at once', 0);
+    ages.add('soon', 150);
+    ages.add('odd', 151);
+    ages.add('last', 1_000);
+    assert.deepEqual(ticksOf(ages, 30), { 'at once': 1, soon: 4, odd: 5, last: 21 });
+  }
+});
+
+test('a pause of our own process counts as one tick, however long it was', () => {
+  const ages = new Ages<string>(50, 1_000);
+  ages.add('answered during the pause', 1_000);
+  assert.deepEqual([...ages.tick()], []);
+});
+
+test('an ended attempt reaches no further age', () => {
+  const ages = new Ages<string>(50, 1_000);
+  ages.add('over', 100)?.delete('over');
+  assert.deepEqual(ticksOf(ages, 30), {});
+});
+
+// The lag of the event loop
+
+function loopThatWasLate(...lateMs: number[]): LoopLag {
+  const loop = new LoopLag();
+  for (const ms of lateMs) loop.recordTimerDelay(ms);
+  return loop;
+}
+
+test('an exchange counts as lagging if the loop was fully busy and the exchange ended within a few turns', () => {
+  const loop = loopThatWasLate(20);
+  assert.equal(loop.isLagging(40, 0), true);
+  assert.equal(loop.isLagging(40, 10), false, 'the loop was idle for a quarter of the time');
+  assert.equal(loop.isLagging(300, 0), false, 'no exchange waits for ten turns');
+});
+
+test('the recorded lag decreases with each tick', () => {
+  assert.equal(loopThatWasLate(20, 0).isLagging(40, 0), true);
+  assert.equal(loopThatWasLate(20, 0, 0, 0, 0, 0, 0, 0, 0).isLagging(40, 0), false);
 });

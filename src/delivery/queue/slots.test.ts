@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { shareOf, Slots, type SlotUse } from './run-queue.ts';
+import { shareOf, Slots, type SlotUse, Quota } from './run-queue.ts';
 
 const limits = {
   slots: 20,
@@ -22,6 +22,8 @@ function fill(slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[]
   }
   return held;
 }
+
+// Slots of the partitions
 
 test('slow lanes get a quarter of the slots, new ones half, fast ones all that is not reserved for slow ones', () => {
   assert.equal(fill(new Slots(limits), 'slow').length, 5);
@@ -110,4 +112,15 @@ test('in any sequence, no quota is exceeded and no attempt waits while its quota
   };
   const sizes = fc.constantFrom(4, 8, 20);
   fc.assert(fc.property(sizes, fc.array(anyStep, { maxLength: 200 }), property));
+});
+
+// Quotas of stores and origins
+
+test('pruning removes lanes that no longer wait, and the others keep their order', () => {
+  const quota = new Quota<string, number>(10);
+  for (const lane of [1, 2, 3, 4]) quota.block('a', 'slow', lane, lane === 4);
+  quota.block('b', 'fast', 5, false);
+  quota.prune((lane) => lane === 1 || lane === 4 || lane === 5);
+  assert.deepEqual([quota.wake('a', 'slow'), quota.wake('a', 'slow')], [2, 3]);
+  assert.deepEqual([quota.wake('a', 'slow'), quota.wake('b', 'fast')], [undefined, undefined]);
 });

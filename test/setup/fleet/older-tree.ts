@@ -36,13 +36,23 @@ export async function commitOfRelease(release: string): Promise<string | undefin
   return commits.split('\n')[0] || undefined;
 }
 
-/** Returns the folder, removed at the end. */
-export async function treeAt(commit: string, ends: Pick<Cleanups, 'after'>): Promise<string> {
+/** Returns a folder with the paths as they were at the commit, removed at the end. */
+export async function filesAt(
+  commit: string,
+  paths: readonly string[],
+  ends: Pick<Cleanups, 'after'>,
+): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const archive = join(folder, 'tree.tar');
-  await git('archive', '--output', archive, commit, 'src', 'packages', 'docs', 'migrations', 'package.json', LOCK);
+  await git('archive', '--output', archive, commit, ...paths);
   await run('tar', ['-xf', archive, '-C', folder]);
+  return folder;
+}
+
+/** Returns the folder of a program that can be started, removed at the end. */
+export async function treeAt(commit: string, ends: Pick<Cleanups, 'after'>): Promise<string> {
+  const folder = await filesAt(commit, ['src', 'packages', 'docs', 'migrations', 'package.json', LOCK], ends);
   const hasSamePackages = (await readFile(join(folder, LOCK), 'utf8')) === (await readFile(join(ROOT, LOCK), 'utf8'));
   if (hasSamePackages) await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   else await run('npm', ['ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder });

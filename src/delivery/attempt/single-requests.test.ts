@@ -1,4 +1,6 @@
-/** The handshake on real sockets: what an endpoint must respond, what it may not do to this process, and how often it is asked. */
+/**
+ * Handshakes and requests of documents on real sockets: what an endpoint must respond, what it may not do to this process, and how often it is asked.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createTcpServer } from 'node:net';
@@ -8,8 +10,10 @@ import { testClock, standingClock } from '../../../test/setup/clock.ts';
 import { loopback, portOf, rawServer } from '../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type NameServer } from '../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../test/setup/receiver.ts';
-import { Handshakes, type HandshakeSettings } from './single-requests.ts';
+import { Handshakes, type HandshakeSettings, DocumentRequests } from './single-requests.ts';
 import { createGuard } from './http/outbound-guard.ts';
+import { startDocumentHost } from '../../../test/setup/document-host.ts';
+import { until } from '../../../test/setup/until.ts';
 
 const ORIGIN = 'Shop.example.com';
 const settings: HandshakeSettings = {
@@ -41,6 +45,16 @@ const hook = `${receiver.url}/hook?token=secret`;
 
 const answerWith = (status: number, headers: Record<string, string | string[]>) =>
   receiver.answer((_got, response) => response.writeHead(status, headers).end('a private page'));
+
+const documentHost = await startDocumentHost();
+const silentUrl = documentHost.respondAt('/silent', () => {});
+const slowUrl = documentHost.respondAt('/slow', (response) => {
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  const writing = setInterval(() => response.write(' '), 5);
+  response.on('close', () => clearInterval(writing));
+});
+
+// Handshakes
 
 test('the endpoint gets an OPTIONS request with the name of the service, and nothing of the webhook but its url', async () => {
   answerWith(200, { 'WebHook-Allowed-Origin': '*' });
@@ -174,4 +188,59 @@ test('handshakes of a process are limited at once, and a stop ends those that wa
   assert.deepEqual(await waiting, { kind: 'stopping' });
   assert.deepEqual(await slow.ask(hook, 1), { kind: 'stopping' });
   assert.equal(receiver.got.length, count + 1);
+});
+
+// Requests of documents
+
+function documentsWith(documentTimeoutMs: number): DocumentRequests {
+  const runtime = { guard: loopback, clock: testClock(), log: createLog('silent') };
+  const documents = new DocumentRequests(runtime, { ...settings, documentTimeoutMs });
+  after(() => documents.stop());
+  return documents;
+}
+
+const later = { kind: 'failed', why: 'it cannot be fetched now; try again shortly' };
+
+test('a document has its headers, also after those of a large policy', async () => {
+  const url = documentHost.respondAt('/document', (response) =>
+    response
+      .writeHead(
+        200,
+        [
+          ['Content-Security-Policy', 'x'.repeat(6 * 1024)],
+          ['Content-Type', 'Application/JSON'],
+          ['Cache-Control', 'public'],
+          ['Cache-Control', 'max-age=9'],
+        ].flat(),
+      )
+      .end('{}'),
+  );
+  const fetched = await documentsWith(5_000).fetch(url);
+  assert.ok(fetched.kind === 'document');
+  assert.equal(fetched.text, '{}');
+  assert.equal(fetched.headers.get('cache-control'), 'public, max-age=9');
+});
+
+test('a server that does not respond, or writes a byte at a time, ends at the time limit', async () => {
+  const documents = documentsWith(100);
+  for (const url of [silentUrl, slowUrl])
+    assert.deepEqual(await documents.fetch(url), { kind: 'failed', why: 'there was no valid response in time' });
+});
+
+test('at most 16 are fetched at once, and a stop ends them', async () => {
+  const documents = documentsWith(60_000);
+  const before = documentHost.got.length;
+  const fetching = Array.from({ length: 16 }, async () => documents.fetch(silentUrl));
+  assert.deepEqual(await documents.fetch(documentHost.publish('/seventeenth')), later);
+  await until(
+    async () => documentHost.got.length,
+    (count) => count === before + 16,
+  );
+  await documents.stop();
+  assert.deepEqual(
+    await Promise.all(fetching),
+    Array.from({ length: 16 }, () => later),
+  );
+  assert.deepEqual(await documents.fetch(silentUrl), later);
+  assert.equal(documentHost.got.length, before + 16);
 });
