@@ -77,10 +77,10 @@ export function readBodies(app: FastifyInstance, { arrivingBytesMax }: { arrivin
   const arriving = new ArrivingBodies(arrivingBytesMax);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', ({ raw, ip, headers, routeOptions }, payload, done) => {
-    const { bodyLimit = 0 } = routeOptions;
+    const { bodyLimit } = routeOptions;
     if (Number(headers['content-length']) > bodyLimit) return done(new Problem(413, TOO_LARGE));
     // The address is undefined after its client has disconnected.
-    const network = addressPrefix((ip as string | undefined) ?? '');
+    const network = addressPrefix(ip ?? '');
     let body: Buffer = Buffer.alloc(0);
     let [length, chunks] = [0, 0];
     const end = (error: Error | null): void => {
