@@ -308,7 +308,7 @@ create table delivery_done (
   response_body text,
   resent_as bigint,
   webhook_revision integer,
-  constraint delivery_done_pkey PRIMARY KEY (shard, id),
+  constraint delivery_done_pkey PRIMARY KEY (shard, webhook_id, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
@@ -318,7 +318,6 @@ CREATE INDEX delivery_done_not_arrived ON ONLY delivery_done USING btree (shard,
 CREATE INDEX delivery_done_resent ON ONLY delivery_done USING btree (shard, resent_as) WHERE (resent_as IS NOT NULL);
 CREATE INDEX delivery_done_retried ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
 CREATE INDEX delivery_done_started ON ONLY delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
-CREATE INDEX delivery_done_webhook ON ONLY delivery_done USING btree (shard, webhook_id, id DESC);
 
 create table delivery_order (
   shard smallint not null,
@@ -452,9 +451,8 @@ create table event (
   body text not null,
   previous_id bigint,
   trace_context text,
-  constraint event_pkey PRIMARY KEY (shard, id)
+  constraint event_pkey PRIMARY KEY (shard, store_id, id) INCLUDE (date_created, resource_type, action)
 ) partition by RANGE (id);
-CREATE INDEX event_store_dated ON ONLY event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
 
 create table external_identity (
   id bigint not null,
