@@ -738,15 +738,8 @@ create table resource (
   head_event_id bigint,
   superseded_event_id bigint,
   step_id bigint,
-  modified_day integer generated always as ((((modified_at AT TIME ZONE 'UTC'::text))::date - '2020-01-01'::date)) stored,
-  parent_id text collate "C" generated always as ("left"(
-CASE type
-    WHEN 'transaction'::text THEN ((body)::json ->> 'customer_id'::text)
-    WHEN 'subscription'::text THEN ((body)::json ->> 'customer_id'::text)
-    WHEN 'transaction_log'::text THEN ((body)::json ->> 'transaction_id'::text)
-    WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
-    ELSE NULL::text
-END, 64)) stored,
+  modified_day integer,
+  parent_id text collate "C",
   date_deleted timestamp with time zone,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
@@ -1262,8 +1255,30 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION write_listed_columns()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.modified_day := (new.modified_at at time zone 'UTC')::date - date '2020-01-01';
+  new.parent_id := left(
+    case new.type
+      when 'transaction' then new.body::json ->> 'customer_id'
+      when 'subscription' then new.body::json ->> 'customer_id'
+      when 'transaction_log' then new.body::json ->> 'transaction_id'
+      when 'subscription_event' then new.body::json ->> 'subscription_id'
+    end, 64);
+  return new;
+end
+$function$
+;
+
 CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
 
 CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON store FOR EACH ROW EXECUTE FUNCTION enqueue_store();
 
 CREATE TRIGGER keep_version BEFORE UPDATE ON webhook FOR EACH ROW WHEN (((old.revision <> new.revision) AND ((((((((old.format IS DISTINCT FROM new.format) OR (old.url IS DISTINCT FROM new.url)) OR (old.query IS DISTINCT FROM new.query)) OR (old.event_resource IS DISTINCT FROM new.event_resource)) OR (old.headers IS DISTINCT FROM new.headers)) OR (old.request_secrets IS DISTINCT FROM new.request_secrets)) OR (old.encryption_key IS DISTINCT FROM new.encryption_key)) OR (old.next_encryption_key IS DISTINCT FROM new.next_encryption_key)))) EXECUTE FUNCTION keep_webhook_version();
+
+CREATE TRIGGER list_changed BEFORE UPDATE OF type, modified_at, body ON resource FOR EACH ROW WHEN (((old.event_id = new.event_id) OR (current_setting('halcyon.writes_listed_columns'::text, true) IS DISTINCT FROM '1'::text))) EXECUTE FUNCTION write_listed_columns();
+
+CREATE TRIGGER list_new BEFORE INSERT ON resource FOR EACH ROW WHEN ((new.modified_day IS NULL)) EXECUTE FUNCTION write_listed_columns();
