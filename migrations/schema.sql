@@ -308,7 +308,7 @@ create table delivery_done (
   response_body text,
   resent_as bigint,
   webhook_revision integer,
-  constraint delivery_done_pkey PRIMARY KEY (shard, id),
+  constraint delivery_done_pkey PRIMARY KEY (shard, webhook_id, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
@@ -318,7 +318,6 @@ CREATE INDEX delivery_done_not_arrived ON ONLY delivery_done USING btree (shard,
 CREATE INDEX delivery_done_resent ON ONLY delivery_done USING btree (shard, resent_as) WHERE (resent_as IS NOT NULL);
 CREATE INDEX delivery_done_retried ON ONLY delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
 CREATE INDEX delivery_done_started ON ONLY delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
-CREATE INDEX delivery_done_webhook ON ONLY delivery_done USING btree (shard, webhook_id, id DESC);
 
 create table delivery_order (
   shard smallint not null,
@@ -452,9 +451,8 @@ create table event (
   body text not null,
   previous_id bigint,
   trace_context text,
-  constraint event_pkey PRIMARY KEY (shard, id)
+  constraint event_pkey PRIMARY KEY (shard, store_id, id) INCLUDE (date_created, resource_type, action)
 ) partition by RANGE (id);
-CREATE INDEX event_store_dated ON ONLY event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
 
 create table external_identity (
   id bigint not null,
@@ -740,15 +738,8 @@ create table resource (
   head_event_id bigint,
   superseded_event_id bigint,
   step_id bigint,
-  modified_day integer generated always as ((((modified_at AT TIME ZONE 'UTC'::text))::date - '2020-01-01'::date)) stored,
-  parent_id text collate "C" generated always as ("left"(
-CASE type
-    WHEN 'transaction'::text THEN ((body)::json ->> 'customer_id'::text)
-    WHEN 'subscription'::text THEN ((body)::json ->> 'customer_id'::text)
-    WHEN 'transaction_log'::text THEN ((body)::json ->> 'transaction_id'::text)
-    WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
-    ELSE NULL::text
-END, 64)) stored,
+  modified_day integer,
+  parent_id text collate "C",
   date_deleted timestamp with time zone,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
@@ -1264,8 +1255,30 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION write_listed_columns()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.modified_day := (new.modified_at at time zone 'UTC')::date - date '2020-01-01';
+  new.parent_id := left(
+    case new.type
+      when 'transaction' then new.body::json ->> 'customer_id'
+      when 'subscription' then new.body::json ->> 'customer_id'
+      when 'transaction_log' then new.body::json ->> 'transaction_id'
+      when 'subscription_event' then new.body::json ->> 'subscription_id'
+    end, 64);
+  return new;
+end
+$function$
+;
+
 CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
 
 CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON store FOR EACH ROW EXECUTE FUNCTION enqueue_store();
 
 CREATE TRIGGER keep_version BEFORE UPDATE ON webhook FOR EACH ROW WHEN (((old.revision <> new.revision) AND ((((((((old.format IS DISTINCT FROM new.format) OR (old.url IS DISTINCT FROM new.url)) OR (old.query IS DISTINCT FROM new.query)) OR (old.event_resource IS DISTINCT FROM new.event_resource)) OR (old.headers IS DISTINCT FROM new.headers)) OR (old.request_secrets IS DISTINCT FROM new.request_secrets)) OR (old.encryption_key IS DISTINCT FROM new.encryption_key)) OR (old.next_encryption_key IS DISTINCT FROM new.next_encryption_key)))) EXECUTE FUNCTION keep_webhook_version();
+
+CREATE TRIGGER list_changed BEFORE UPDATE OF type, modified_at, body ON resource FOR EACH ROW WHEN (((old.event_id = new.event_id) OR (current_setting('halcyon.writes_listed_columns'::text, true) IS DISTINCT FROM '1'::text))) EXECUTE FUNCTION write_listed_columns();
+
+CREATE TRIGGER list_new BEFORE INSERT ON resource FOR EACH ROW WHEN ((new.modified_day IS NULL)) EXECUTE FUNCTION write_listed_columns();

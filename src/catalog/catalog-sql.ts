@@ -26,6 +26,7 @@ import {
 } from '#core/listing.ts';
 import type { ResourceType } from './catalog.ts';
 import { internalProperties } from './internal-types.ts';
+import { PARENT_CHARACTERS, PARENT_MEMBERS } from './resource-document.ts';
 
 export type StoredResource = { version: number; baseUrl: string; body: string };
 
@@ -89,15 +90,6 @@ export async function findUpTo(sql: Queryable, key: ResourceKey, limit: number):
 /** Compares ids by length first, so that the text 10 is greater than 9. */
 const idRange = (sql: Queryable, range: Range, id: string) =>
   sql` and (length(r.id), r.id) ${symbolOf(sql, range)} (length(${id}::text), ${id}::text)`;
-
-/** The member of each type whose value the column `parent_id` has, cut to 64 characters. */
-const PARENT_MEMBERS: Readonly<Partial<Record<ResourceType, string>>> = {
-  transaction: 'customer_id',
-  subscription: 'customer_id',
-  transaction_log: 'transaction_id',
-  subscription_event: 'subscription_id',
-};
-const PARENT_CHARACTERS = 64;
 
 /** Conditions of the index `resource_parent`, for filters that are compared with the JSON, too. */
 function ofParents(sql: Queryable, type: ResourceType, filters: readonly Filter[]) {

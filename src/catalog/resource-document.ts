@@ -59,6 +59,22 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isNumber(value);
 }
 
+/** The member of each type that says what its resources belong to; the column `parent_id` has the beginning of its value. */
+export const PARENT_MEMBERS: Readonly<Record<string, string>> = {
+  transaction: 'customer_id',
+  subscription: 'customer_id',
+  transaction_log: 'transaction_id',
+  subscription_event: 'subscription_id',
+};
+export const PARENT_CHARACTERS = 64;
+
+/** Returns what the resource belongs to, as PostgreSQL's `->>` does; undefined if that is nothing, or neither a text nor a number. */
+export function parentIn(type: ResourceType, resource: JsonObject): string | undefined {
+  const member = PARENT_MEMBERS[type];
+  const value = member === undefined ? undefined : resource[member];
+  return isNumber(value) || typeof value === 'string' ? String(value) : undefined;
+}
+
 /** Returns a relation without its prefix: `svc:items` and `items` are the same relation. */
 export function withoutPrefix(relation: string): string {
   return relation.slice(relation.lastIndexOf(':') + 1);

@@ -189,12 +189,13 @@ export async function findDeliveryHit(
   id: number,
 ): Promise<DeliveryHit | undefined> {
   const [row] = await sql<DeliveryHit[]>`
-    select w.id as "webhookId", d.id from (
-      select id, webhook_id from delivery where shard = ${shard} and id = ${id} and store_id = ${storeId}
+    select w.id as "webhookId", d.id from webhook w
+    cross join lateral (
+      select id from delivery where shard = ${shard} and id = ${id} and webhook_id = w.id
       union all
-      select id, webhook_id from delivery_done where shard = ${shard} and id = ${id} and store_id = ${storeId}
+      select id from delivery_done where shard = ${shard} and webhook_id = w.id and id = ${id}
     ) as d
-    join webhook w on w.shard = ${shard} and w.id = d.webhook_id and w.store_id = ${storeId}
+    where w.shard = ${shard} and w.store_id = ${storeId}
     limit 1`;
   return row;
 }

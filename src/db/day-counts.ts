@@ -174,7 +174,7 @@ async function countDay(sql: Queryable, shard: number, day: number): Promise<boo
     ), of_kind as (
       select 'delivery' as list, d.webhook_id as owner_id, e.resource_type || '/' || e.action as kind, count(*) as rows
       from delivery_done d
-      join event e on e.shard = d.shard and e.id = d.event_id and e.id >= ${from} and e.id < ${to}
+      join event e on e.shard = d.shard and e.store_id = d.store_id and e.id = d.event_id and e.id >= ${from} and e.id < ${to}
       where d.shard = ${shard} and d.id >= ${from} and d.id < ${to} group by 2, 3
       union all
       select 'event', store_id, resource_type || '/' || action, count(*) from event

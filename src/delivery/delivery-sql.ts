@@ -1,30 +1,33 @@
 /** The statements about deliveries and their events that several parts of delivery execute. */
 import type { Queryable } from '#db/pool.ts';
 import { nextDeliveryId } from '#db/partitions.ts';
+import { shardOf } from '#core/ids.ts';
 import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { AttemptRow } from './attempt/attempt.ts';
 import type { TargetRow } from './attempt/delivery-target.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
+/** Finds an event by the index of its store. */
+export type EventKey = { storeId: number; eventId: number };
 
 /**
- * Returns events by shard and id in the order of `ids`, without erased and deleted ones: the first, and further ones up to `limitBytes`
- * of text, because the whole result is in memory at once.
+ * Returns events in the order of their keys, without erased and deleted ones: the first, and further ones up to `limitBytes` of text, because
+ * the whole result is in memory at once.
  */
-export async function loadEvents(
-  sql: Queryable,
-  shards: number[],
-  ids: number[],
-  limitBytes = Number.MAX_SAFE_INTEGER,
-) {
+export async function loadEvents(sql: Queryable, keys: readonly EventKey[], limitBytes = Number.MAX_SAFE_INTEGER) {
   return sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
     base_url as "baseUrl", date_created as "dateCreated", body, trace_context as "traceContext"
   from (
     select e.*, requested.at, sum(octet_length(e.body)) over (order by requested.at) - octet_length(e.body) as before
-    from unnest(${shards}::smallint[], ${ids}::bigint[]) with ordinality as requested (shard, id, at)
+    from unnest(
+      ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[],
+      ${keys.map(({ eventId }) => eventId)}::bigint[]
+    ) with ordinality as requested (shard, store_id, id, at)
     cross join lateral (
-      select * from event e where e.shard = requested.shard and e.id = requested.id and e.body <> '' limit 1
+      select * from event e
+      where e.shard = requested.shard and e.store_id = requested.store_id and e.id = requested.id and e.body <> ''
+      limit 1
     ) as e
   ) as sized
   where before < ${limitBytes}::bigint

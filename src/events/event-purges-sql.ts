@@ -105,6 +105,7 @@ async function deleteEvents(
     select id from event r where shard = ${shard} and store_id = ${storeId} and ${isSent(sql)}
     order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
-  const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
+  const { count } = await sql`
+    delete from event where shard = ${shard} and store_id = ${storeId} and id = any(${ids}::bigint[])`;
   return count;
 }

@@ -54,13 +54,17 @@ const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;
 
-/** Returns the events that exist, by id. */
-export async function findEvents(sql: Queryable, ids: readonly number[]): Promise<ReadonlyMap<number, ListedEvent>> {
+/** Returns the events of the stores that exist, by id. */
+export async function findEvents(
+  sql: Queryable,
+  storeIds: readonly number[],
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, ListedEvent>> {
   if (ids.length === 0) return new Map();
-  const shards = [...new Set(ids.map(shardOf))];
+  const shards = [...new Set(storeIds.map(shardOf))];
   const rows = await sql<ListedEvent[]>`
     select ${selectedColumns(sql)} from event e
-    where e.shard = any (${shards}::smallint[]) and e.id = any (${ids}::bigint[])`;
+    where e.shard = any (${shards}::smallint[]) and e.store_id = any (${storeIds}::bigint[]) and e.id = any (${ids}::bigint[])`;
   return new Map(rows.map((row) => [row.id, row]));
 }
 
@@ -119,7 +123,8 @@ async function readEvents(
     : sql`select e.id ${found} ${orderBy} ${paged(sql, { offset, limit })}`;
   return sql<ListedEvent[]>`
     with page as (${near})
-    select ${selectedColumns(sql)} from page join event e on e.shard = ${shard} and e.id = page.id ${orderBy}`;
+    select ${selectedColumns(sql)} from page
+    join event e on e.shard = ${shard} and e.store_id = ${storeId} and e.id = page.id ${orderBy}`;
 }
 
 const among = (sql: Queryable, { from, to }: { from: number; to: number }) => sql`and e.id >= ${from} and e.id < ${to}`;
@@ -181,7 +186,8 @@ async function findEventsAbout(sql: Queryable, { shard, storeId }: Store, client
       union all
       select before.id from chain
       cross join lateral (
-        select previous_id as id from event where shard = ${shard} and id = chain.id and previous_id is not null limit 1
+        select previous_id as id from event
+        where shard = ${shard} and store_id = ${storeId} and id = chain.id and previous_id is not null limit 1
       ) as before
     )
     select id from chain limit ${ABOUT_APP_MAX}`;
@@ -276,11 +282,13 @@ export async function findEventsOfResource(
       where shard = ${shard} and store_id = ${storeId} and type = any(${types}::text[]) and id = ${id}
     ), chain as (
       select e.id, e.previous_id from head
-      cross join lateral (select id, previous_id from event where shard = ${shard} and id = head.id limit 1) as e
+      cross join lateral (
+        select id, previous_id from event where shard = ${shard} and store_id = ${storeId} and id = head.id limit 1
+      ) as e
       union all
       select before.id, before.previous_id from chain
       cross join lateral (
-        select id, previous_id from event where shard = ${shard} and id = chain.previous_id limit 1
+        select id, previous_id from event where shard = ${shard} and store_id = ${storeId} and id = chain.previous_id limit 1
       ) as before
     )
     select exists(select from head) as "exists", exists(

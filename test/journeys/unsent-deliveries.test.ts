@@ -26,7 +26,7 @@ test('a queue of deliveries that end without being sent is processed, however lo
     () => engine.sql`select from delivery`,
     ({ length }) => length === 0,
   );
-  const [event] = await loadEvents(engine.sql, [shard], [published?.id ?? 0]);
+  const [event] = await loadEvents(engine.sql, [{ storeId: engine.storeId, eventId: published?.id ?? 0 }]);
   assert.ok(event !== undefined);
   const now = new Date();
   const broken = { ...event, body: '{' };

@@ -171,7 +171,11 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     return rows;
   },
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
-  'read events': (rows) => loadEvents(sql, shards(rows), rows.map(idAt)),
+  'read events': (rows) =>
+    loadEvents(
+      sql,
+      rows.map((n) => ({ storeId: ownIdAt(n), eventId: idAt(n) })),
+    ),
   'read webhooks': (rows) => loadTargets(sql, shards(rows), rows.map(ownIdAt)),
   'read each webhook': (rows) =>
     Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null, app: null }))),

@@ -118,8 +118,8 @@ export async function findOldestPublishKey(sql: Queryable): Promise<Date | undef
 type Sequence = { name: string; used: number | null; newest: number | null };
 
 /**
- * Returns the sequence of ids, and those of a day's events and deliveries, with the highest number in their tables. Reads one index
- * entry per shard and table.
+ * Returns the sequence of ids, and those of a day's events and deliveries, with the highest number in their tables. Reads the index of the
+ * day's events and ended deliveries, which begins with their stores and webhooks: 0.1 s for a million.
  */
 export function listSequences(sql: Queryable, day: number) {
   const first = firstIdOfDay(day);

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHash } from 'node:crypto';
 import { compactDecrypt } from 'jose';
-import { shardOf } from '#core/ids.ts';
 import { isReadable } from '#core/loopback.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import { Bodies, encryptBody, EventCache } from './bodies.ts';
@@ -26,15 +25,16 @@ async function publishLong(count: number) {
   const published = await engine.publisher({ storeId: engine.storeId, events, now: engine.clock.now() });
   const ids = published.map(({ id }) => id);
   const bodies = new Bodies({ sql: engine.sql }, { bodyCacheBytes: CACHE_BYTES });
-  return { ids, bodies, shard: shardOf(engine.storeId) };
+  const keyOf = (eventId: number) => ({ storeId: engine.storeId, eventId });
+  return { ids, bodies, keyOf };
 }
 
 // Bodies
 
 test('for long events, a load reads the first ones requested, up to its limit', async () => {
-  const { ids, bodies } = await publishLong(8);
+  const { ids, bodies, keyOf } = await publishLong(8);
   const asked = ids.toReversed();
-  await bodies.load(asked);
+  await bodies.load(asked.map(keyOf));
   assert.deepEqual(
     asked.filter((id) => bodies.peek(id) !== undefined),
     asked.slice(0, 4),
@@ -42,9 +42,9 @@ test('for long events, a load reads the first ones requested, up to its limit', 
 });
 
 test('an event that a load left out is read when it is needed', async () => {
-  const { ids, bodies, shard } = await publishLong(8);
-  await bodies.load(ids);
-  const found = await Promise.all(ids.map((id) => bodies.find(shard, id)));
+  const { ids, bodies, keyOf } = await publishLong(8);
+  await bodies.load(ids.map(keyOf));
+  const found = await Promise.all(ids.map((id) => bodies.find(keyOf(id))));
   assert.deepEqual(
     found.map((body) => body?.event.id),
     ids,

@@ -3,8 +3,7 @@ import { createCipheriv, createHash, createHmac, randomBytes } from 'node:crypto
 import { LRUCache } from 'lru-cache';
 import { entriesUpTo } from '#core/entries.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { shardOf } from '#core/ids.ts';
-import { type EventRow, loadEvents } from '../delivery-sql.ts';
+import { type EventKey, type EventRow, loadEvents } from '../delivery-sql.ts';
 import type { Body } from './attempt-request.ts';
 
 export const ENCRYPTED_TYPE = 'application/jose';
@@ -198,26 +197,27 @@ export class Bodies {
   }
 
   /**
-   * Loads missing events in one statement, in the order of their ids' list and up to a share of the cache; the others
+   * Loads missing events in one statement, in the order of the deliveries and up to a share of the cache; the others
    * are loaded when they are sent. Without the limit 200 deliveries of 50 lanes could be 2.5 GB. Erased events stay
    * missing.
    */
-  async load(eventIds: readonly number[]): Promise<void> {
-    const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
+  async load(deliveries: readonly EventKey[]): Promise<void> {
+    const byEvent = new Map(deliveries.map((delivery) => [delivery.eventId, delivery]));
+    const missing = [...byEvent.values()].filter(({ eventId }) => !this.#cache.has(eventId));
     if (missing.length === 0) return;
     const readAt = this.#forgetCount;
-    for (const event of await loadEvents(this.#sql, missing.map(shardOf), missing, this.#loadBytes))
-      this.put(event, readAt);
+    for (const event of await loadEvents(this.#sql, missing, this.#loadBytes)) this.put(event, readAt);
   }
 
   /** Returns an event from memory or the table; undefined if it was erased or its partition was dropped. */
-  async find(shard: number, eventId: number): Promise<Body | undefined> {
+  async find(key: EventKey): Promise<Body | undefined> {
+    const { eventId } = key;
     const present = this.peek(eventId);
     if (present !== undefined) return present;
     const readAt = this.#forgetCount;
-    const [event] = await loadEvents(this.#sql, [shard], [eventId]);
+    const [event] = await loadEvents(this.#sql, [key]);
     if (event === undefined) return undefined;
-    if (!this.put(event, readAt)) return this.find(shard, eventId);
+    if (!this.put(event, readAt)) return this.find(key);
     // An event larger than the whole cache is not cached.
     return this.peek(eventId) ?? { event, rendered: null };
   }

@@ -260,7 +260,7 @@ export function createPreview(
     if (row.url === null && !row.isHeld) return { kind: 'nowhere' };
     const { url, headers, requestSecrets } = row;
     const used = { columns: { url, headers, requestSecrets }, isOther: isPast && past === undefined };
-    const [event] = await loadEvents(sql, [shard], [eventId]);
+    const [event] = await loadEvents(sql, [{ storeId: present.storeId, eventId }]);
     if (event === undefined) return { kind: 'gone', ...used };
     try {
       // A disabled webhook has requests that were sent; those of a pull webhook are fetched from `baseUrl`.

@@ -83,7 +83,7 @@ export async function findAnswer(
     from delivery_done d
     left join attempt_log a on a.shard = d.shard and a.webhook_id = d.webhook_id and a.delivery_id = d.id and a.n = 1
       and a.outcome is not null
-    left join event e on e.shard = d.shard and e.id = d.event_id
+    left join event e on e.shard = d.shard and e.store_id = d.store_id and e.id = d.event_id
     where d.shard = ${shard} and d.id = ${id} and d.webhook_id = ${webhookId}`;
   if (row === undefined) return 'unknown';
   return row.n === null ? 'ended' : row;

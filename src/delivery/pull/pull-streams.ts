@@ -63,6 +63,8 @@ function recordOf(headers: readonly string[]): Record<string, string> {
   return record;
 }
 
+type PullWebhookOfStore = PullWebhook & { storeId: number };
+
 /** Composes the message of a pull delivery: the request that an endpoint would have received. */
 class Messages {
   readonly #runtime: Pick<Runtime, 'sql' | 'sealer'>;
@@ -84,13 +86,13 @@ class Messages {
 
   /** Returns undefined if the event was erased or dropped, and `why` if the message cannot be composed. */
   async make(
-    { shard, webhookId }: PullWebhook,
+    { webhookId, storeId }: PullWebhookOfStore,
     { id, eventId }: Waiting,
     target: ActiveTarget,
     now: Date,
   ): Promise<PullMessage | { why: unknown } | undefined> {
     // Reads the table each time, without a cache, so that nothing erased is sent from memory.
-    const [event] = await loadEvents(this.#runtime.sql, [shard], [eventId]);
+    const [event] = await loadEvents(this.#runtime.sql, [{ storeId, eventId }]);
     if (event === undefined) return undefined;
     try {
       const made = this.#composer.compose({ webhookId, target, attempt: 1, now }, bodyOf(event));
@@ -115,7 +117,7 @@ class PullStream {
   readonly #runtime: StreamsRuntime;
   readonly #settings: PullSettings;
   readonly #messages: Messages;
-  readonly #webhook: PullWebhook;
+  readonly #webhook: PullWebhookOfStore;
   #sent: number[] = [];
   /** Ends the wait for the next poll. */
   #resume: () => void = () => {};
@@ -124,7 +126,7 @@ class PullStream {
   constructor(
     runtime: StreamsRuntime,
     settings: PullSettings,
-    { stream, messages, webhook }: { stream: EventStream; messages: Messages; webhook: PullWebhook },
+    { stream, messages, webhook }: { stream: EventStream; messages: Messages; webhook: PullWebhookOfStore },
   ) {
     this.#runtime = runtime;
     this.#settings = settings;
@@ -237,7 +239,7 @@ export class PullStreams implements Running {
   }
 
   /** Opens a stream and ends the previous one of the webhook. Throws a 429 or 503 Problem if there are too many. */
-  open(webhook: PullWebhook & { storeId: number }, findEndReason: FindEndReason): Readable {
+  open(webhook: PullWebhookOfStore, findEndReason: FindEndReason): Readable {
     const { webhookId, storeId } = webhook;
     const stream = this.#streams.open(storeId, findEndReason, this.#newest.get(webhookId)?.stream);
     const opened = new PullStream(this.#runtime, this.#settings, { stream, messages: this.#messages, webhook });

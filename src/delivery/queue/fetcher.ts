@@ -65,16 +65,16 @@ async function postponeInOrder(
 // Loads the bodies of fetched deliveries in one statement, as an optimization.
 
 /**
- * Returns the event ids round robin: the first delivery of each webhook, then the second, and so on, so that each
- * webhook can begin.
+ * Returns the deliveries round robin: the first one of each webhook, then the second, and so on, so that each webhook can
+ * begin.
  */
-export function eventsRoundRobin(rows: readonly Pending[]): number[] {
-  const rounds: number[][] = [];
+export function roundRobin(rows: readonly Pending[]): Pending[] {
+  const rounds: Pending[][] = [];
   const taken = new Map<number, number>();
-  for (const { webhookId, eventId } of rows) {
-    const round = taken.get(webhookId) ?? 0;
-    taken.set(webhookId, round + 1);
-    (rounds[round] ??= []).push(eventId);
+  for (const row of rows) {
+    const round = taken.get(row.webhookId) ?? 0;
+    taken.set(row.webhookId, round + 1);
+    (rounds[round] ??= []).push(row);
   }
   return rounds.flat();
 }
@@ -82,7 +82,7 @@ export function eventsRoundRobin(rows: readonly Pending[]): number[] {
 /** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
 async function readAhead(bodies: Bodies, log: Log, due: readonly Pending[]): Promise<void> {
   try {
-    await bodies.load(eventsRoundRobin(due));
+    await bodies.load(roundRobin(due));
   } catch (error) {
     if (isUnavailable(error)) throw error;
     log.warn({ reason: String(error) }, 'events could not be loaded together; loading each when it is sent');

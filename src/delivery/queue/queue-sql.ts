@@ -248,7 +248,9 @@ export async function loadArrivals(sql: Queryable, shards: number[], ids: number
   cross join lateral (
     select * from delivery d where d.shard = announced.shard and d.id = announced.id and d.due_at < 'infinity' limit 1
   ) as d
-  left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
+  left join lateral (
+    select * from event e where e.shard = d.shard and e.store_id = d.store_id and e.id = d.event_id limit 1
+  ) as e on true`;
 }
 
 /**

@@ -278,7 +278,7 @@ export class Sender {
     const { bodies, quarantine } = this.#parts;
     let [body, isMarked, isCurrent] = [present, true, false];
     try {
-      body ??= await bodies.find(lane.shard, delivery.eventId);
+      body ??= await bodies.find(delivery);
       // Before the note is written: a crash during this wait is not caused by this delivery.
       if (quarantine.slot.exclusiveId === delivery.id) await this.#ends.waitUntilAlone();
       if (quarantine.mustMark(lane.shard, delivery.id)) isMarked = await quarantine.mark(lane.shard, delivery.id);

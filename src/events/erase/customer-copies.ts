@@ -94,8 +94,8 @@ async function searchEvents(
   if (ids.length > 0) {
     // One notification per page: each makes every worker search its memory.
     await transaction(sql, async (tx) => {
-      await lockEvents(tx, shard, ids);
-      for (const { id, body } of copies) await replaceEvent(tx, shard, id, body);
+      await lockEvents(tx, search, ids);
+      for (const { id, body } of copies) await replaceEvent(tx, search, id, body);
       await insertErasedEvents(tx, search, ids, now);
       await caches.announce(tx, { shard, ids });
     });

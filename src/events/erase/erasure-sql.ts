@@ -5,6 +5,7 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { Queryable } from '#db/pool.ts';
+import type { StoreKey } from '#core/ids.ts';
 import { nextDeliveryId } from '#db/partitions.ts';
 import { resourceKey } from '../publish/publish-sql.ts';
 
@@ -153,11 +154,11 @@ const mentions = (sql: Queryable, needles: readonly string[]) => sql`
  */
 const isPublishedSince = (
   sql: Queryable,
-  { shard, dateErased }: CopySearch,
+  { shard, storeId, dateErased }: CopySearch,
   eventId: ReturnType<typeof mentions>,
 ) => sql`
   coalesce((
-    select e.date_created from event e where e.shard = ${shard} and e.id = ${eventId} limit 1
+    select e.date_created from event e where e.shard = ${shard} and e.store_id = ${storeId} and e.id = ${eventId} limit 1
   ) > ${dateErased}, false)`;
 
 export type ResourceOnPage = { type: ResourceType; id: string; version: number; body: string | null };
@@ -186,7 +187,7 @@ export type EventOnPage = { id: number; body: string | null };
  * When the payload of an event was published: for a refeed, the date of the version that it repeats, found in the chain of its
  * resource. A version whose partition was dropped is older than any pending erasure; one that was loaded has no event, and counts as older.
  */
-const publishedAt = (sql: Queryable, shard: number) => sql`
+const publishedAt = (sql: Queryable, { shard, storeId }: CopySearch) => sql`
   case when page.action <> 'refeed' then page.date_created else coalesce((
     with recursive source as (
       select page.action, page.version, page.date_created, page.previous_id
@@ -194,7 +195,7 @@ const publishedAt = (sql: Queryable, shard: number) => sql`
       select before.action, before.version, before.date_created, before.previous_id
       from source cross join lateral (
         select action, version, date_created, previous_id from event
-        where shard = ${shard} and id = source.previous_id limit 1
+        where shard = ${shard} and store_id = ${storeId} and id = source.previous_id limit 1
       ) as before
       where source.action = 'refeed' or source.version <> page.version
     ) select max(s.date_created) from source s where s.action <> 'refeed' and s.version = page.version
@@ -202,16 +203,17 @@ const publishedAt = (sql: Queryable, shard: number) => sql`
 
 export async function pageOfEvents(
   sql: Queryable,
-  { shard, storeId, dateErased }: CopySearch,
+  search: CopySearch,
   before: number,
   needles: readonly string[],
   limit: number,
 ): Promise<EventOnPage[]> {
   return sql<EventOnPage[]>`
   select page.id,
-    case when ${mentions(sql, needles)} and ${publishedAt(sql, shard)} <= ${dateErased} then page.body end as body
+    case when ${mentions(sql, needles)} and ${publishedAt(sql, search)} <= ${search.dateErased} then page.body end as body
   from (
-    select id, action, version, previous_id, date_created, body from event where shard = ${shard} and store_id = ${storeId} and id < ${before}
+    select id, action, version, previous_id, date_created, body from event
+    where shard = ${search.shard} and store_id = ${search.storeId} and id < ${before}
     order by id desc limit ${limit}
   ) as page
   order by page.id desc`;
@@ -230,8 +232,14 @@ export async function replaceResource(
 }
 
 /** Replaces the body unless the event was erased. */
-export async function replaceEvent(sql: Queryable, shard: number, id: number, body: string): Promise<void> {
-  await sql`update event set body = ${body} where shard = ${shard} and id = ${id} and body <> ''`;
+export async function replaceEvent(
+  sql: Queryable,
+  { shard, storeId }: StoreKey,
+  id: number,
+  body: string,
+): Promise<void> {
+  await sql`
+    update event set body = ${body} where shard = ${shard} and store_id = ${storeId} and id = ${id} and body <> ''`;
 }
 
 /**
@@ -244,15 +252,20 @@ export type Remaining = { shard: number; storeId: number; eventId: number | null
  * Returns the events of one resource, newest first, by following `previous_id`; the chain ends at a dropped partition. `limit
  * 1` makes each step one index lookup in one partition: with a plain join the planner may read all partitions.
  */
-export async function findEventChain(sql: Queryable, shard: number, headId: number, limit: number): Promise<number[]> {
+export async function findEventChain(
+  sql: Queryable,
+  { shard, storeId }: StoreKey,
+  headId: number,
+  limit: number,
+): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     with recursive chain as (
-      select id, previous_id from event where shard = ${shard} and id = ${headId}
+      select id, previous_id from event where shard = ${shard} and store_id = ${storeId} and id = ${headId}
       union all
       select before.id, before.previous_id
       from chain
       cross join lateral (
-        select id, previous_id from event where shard = ${shard} and id = chain.previous_id limit 1
+        select id, previous_id from event where shard = ${shard} and store_id = ${storeId} and id = chain.previous_id limit 1
       ) as before
     )
     select id from chain limit ${limit}`;
@@ -305,13 +318,16 @@ export async function deleteSteps(
 }
 
 /** Locks the events until the transaction ends, in id order to prevent deadlocks. */
-export async function lockEvents(sql: Queryable, shard: number, ids: readonly number[]): Promise<void> {
-  await sql`select from event where shard = ${shard} and id = any(${ids}::bigint[]) order by id for update`;
+export async function lockEvents(sql: Queryable, { shard, storeId }: StoreKey, ids: readonly number[]): Promise<void> {
+  await sql`
+    select from event where shard = ${shard} and store_id = ${storeId} and id = any(${ids}::bigint[]) order by id for update`;
 }
 
 /** Sets the bodies to the empty string, which no JSON text equals and which marks an erased event. */
-export async function emptyEvents(sql: Queryable, shard: number, ids: readonly number[]): Promise<void> {
-  await sql`update event set body = '', trace_context = null where shard = ${shard} and id = any(${ids}::bigint[]) and body <> ''`;
+export async function emptyEvents(sql: Queryable, { shard, storeId }: StoreKey, ids: readonly number[]): Promise<void> {
+  await sql`
+    update event set body = '', trace_context = null
+    where shard = ${shard} and store_id = ${storeId} and id = any(${ids}::bigint[]) and body <> ''`;
 }
 
 /** What remains of one resource, stored under the id of its newest event. */

@@ -71,7 +71,7 @@ async function deleteStepResources(
   const { shard, storeId } = remaining;
   const ids: number[] = [];
   for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, remaining, steps)) {
-    const events = await findEventChain(tx, shard, headId, limit + 1);
+    const events = await findEventChain(tx, remaining, headId, limit + 1);
     ids.push(...events.slice(0, limit));
     const eventId = events[limit];
     if (eventId !== undefined) await saveRemaining(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
@@ -90,14 +90,14 @@ async function eraseBatch(
 ): Promise<{ ids: number[]; remaining: Remaining }> {
   const { shard, eventId, stepId } = remaining;
   // Reads one more than the limit: the next batch begins there.
-  const events = eventId === null ? [] : await findEventChain(tx, shard, eventId, limit + 1);
+  const events = eventId === null ? [] : await findEventChain(tx, remaining, eventId, limit + 1);
   const available = limit - Math.min(events.length, limit);
   const steps = stepId === null || available === 0 ? [] : await findSteps(tx, remaining, stepId, available + 1);
   const deletedSteps = steps.slice(0, available);
   const resentEvents = await deleteStepResources(tx, remaining, deletedSteps, { limit, now });
   const ids = [...new Set([...events.slice(0, limit), ...deletedSteps, ...resentEvents])];
-  await lockEvents(tx, shard, ids);
-  await emptyEvents(tx, shard, ids);
+  await lockEvents(tx, remaining, ids);
+  await emptyEvents(tx, remaining, ids);
   await insertErasedEvents(tx, remaining, ids, now);
   await caches.announce(tx, { shard, ids });
   const next = { eventId: events[limit] ?? null, stepId: available === 0 ? stepId : (steps[available] ?? null) };

@@ -1,7 +1,8 @@
 /** SQL that writes versions of resources without events. */
 import type { Queryable } from '#db/pool.ts';
 import type { SentVersion } from '../publish/publish-request.ts';
-import { erasedVersion, NO_EVENT } from '../publish/publish-sql.ts';
+import { dayOf } from '#core/ids.ts';
+import { erasedVersion, NO_EVENT, parentIdOf } from '../publish/publish-sql.ts';
 import { decisiveDate } from '../publish/rows.ts';
 
 export type LoadedVersion = { type: string; resourceId: string; version: number };
@@ -24,8 +25,9 @@ export async function loadVersions(
     from unnest(
       ${versions.map(({ type }) => type)}::text[], ${versions.map(({ resourceId }) => resourceId)}::text[],
       ${versions.map(({ modifiedAt }) => modifiedAt ?? now)}::timestamptz[],
-      ${versions.map((version) => decisiveDate(version) !== null)}::boolean[], ${versions.map(({ body }) => body)}::text[]
-    ) as i (type, id, modified_at, is_dated, body)
+      ${versions.map((version) => decisiveDate(version) !== null)}::boolean[], ${versions.map(({ body }) => body)}::text[],
+      ${versions.map(({ modifiedAt }) => dayOf(modifiedAt ?? now))}::int[]
+    ) as i (type, id, modified_at, is_dated, body, modified_day)
     cross join lateral (select s.time_zone from store s where s.shard = ${shard} and s.id = ${storeId} limit 1) as s
     left join lateral (
       select e.version, e.date_erased from erased_resource e
@@ -34,10 +36,12 @@ export async function loadVersions(
     where e.date_erased is null or (i.is_dated and i.modified_at >= e.date_erased)
   ), latest as (
     insert into resource as r
-      (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, time_zone, base_url, body)
+      (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, time_zone, base_url, body,
+        modified_day, parent_id)
     select ${shard}, ${storeId}, type, id, 1 + erased_version, modified_at, is_dated, case when is_dated then modified_at end,
-      ${NO_EVENT}, ${NO_EVENT}, time_zone, ${baseUrl}, body
-    from input
+      ${NO_EVENT}, ${NO_EVENT}, time_zone, ${baseUrl}, body,
+      modified_day, ${parentIdOf(sql, sql`null`)}
+    from input i
     order by type, id
     on conflict (shard, store_id, type, id) do update set
       version = r.version + 1, modified_at = excluded.modified_at, dated_at = excluded.dated_at, event_id = excluded.event_id,

@@ -21,7 +21,7 @@ import {
   publishableEvents,
 } from '#catalog/catalog.ts';
 import { NO_CURRENCY, termOf } from '#catalog/mrr.ts';
-import { isObject, withoutPrefix, type JsonObject } from '#catalog/resource-document.ts';
+import { isObject, parentIn, withoutPrefix, type JsonObject } from '#catalog/resource-document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
@@ -83,6 +83,8 @@ export type NewEvent = {
   endedAt?: Date;
   /** Values that are accepted, and probably wrong. */
   warnings?: readonly Fault[];
+  /** What the resource belongs to, where that is a text or a number; the database reads it from the body if absent. */
+  parentId?: string;
   /** Id of the subscription that the event was derived from; both are erased together. */
   about?: string;
 };
@@ -257,7 +259,9 @@ export function readVersion(
   if (!isWithoutData) validateSchema(type, body, at, faults);
   if (faults.length > before) return undefined;
   const isAhead = modifiedAt !== null && modifiedAt.getTime() > now.getTime() + AHEAD_MAX_MS;
-  return { version: { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), body }, seen };
+  const parentId = isWithoutData ? undefined : parentIn(type, resource);
+  const parent = parentId === undefined ? {} : { parentId };
+  return { version: { type, resourceId, modifiedAt, ...(isAhead && { isAhead }), ...parent, body }, seen };
 }
 
 const AHEAD: Fault = {

@@ -1,11 +1,11 @@
 /** SQL of publishing: the statement of a batch, filters of webhooks, idempotency keys, locked versions, and sample events. */
 import { nextDeliveryId } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { shardOf } from '#core/ids.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
 import { decisiveDate, type BatchRow } from './rows.ts';
 import type { Term } from '#catalog/mrr.ts';
-import type { FrozenEvent } from '#catalog/resource-document.ts';
+import { PARENT_CHARACTERS, PARENT_MEMBERS, type FrozenEvent } from '#catalog/resource-document.ts';
 
 /** The event of a version that was loaded. No event has this id, so a chain ends there as at an event that retention has deleted. */
 export const NO_EVENT = 0;
@@ -107,6 +107,18 @@ export function erasedVersion(sql: Queryable): Fragment {
   ), 0)`;
 }
 
+/**
+ * Returns the column `parent_id` of a row `i` with the columns `type` and `body`. `known`: the value, where it was read before. The trigger
+ * `list_new` has the same expression.
+ */
+export function parentIdOf(sql: Queryable, known: Fragment): Fragment {
+  const read = Object.entries(PARENT_MEMBERS).reduce(
+    (before, [type, member]) => sql`${before} when ${type} then i.body::json ->> ${member}::text`,
+    sql``,
+  );
+  return sql`left(coalesce(${known}, case i.type ${read} end), ${PARENT_CHARACTERS})`;
+}
+
 /** The stored version of the resource; null if there is none. */
 const storedVersion = (sql: Queryable) => sql`(
   select b.version from resource b
@@ -132,7 +144,9 @@ const readInput = (sql: Queryable, { rows, filters, claims }: Batch) => sql`
       ${rows.map(({ row }) => row.eventId)}::bigint[], ${rows.map(({ row }) => row.event.type)}::text[],
       ${rows.map(({ row }) => row.event.resourceId)}::text[], ${rows.map(({ row }) => row.event.action)}::text[],
       ${rows.map(({ row }) => row.nonce)}::bigint[], ${rows.map(({ modifiedAt }) => modifiedAt)}::timestamptz[],
-      ${rows.map(({ row }) => row.event.body)}::text[], ${rows.map(({ after }) => after)}::int[],
+      ${rows.map(({ row }) => row.event.body)}::text[], ${rows.map(({ row }) => row.event.parentId ?? null)}::text[],
+      ${rows.map(({ modifiedAt }) => dayOf(modifiedAt))}::int[],
+      ${rows.map(({ after }) => after)}::int[],
       ${rows.map(({ total }) => total)}::int[], ${rows.map(({ isStale }) => isStale)}::boolean[],
       ${rows.map(({ row }) => row.event.kind === 'notice')}::boolean[],
       ${rows.map(({ row }) => row.event.kind === 'deletion')}::boolean[],
@@ -141,7 +155,7 @@ const readInput = (sql: Queryable, { rows, filters, claims }: Batch) => sql`
       ${rows.map(({ headId }) => headId)}::bigint[], ${rows.map(({ stepId }) => stepId)}::bigint[],
       ${rows.map(({ aboutId }) => aboutId)}::text[], ${rows.map(({ row }) => row.at)}::int[],
       ${rows.map(({ row }) => row.traceContext)}::text[], ${filters.known}::text[], ${filters.passed}::text[]
-    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
+    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, parent_id, modified_day, after, total, is_stale,
       is_notice, is_deletion, is_dated, dated_at, previous_id, head_id, step_id, about_id, at, trace_context, known, passed)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
     left join lateral (
@@ -211,16 +225,17 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
     and (not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at))`;
   return sql<Published[]>`
   with lock_limit as materialized (
-    select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
+    select set_config('lock_timeout', ${String(LOCK_MS)}, true) || set_config('halcyon.writes_listed_columns', '1', true) as is_set
   ), ${claims.length === 0 ? sql`` : claimKeys(sql, batch)} ${terms.length === 0 ? sql`` : sql`saved_terms as (${upsertTerms(sql, terms)}),`}
   ${readInput(sql, batch)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
-        base_url, date_deleted, body)
+        base_url, date_deleted, body, modified_day, parent_id)
     select shard, store_id, type, resource_id, total + erased_version,
       modified_at, is_dated, case when is_erased or is_notice then '-infinity' else dated_at end, event_id, head_id,
       case when about_id is null then step_id else ${newestStep(sql)} end,
-      time_zone, ${baseUrl}, case when is_deletion then modified_at end, body
+      time_zone, ${baseUrl}, case when is_deletion then modified_at end, body,
+      modified_day, ${parentIdOf(sql, sql`i.parent_id`)}
     from input i
     where total > 0 and (not (is_erased or is_notice) or ${storedVersion(sql)} is not null)
     order by shard, store_id, type, resource_id
@@ -235,6 +250,8 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
       base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
       date_deleted        = case when ${isNewer} then excluded.date_deleted else r.date_deleted end,
       body                = case when ${isNewer} then excluded.body else r.body end,
+      modified_day        = case when ${isNewer} then excluded.modified_day else r.modified_day end,
+      parent_id           = case when ${isNewer} then excluded.parent_id else r.parent_id end,
       head_event_id       = excluded.head_event_id,
       step_id             = coalesce(excluded.step_id, r.step_id),
       superseded_dated_at = r.dated_at,

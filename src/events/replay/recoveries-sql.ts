@@ -357,12 +357,14 @@ export async function writePage(
       join event e on e.shard = ${shard} and e.id = any (${eventIds}::bigint[]) and e.store_id = t.store_id
         and octet_length(e.body) > 0 and (e.resource_type || '/' || e.action) = any (t.events)
       order by e.id
-      returning shard, id, webhook_id, event_id
-    ), ${resentAs(tx, { shard, earlier: tx`${failed}::bigint[]`, now })}, ordered as (
+      returning shard, id, store_id, webhook_id, event_id
+    ), ${resentAs(tx, { shard, webhook: tx`(select webhook_id from target)`, earlier: tx`${failed}::bigint[]`, now })}, ordered as (
       insert into delivery_order (shard, delivery_id, webhook_id, resource_key, version)
       select m.shard, m.id, m.webhook_id, ${resourceKey(tx, tx`e`)}, e.version
       from made m
-      cross join lateral (select * from event e where e.shard = m.shard and e.id = m.event_id limit 1) as e
+      cross join lateral (
+        select * from event e where e.shard = m.shard and e.store_id = m.store_id and e.id = m.event_id limit 1
+      ) as e
       where exists (select from target where is_ordered) and e.version > 0
     ), moved as (
       update recovery r set after_event_id = ${to}, events_seen = r.events_seen + ${seen}, date_modified = ${now},

@@ -34,19 +34,20 @@ export async function findPending(
 
 /**
  * The CTEs that set `resent_as` of earlier deliveries of the same event and webhook to the delivery in the CTE `made`: of those in the array
- * `earlier`, and of all that name one of these. A pending one of an older epoch has failed, and is ended.
+ * `earlier`, and of all that name one of these. A pending one of an older epoch has failed, and is ended. `webhook`: SQL of the webhook's id.
  */
 export function resentAs(
   sql: Queryable,
-  { shard, earlier, now }: { shard: number; earlier: Fragment; now: Date },
+  { shard, webhook, earlier, now }: { shard: number; webhook: Fragment; earlier: Fragment; now: Date },
 ): Fragment {
   return sql`
   chain as materialized (
     select ${earlier} || array(
       select b.id from delivery_done a join delivery_done b on b.shard = a.shard and b.resent_as in (a.id, a.resent_as)
-      where a.shard = ${shard} and a.id = any(${earlier})
+      where a.shard = ${shard} and a.webhook_id = ${webhook} and a.id = any(${earlier})
     ) || array(
-      select a.resent_as from delivery_done a where a.shard = ${shard} and a.id = any(${earlier}) and a.resent_as is not null
+      select a.resent_as from delivery_done a
+      where a.shard = ${shard} and a.webhook_id = ${webhook} and a.id = any(${earlier}) and a.resent_as is not null
     ) as ids
   ), noted as (
     update delivery_done d set resent_as = made.id
@@ -85,7 +86,7 @@ export async function insertResend(
         ${webhookId}, epoch, ${eventId}, case when is_held then 'infinity' else ${now}::timestamptz end
       from source
       returning shard, id, webhook_id, event_id
-    ), ${resentAs(tx, { shard, earlier: tx`array[${earlierId}::bigint]`, now })}
+    ), ${resentAs(tx, { shard, webhook: tx`${webhookId}::bigint`, earlier: tx`array[${earlierId}::bigint]`, now })}
     select made.id as "deliveryId", t.store_id as "storeId", t.resource_type as type, t.resource_id as "resourceId", t.action,
       t.version, t.nonce, t.base_url as "baseUrl", t.date_created as "dateCreated", t.body,
       t.trace_context as "traceContext", t.epoch, t.is_held as "isHeld"

@@ -160,14 +160,15 @@ export async function listPending(
   cross join lateral (
     select count(*) filter (where d.epoch >= w.epoch) as pending,
       count(*) filter (where d.epoch >= w.epoch and d.attempts > 0) as retrying, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest,
+      min(d.store_id) as store_id,
       min(d.due_at) filter (where d.epoch >= w.epoch) as next
     from (
-      select epoch, event_id, due_at, attempts from delivery
+      select epoch, store_id, event_id, due_at, attempts from delivery
       where shard = ${shard} and webhook_id = w.id and due_at > '-infinity'
       order by due_at, id limit ${limit}
     ) d
   ) p
-  left join event e on e.shard = ${shard} and e.id = p.oldest`;
+  left join event e on e.shard = ${shard} and e.store_id = p.store_id and e.id = p.oldest`;
 }
 
 /** `since`: the date of the oldest of these events; null without one. */

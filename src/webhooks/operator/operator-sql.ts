@@ -86,7 +86,8 @@ export async function countNotArrived(tx: Queryable, until: Date, now: Date): Pr
     join webhook w on w.shard = d.shard and w.id = d.webhook_id
       and (w.is_active or w.inactive_reason is not null and w.inactive_reason <> 'suspended')
     cross join lateral (
-      select id, resource_type, action, body from event where shard = d.shard and id = d.event_id limit 1
+      select id, resource_type, action, body from event
+      where shard = d.shard and store_id = d.store_id and id = d.event_id limit 1
     ) as e
     where e.resource_type <> ${OPERATOR_EVENT} and ${hasNotArrived(tx, tx`d.shard`)}
     group by w.store_id, w.id, date_bin('1 hour', d.date_ended, 'epoch')
