@@ -16,40 +16,35 @@ const TOO_MANY_CHUNKS = {
 };
 
 /** What the bodies of a network take, the oldest first. */
-type Network = { bytes: number; bodies: Map<IncomingMessage, number> };
+type Network = { bytes: number; bodies: Set<IncomingMessage> };
 
-/** The memory of the bodies that have not arrived whole. */
+/** The memory of the bodies of which a part has arrived. */
 class ArrivingBodies {
   readonly #bytesMax: number;
   readonly #networks = new Map<string, Network>();
+  readonly #bodies = new Map<IncomingMessage, { name: string; bytes: number }>();
   #total = 0;
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  add(request: IncomingMessage, name: string): void {
-    const network = this.#networks.get(name) ?? { bytes: 0, bodies: new Map() };
-    this.#networks.set(name, network);
-    network.bodies.set(request, 0);
-  }
-
   /** Counts what the body takes now, and resets connections until all are within the limit. */
   count(request: IncomingMessage, name: string, bytes: number): void {
-    const network = this.#networks.get(name);
-    const before = network?.bodies.get(request);
-    // What a reset connection had received before.
-    if (network === undefined || before === undefined) return;
-    network.bodies.set(request, bytes);
-    network.bytes += bytes - before;
-    this.#total += bytes - before;
+    const network = this.#networks.get(name) ?? { bytes: 0, bodies: new Set() };
+    const more = bytes - (this.#bodies.get(request)?.bytes ?? 0);
+    this.#networks.set(name, network);
+    this.#bodies.set(request, { name, bytes });
+    network.bodies.add(request);
+    network.bytes += more;
+    this.#total += more;
     while (this.#total > this.#bytesMax && this.#resetOldest());
   }
 
-  remove(request: IncomingMessage, name: string): void {
+  remove(request: IncomingMessage): void {
+    const { name, bytes } = this.#bodies.get(request) ?? { name: '', bytes: 0 };
     const network = this.#networks.get(name);
-    const bytes = network?.bodies.get(request);
-    if (network === undefined || bytes === undefined) return;
+    if (network === undefined || !this.#bodies.delete(request)) return;
     network.bodies.delete(request);
     network.bytes -= bytes;
     this.#total -= bytes;
@@ -58,12 +53,12 @@ class ArrivingBodies {
 
   /** Resets the oldest connection of the network that takes most, so that a stranger with many bodies resets none of other clients. */
   #resetOldest(): boolean {
-    const [[name, { bodies }] = ['', { bodies: new Map<IncomingMessage, number>() }]] = [...this.#networks].toSorted(
-      ([, a], [, b]) => b.bytes - a.bytes,
-    );
-    const [oldest] = bodies.keys();
+    let largest: Network | undefined;
+    for (const network of this.#networks.values())
+      if (largest === undefined || network.bytes > largest.bytes) largest = network;
+    const [oldest] = largest?.bodies ?? [];
     if (oldest === undefined) return false;
-    this.remove(oldest, name);
+    this.remove(oldest);
     oldest.socket.resetAndDestroy();
     return true;
   }
@@ -78,14 +73,13 @@ export function readBodies(app: FastifyInstance, { arrivingBytesMax }: { arrivin
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', ({ raw, ip, headers, routeOptions }, payload, done) => {
     const { bodyLimit } = routeOptions;
-    if (Number(headers['content-length']) > bodyLimit) return done(new Problem(413, TOO_LARGE));
-    // The address is undefined after its client has disconnected.
-    const network = addressPrefix(ip ?? '');
+    const declared = Number(headers['content-length']);
+    if (declared > bodyLimit) return done(new Problem(413, TOO_LARGE));
     let body: Buffer = Buffer.alloc(0);
     let [length, chunks] = [0, 0];
     const end = (error: Error | null): void => {
       payload.off('data', take).off('end', succeed).off('error', fail);
-      arriving.remove(raw, network);
+      arriving.remove(raw);
       done(error, body.subarray(0, length));
     };
     const succeed = (): void => end(null);
@@ -105,11 +99,11 @@ export function readBodies(app: FastifyInstance, { arrivingBytesMax }: { arrivin
         chunk.copy(body, length);
       }
       length += chunk.length;
-      arriving.count(raw, network, body.length);
+      // A request of this process to itself (raw-endpoint.ts) has its body in memory already, and no address has a connection that is reset.
+      if (length !== declared && 'resetAndDestroy' in raw.socket && raw.socket.remoteAddress !== undefined)
+        arriving.count(raw, addressPrefix(ip), body.length);
     };
-    // A request of this process to itself (raw-endpoint.ts) has its body in memory already.
-    if ('resetAndDestroy' in raw.socket) arriving.add(raw, network);
-    raw.once('close', () => arriving.remove(raw, network));
+    raw.once('close', () => arriving.remove(raw));
     payload.on('data', take).on('end', succeed).on('error', fail).resume();
   });
 }
