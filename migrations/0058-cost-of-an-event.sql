@@ -1,5 +1,5 @@
 -- The primary key of `event` and that of `delivery_done` begin with the store or the webhook, and are the index of their lists: one
--- index for two. That saved an event 170 of 3,250 bytes of WAL and a tenth of PostgreSQL's processor time. An id alone is found among those of
+-- index for two, which no longer ensures that an id occurs once in a shard. That saved an event 170 of 3,250 bytes of WAL and a tenth of PostgreSQL's processor time. An id alone is found among those of
 -- its shard on its day; each statement of a hot path has the store or the webhook (test/long/query-plans.test.ts). Both keys are
 -- built again, while publishing, recording and lists wait.
 alter table event drop constraint event_pkey;
@@ -14,8 +14,8 @@ alter table delivery_done add primary key (shard, webhook_id, id);
 
 -- Publishing writes both columns: generated, PostgreSQL computed them from the whole body, and twice where a version replaces another: 20.0 µs
 -- for a new order of 700 bytes instead of 17.2, and 29.9 instead of 21.8 for a later version. The triggers write them for all other
--- statements and for processes of the version before. A version that was published has another event, so a statement of the same
--- transaction that changes a body otherwise has the trigger, too.
+-- statements and for processes of the version before: they skip only a publish, which sets halcyon.writes_listed_columns and changes
+-- event_id.
 alter table resource alter column modified_day drop expression, alter column parent_id drop expression;
 create function write_listed_columns() returns trigger language plpgsql as $$
 begin

@@ -15,7 +15,7 @@ const canonical = (address: string): string => new URL(`http://[${address}]`).ho
 
 const groupsOf = (text: string): string[] => (text === '' ? [] : text.split(':'));
 
-function unmapped(address: string): string | undefined {
+function ipv4Of(address: string): string | undefined {
   const [, high, low] = MAPPED.exec(address) ?? [];
   if (high === undefined || low === undefined) return undefined;
   const bytes = Buffer.from(high.padStart(4, '0') + low.padStart(4, '0'), 'hex');
@@ -33,5 +33,5 @@ export function addressPrefix(address: string): string {
   const [head = '', tail = ''] = written.split('::', 2);
   const [first, last] = [groupsOf(head), groupsOf(tail)];
   const gap = Array.from({ length: IPV6_GROUPS - first.length - last.length }, () => '0');
-  return unmapped(written) ?? `${[...first, ...gap, ...last].slice(0, PREFIX_GROUPS).join(':')}::/64`;
+  return ipv4Of(written) ?? `${[...first, ...gap, ...last].slice(0, PREFIX_GROUPS).join(':')}::/64`;
 }

@@ -49,6 +49,17 @@ test('files are applied in order, once, and other files in the folder are ignore
   assert.deepEqual(row?.ns, [1, 2, 3]);
 });
 
+test('nothing is migrated while shards move, whose tables have to be the same in both databases', async (t) => {
+  const moving = 'create table shard_move (date_ended timestamptz); insert into shard_move values (null)';
+  const { sql, folder, write } = await start(t, { '0001-one.sql': moving });
+  await migrate(sql, folder);
+  assert.deepEqual(await migrate(sql, folder), { applied: [] });
+  await write('0002-two.sql', 'create table two (n integer)');
+  await assert.rejects(migrate(sql, folder), refusal(/^Shards are being moved/));
+  await sql`update shard_move set date_ended = now()`;
+  assert.deepEqual(await migrate(sql, folder), { applied: ['0002-two.sql'] });
+});
+
 test('a database newer than the code is refused', async (t) => {
   const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'select 1' });
   await migrate(sql, folder);

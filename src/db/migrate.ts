@@ -149,6 +149,19 @@ async function requireFree(sql: Queryable, migrations: readonly Migration[]): Pr
     );
 }
 
+/** Throws if shards move: the databases of a move need the same tables while rows are copied. */
+async function requireNoMove(sql: Queryable): Promise<void> {
+  const [table] = await sql<{ name: string | null }[]>`select to_regclass('shard_move')::text as name`;
+  if (!table?.name) return;
+  const moves = await sql`select from shard_move where date_ended is null limit 1`;
+  if (moves.length > 0)
+    throw new UnusableError(
+      'Shards are being moved to another database',
+      'End the move before the migration: see "halcyon shards status" of the version before',
+      undefined,
+    );
+}
+
 /** Applies one migration; false if it was rolled back because a table stayed locked for `lockMs`. */
 async function isApplied(sql: Queryable, { version, name, hash, run }: Step, lockMs: number): Promise<boolean> {
   // A reserved connection has no `begin` method.
@@ -205,6 +218,7 @@ export async function migrate(
       )`;
     const applied = await connection<Applied[]>`select version, name, hash from schema_migration order by version`;
     const { missing, isAdopted } = requireCompatible(migrations, applied);
+    if (missing.length > 0) await requireNoMove(connection);
     for (const [index, migration] of missing.entries()) {
       onBegin(migration.name);
       const step =

@@ -54,17 +54,22 @@ const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;
 
-/** Returns the events of the stores that exist, by id. */
+/** Returns the events that exist, by id. */
 export async function findEvents(
   sql: Queryable,
-  storeIds: readonly number[],
-  ids: readonly number[],
+  keys: readonly { storeId: number; id: number }[],
 ): Promise<ReadonlyMap<number, ListedEvent>> {
-  if (ids.length === 0) return new Map();
-  const shards = [...new Set(storeIds.map(shardOf))];
   const rows = await sql<ListedEvent[]>`
-    select ${selectedColumns(sql)} from event e
-    where e.shard = any (${shards}::smallint[]) and e.store_id = any (${storeIds}::bigint[]) and e.id = any (${ids}::bigint[])`;
+    select e.*
+    from unnest(
+      ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[],
+      ${keys.map(({ id }) => id)}::bigint[]
+    ) as wanted (shard, store_id, id)
+    cross join lateral (
+      select ${selectedColumns(sql)} from event e
+      where e.shard = wanted.shard and e.store_id = wanted.store_id and e.id = wanted.id
+      limit 1
+    ) as e`;
   return new Map(rows.map((row) => [row.id, row]));
 }
 

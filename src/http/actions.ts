@@ -13,7 +13,7 @@ import { METHODS, type Method, type Params, type Resource, type Route } from './
 import type { FastifyRequest } from 'fastify';
 import { parseId } from '#core/ids.ts';
 import type { Run } from './resource.ts';
-import { type Services } from './services.ts';
+import type { Services } from './services.ts';
 import { pathOf } from './requests.ts';
 
 /** Keywords of JSON Schema and the hints of inputs.ts. */

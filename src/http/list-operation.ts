@@ -1,6 +1,14 @@
 /** Operations that list a collection, and the offer of a narrower search in place of one that took too long. */
 import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
-import { viewType, type Document, type Link, type Naming, type Search } from '#hypermedia/document.ts';
+import {
+  isScalar,
+  viewType,
+  type Document,
+  type Link,
+  type Naming,
+  type Search,
+  type Value,
+} from '#hypermedia/document.ts';
 import { readListing, type Relations } from '#hypermedia/list-query.ts';
 import { collection } from '#hypermedia/paging.ts';
 import type { Comparisons, Listing, Filter } from '#core/listing.ts';
@@ -90,14 +98,27 @@ async function withOffsets(
 const PAGE_LENGTH_MAX = 8 * 1024 * 1024;
 /** A control character in JSON, and a quote in XML. */
 const ESCAPED_LENGTH = 6;
-const ESCAPED = /[\p{Cc}"&'<>]/gu;
+/** `"&'<>`; control characters are below 32, and from 127 to 159. */
+const ESCAPED: ReadonlySet<number> = new Set([34, 38, 39, 60, 62]);
+const isEscaped = (code: number): boolean => code < 32 || ESCAPED.has(code) || (code > 126 && code < 160);
 
-const textsOf = ({ properties }: Document, fields: ReadonlySet<string> | null): string[] =>
-  properties.flatMap(({ name, value }) =>
-    typeof value === 'string' && (fields === null || fields.has(name)) ? [value] : [],
-  );
+/** Returns all texts of a value, also those of its members. */
+function* textsOf(value: Value): Generator<string> {
+  if (typeof value === 'string') yield value;
+  else if (!isScalar(value)) for (const member of Object.values(value)) yield* textsOf(member);
+}
 
-const writtenLength = (text: string): number => text.length + (ESCAPED_LENGTH - 1) * (text.match(ESCAPED)?.length ?? 0);
+/** Returns the texts of an item whose properties `fields` names, and of what is embedded in it. */
+function* textsOfItem({ properties, embedded }: Document, fields: ReadonlySet<string> | null): Generator<string> {
+  for (const { name, value } of properties) if (fields === null || fields.has(name)) yield* textsOf(value);
+  for (const { documents } of embedded) for (const one of documents) yield* textsOfItem(one, null);
+}
+
+function writtenLength(text: string): number {
+  let { length } = text;
+  for (let at = 0; at < text.length; at += 1) if (isEscaped(text.charCodeAt(at))) length += ESCAPED_LENGTH - 1;
+  return length;
+}
 
 /** Returns the 400 for a page of which only the first `fitting` items fit. */
 export function pageTooLarge(fitting: number): Problem {
@@ -107,7 +128,7 @@ export function pageTooLarge(fitting: number): Problem {
 
 /** Throws a 400 for items with more text than a page may have, such as what endpoints responded. */
 function requireFitting(items: readonly Document[], fields: ReadonlySet<string> | null): void {
-  const texts = items.map((item) => textsOf(item, fields));
+  const texts = items.map((item) => [...textsOfItem(item, fields)]);
   let length = 0;
   for (const text of texts.flat()) length += text.length;
   if (length <= PAGE_LENGTH_MAX / ESCAPED_LENGTH) return;

@@ -84,7 +84,7 @@ export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
     const { raw } = reply;
     // A request of this process to itself (raw-endpoint.ts) has no connection.
     if (!(socket instanceof Socket)) return done();
-    // It arrived in one packet with more than its connection may ask.
+    // A pipelined request after the one that exceeded UNANSWERED_MAX.
     if (socket.destroyed) return void reply.hijack();
     const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
     connections.set(socket, responses.set(raw, 0));

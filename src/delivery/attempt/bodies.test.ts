@@ -31,12 +31,19 @@ async function publishLong(count: number) {
 
 // Bodies
 
+test('an event of another store with the same id is not taken for the one that is cached', async () => {
+  const { ids, bodies, keyOf } = await publishLong(1);
+  const [id = assert.fail()] = ids;
+  assert.ok(await bodies.find(keyOf(id)));
+  assert.equal(await bodies.find({ ...keyOf(id), storeId: keyOf(id).storeId + 256 }), undefined);
+});
+
 test('for long events, a load reads the first ones requested, up to its limit', async () => {
   const { ids, bodies, keyOf } = await publishLong(8);
   const asked = ids.toReversed();
   await bodies.load(asked.map(keyOf));
   assert.deepEqual(
-    asked.filter((id) => bodies.peek(id) !== undefined),
+    asked.filter((id) => bodies.peek(keyOf(id)) !== undefined),
     asked.slice(0, 4),
   );
 });

@@ -192,8 +192,10 @@ export class Bodies {
     this.#cache.release(eventId);
   }
 
-  peek(eventId: number): Body | undefined {
-    return this.#cache.get(eventId);
+  /** Returns the cached event; undefined for the one of another store, because no constraint prevents that both have one id. */
+  peek({ storeId, eventId }: EventKey): Body | undefined {
+    const body = this.#cache.get(eventId);
+    return body?.event.storeId === storeId ? body : undefined;
   }
 
   /**
@@ -211,14 +213,13 @@ export class Bodies {
 
   /** Returns an event from memory or the table; undefined if it was erased or its partition was dropped. */
   async find(key: EventKey): Promise<Body | undefined> {
-    const { eventId } = key;
-    const present = this.peek(eventId);
+    const present = this.peek(key);
     if (present !== undefined) return present;
     const readAt = this.#forgetCount;
     const [event] = await loadEvents(this.#sql, [key]);
     if (event === undefined) return undefined;
     if (!this.put(event, readAt)) return this.find(key);
     // An event larger than the whole cache is not cached.
-    return this.peek(eventId) ?? { event, rendered: null };
+    return this.peek(key) ?? { event, rendered: null };
   }
 }

@@ -74,7 +74,7 @@ test('announced deliveries are queued in the order of their announcements, with 
   await receive([...second.announcements, ...first.announcements]);
   const { deliveries } = lanes.get(1, WEBHOOK);
   assert.deepEqual([deliveries.take()?.eventId, deliveries.take()?.eventId], [second.eventId, first.eventId]);
-  assert.equal(bodies.peek(first.eventId)?.event.body, '{}');
+  assert.equal(bodies.peek({ storeId: 1, eventId: first.eventId })?.event.body, '{}');
 });
 
 test('announcements that arrive during a read share the next read, for any number of shards', async (t) => {
@@ -114,7 +114,7 @@ test('a body erased during the read is not cached', async () => {
   bodies.forgetAll();
   await received;
   assert.equal(lanes.get(3, WEBHOOK).deliveries.queued, 1);
-  assert.equal(bodies.peek(eventId), undefined);
+  assert.equal(bodies.peek({ storeId: 3, eventId }), undefined);
 });
 
 test('a long body is read when it is sent', async () => {
@@ -122,7 +122,7 @@ test('a long body is read when it is sent', async () => {
   const { lanes, bodies, receive } = arrivalsOf();
   await receive(announcements);
   assert.equal(lanes.get(4, WEBHOOK).deliveries.queued, 1);
-  assert.equal(bodies.peek(eventId), undefined);
+  assert.equal(bodies.peek({ storeId: 4, eventId }), undefined);
 });
 
 test('a delivery with earlier attempts waits for its due time', async () => {

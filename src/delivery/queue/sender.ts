@@ -267,7 +267,7 @@ export class Sender {
     const admission = isQuarantined ? quarantine.admit(lane, delivery) : 'send';
     if (admission === 'never') return this.#deadLetter(scheduled);
     if (admission === 'wait') return this.#ends.end(scheduled, 'kept');
-    const body = bodies.peek(delivery.eventId);
+    const body = bodies.peek(delivery);
     const mustMark = isQuarantined && quarantine.mustMark(lane.shard, delivery.id);
     if (body === undefined || mustMark) void this.#prepare(scheduled, body);
     else this.#send(scheduled, body);

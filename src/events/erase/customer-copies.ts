@@ -7,7 +7,7 @@ import type { Log } from '#core/log.ts';
 import { isMapped, mapped } from '#catalog/catalog.ts';
 import { isObject, type JsonObject } from '#catalog/resource-document.ts';
 import { isNumber, parseExact } from '#core/exact-number.ts';
-import { type Value } from '#hypermedia/document.ts';
+import type { Value } from '#hypermedia/document.ts';
 import type { EventCaches } from './erasure.ts';
 import {
   deleteCopySearch,

@@ -14,7 +14,7 @@ import {
   changesBetween,
 } from '#catalog/subscription-steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
-import { type Value } from '#hypermedia/document.ts';
+import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
 import { isNumber, parseExact, type ExactNumber } from '#core/exact-number.ts';
 import { dayOf } from '#core/ids.ts';

@@ -294,9 +294,10 @@ export function createBatchWriter(deps: BatchDeps) {
     now: Date,
     results: Map<PublishRequest, Result>,
   ): Promise<void> => {
-    const stores = ready.flatMap(({ request, repeated }) => (repeated.size === 0 ? [] : [request.storeId]));
-    const ids = ready.flatMap(({ repeated }) => [...repeated.values()]);
-    const before = ids.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, stores, ids);
+    const repetitions = ready.flatMap(({ request: { storeId }, repeated }) =>
+      [...repeated.values()].map((id) => ({ storeId, id })),
+    );
+    const before = repetitions.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, repetitions);
     const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }));
     const { rows, returned, refused } = await write(drafts, now);
     const written = new Map(returned.map((row) => [row.eventId, row]));

@@ -108,8 +108,8 @@ export function erasedVersion(sql: Queryable): Fragment {
 }
 
 /**
- * Returns the column `parent_id` of a row `i` with the columns `type` and `body`. `known`: the value, where it was read before. The trigger
- * `list_new` has the same expression.
+ * Returns the column `parent_id` of a row `i` with the columns `type` and `body`. `known`: the value, where it was read before. The function
+ * `write_listed_columns` has the same expression.
  */
 export function parentIdOf(sql: Queryable, known: Fragment): Fragment {
   const read = Object.entries(PARENT_MEMBERS).reduce(

@@ -22,7 +22,7 @@ type Network = { bytes: number; bodies: Set<IncomingMessage> };
 class ArrivingBodies {
   readonly #bytesMax: number;
   readonly #networks = new Map<string, Network>();
-  readonly #bodies = new Map<IncomingMessage, { name: string; bytes: number }>();
+  readonly #bodies = new Map<IncomingMessage, { network: string; bytes: number }>();
   #total = 0;
 
   constructor(bytesMax: number) {
@@ -30,25 +30,25 @@ class ArrivingBodies {
   }
 
   /** Counts what the body takes now, and resets connections until all are within the limit. */
-  count(request: IncomingMessage, name: string, bytes: number): void {
-    const network = this.#networks.get(name) ?? { bytes: 0, bodies: new Set() };
+  count(request: IncomingMessage, network: string, bytes: number): void {
+    const all = this.#networks.get(network) ?? { bytes: 0, bodies: new Set() };
     const more = bytes - (this.#bodies.get(request)?.bytes ?? 0);
-    this.#networks.set(name, network);
-    this.#bodies.set(request, { name, bytes });
-    network.bodies.add(request);
-    network.bytes += more;
+    this.#networks.set(network, all);
+    this.#bodies.set(request, { network, bytes });
+    all.bodies.add(request);
+    all.bytes += more;
     this.#total += more;
     while (this.#total > this.#bytesMax && this.#resetOldest());
   }
 
   remove(request: IncomingMessage): void {
-    const { name, bytes } = this.#bodies.get(request) ?? { name: '', bytes: 0 };
-    const network = this.#networks.get(name);
-    if (network === undefined || !this.#bodies.delete(request)) return;
-    network.bodies.delete(request);
-    network.bytes -= bytes;
+    const { network, bytes } = this.#bodies.get(request) ?? { network: '', bytes: 0 };
+    const all = this.#networks.get(network);
+    if (all === undefined || !this.#bodies.delete(request)) return;
+    all.bodies.delete(request);
+    all.bytes -= bytes;
     this.#total -= bytes;
-    if (network.bodies.size === 0) this.#networks.delete(name);
+    if (all.bodies.size === 0) this.#networks.delete(network);
   }
 
   /** Resets the oldest connection of the network that takes most, so that a stranger with many bodies resets none of other clients. */
@@ -77,6 +77,7 @@ export function readBodies(app: FastifyInstance, { arrivingBytesMax }: { arrivin
     if (declared > bodyLimit) return done(new Problem(413, TOO_LARGE));
     let body: Buffer = Buffer.alloc(0);
     let [length, chunks] = [0, 0];
+    let network: string | undefined;
     const end = (error: Error | null): void => {
       payload.off('data', take).off('end', succeed).off('error', fail);
       arriving.remove(raw);
@@ -99,9 +100,10 @@ export function readBodies(app: FastifyInstance, { arrivingBytesMax }: { arrivin
         chunk.copy(body, length);
       }
       length += chunk.length;
-      // A request of this process to itself (raw-endpoint.ts) has its body in memory already, and no address has a connection that is reset.
-      if (length !== declared && 'resetAndDestroy' in raw.socket && raw.socket.remoteAddress !== undefined)
-        arriving.count(raw, addressPrefix(ip), body.length);
+      // A request of this process to itself (raw-endpoint.ts) has its body in memory already, and a connection that was reset has no address.
+      if (length === declared || !('resetAndDestroy' in raw.socket) || raw.socket.remoteAddress === undefined) return;
+      network ??= addressPrefix(ip);
+      arriving.count(raw, network, body.length);
     };
     raw.once('close', () => arriving.remove(raw));
     payload.on('data', take).on('end', succeed).on('error', fail).resume();

@@ -9,7 +9,7 @@ import type { RawRequest } from '#http/route.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { listSignIns } from './accounts-sql.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { type Devices, type Throttle } from './throttle.ts';
+import type { Devices, Throttle } from './throttle.ts';
 
 const hostOf = (authUrl: string): string => new URL(authUrl).host;
 

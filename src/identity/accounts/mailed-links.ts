@@ -6,7 +6,7 @@
  * `askForLink` is the flow of the form that asks for an address, `followLink` that of the page to which a link leads.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';

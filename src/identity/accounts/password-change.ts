@@ -5,7 +5,7 @@
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';

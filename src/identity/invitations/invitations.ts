@@ -24,7 +24,7 @@ import {
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
+import type { Bucket, Throttle } from '#identity/accounts/throttle.ts';
 import type { UserErasure } from '#identity/accounts/user-end.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { isFor, NotAccepted, type InvitationMails } from '#stores/invitations/invitation-operations.ts';
@@ -35,7 +35,7 @@ import { findMember } from '#stores/members/members-sql.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';

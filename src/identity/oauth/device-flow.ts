@@ -5,7 +5,7 @@
 import { createHmac, randomInt } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { type Throttle } from '#identity/accounts/throttle.ts';
+import type { Throttle } from '#identity/accounts/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';

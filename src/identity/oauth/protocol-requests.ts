@@ -11,7 +11,7 @@ import { TokenRefusal, tokenErrors } from './oauth-errors.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { type Throttle } from '#identity/accounts/throttle.ts';
+import type { Throttle } from '#identity/accounts/throttle.ts';
 import { isSuspendedClient, type ClientClaim } from './grants-sql.ts';
 import { hashToken } from './oauth-tokens.ts';
 import { whyNotLinkable } from './redirect-uri.ts';

@@ -15,7 +15,7 @@ import { inPerson } from '#changelog/changelog.ts';
 import type { People } from '#identity/accounts/people.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import { type RawHandler, type RawRequest, type RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';

@@ -7,7 +7,7 @@ import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken }
 import { isFresh } from '#identity/accounts/signed-in.ts';
 import type { People } from '#identity/accounts/people.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { type Bucket, type Throttle } from '#identity/accounts/throttle.ts';
+import type { Bucket, Throttle } from '#identity/accounts/throttle.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
