@@ -28,8 +28,8 @@ await build({
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: 'linked',
-  // Packages in CommonJS call `require`.
-  banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },
+  // Packages in CommonJS call `require`. A module that imports createRequire keeps its name.
+  banner: { js: "import{createRequire as requireOf}from'node:module';const require=requireOf(import.meta.url);" },
   // Only for other platforms.
   external: ['pg-cloudflare', 'pg-native'],
   logLevel: 'warning',
