@@ -176,7 +176,6 @@ function createOperation<Schema extends TSchema, Prepared>(
     ...checksOf(described),
     statuses: rest.statuses,
     takesKey: true,
-    storesResponse: true,
     preview: preview && {
       title: preview.title,
       handle: async (rawRequest) => {

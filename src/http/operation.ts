@@ -125,8 +125,6 @@ export type Operation = Description & {
   access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
   /** Accepts an Idempotency-Key. */
   takesKey: boolean;
-  /** The response is stored under the key (`IdempotentExecution`); else the operation stores it itself, if it accepts a key. */
-  storesResponse: boolean;
   input: TSchema | undefined;
   /**
    * The body as forms and the reference document it, if `input` accepts everything because the operation validates the
@@ -177,7 +175,6 @@ const DEFAULTS = {
   modifiers: [],
   selects: undefined,
   takesKey: false,
-  storesResponse: false,
   input: undefined,
   documentedInput: undefined,
   isStream: false,
