@@ -102,23 +102,36 @@ const ESCAPED_LENGTH = 6;
 const ESCAPED: ReadonlySet<number> = new Set([34, 38, 39, 60, 62]);
 const isEscaped = (code: number): boolean => code < 32 || ESCAPED.has(code) || (code > 126 && code < 160);
 
-/** Returns all texts of a value, also those of its members. */
-function* textsOf(value: Value): Generator<string> {
-  if (typeof value === 'string') yield value;
-  else if (!isScalar(value)) for (const member of Object.values(value)) yield* textsOf(member);
+type Measure = (text: string) => number;
+
+/** Returns the sum of the texts of a value, also of those of its members. */
+function lengthOf(value: Value, measure: Measure): number {
+  if (typeof value === 'string') return measure(value);
+  if (isScalar(value)) return 0;
+  let length = 0;
+  for (const member of Object.values(value)) length += lengthOf(member, measure);
+  return length;
 }
 
-/** Returns the texts of an item whose properties `fields` names, and of what is embedded in it. */
-function* textsOfItem({ properties, embedded }: Document, fields: ReadonlySet<string> | null): Generator<string> {
-  for (const { name, value } of properties) if (fields === null || fields.has(name)) yield* textsOf(value);
-  for (const { documents } of embedded) for (const one of documents) yield* textsOfItem(one, null);
+/** Returns the sum of the texts of an item: of its properties that `fields` names, and of what is embedded in it. */
+function lengthOfItem(
+  { properties, embedded }: Document,
+  fields: ReadonlySet<string> | null,
+  measure: Measure,
+): number {
+  let length = 0;
+  for (const { name, value } of properties) if (fields === null || fields.has(name)) length += lengthOf(value, measure);
+  for (const { documents } of embedded) for (const one of documents) length += lengthOfItem(one, null, measure);
+  return length;
 }
 
-function writtenLength(text: string): number {
+const storedLength: Measure = ({ length }) => length;
+
+const writtenLength: Measure = (text) => {
   let { length } = text;
   for (let at = 0; at < text.length; at += 1) if (isEscaped(text.charCodeAt(at))) length += ESCAPED_LENGTH - 1;
   return length;
-}
+};
 
 /** Returns the 400 for a page of which only the first `fitting` items fit. */
 export function pageTooLarge(fitting: number): Problem {
@@ -128,13 +141,12 @@ export function pageTooLarge(fitting: number): Problem {
 
 /** Throws a 400 for items with more text than a page may have, such as what endpoints responded. */
 function requireFitting(items: readonly Document[], fields: ReadonlySet<string> | null): void {
-  const texts = items.map((item) => [...textsOfItem(item, fields)]);
   let length = 0;
-  for (const text of texts.flat()) length += text.length;
+  for (const item of items) length += lengthOfItem(item, fields, storedLength);
   if (length <= PAGE_LENGTH_MAX / ESCAPED_LENGTH) return;
   length = 0;
-  for (const [fitting, ofItem] of texts.entries()) {
-    for (const text of ofItem) length += writtenLength(text);
+  for (const [fitting, item] of items.entries()) {
+    length += lengthOfItem(item, fields, writtenLength);
     if (length > PAGE_LENGTH_MAX && fitting > 0) throw pageTooLarge(fitting);
   }
 }
