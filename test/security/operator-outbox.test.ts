@@ -99,9 +99,12 @@ test('what waits for a store that does not exist is deleted after 30 days', asyn
     await purges.find(({ name }) => name === 'operator_events')?.purge(1_000, now);
     return (await home`select from operator_outbox`).length;
   };
-  const waiting = await run(29);
-  assert.ok(waiting > 0);
-  assert.equal(await run(1_031), 0);
+  assert.ok((await run(29)) > 0);
+  // The server locks the rows each second, to see whether the store exists, and a purge skips what is locked.
+  await until(
+    () => run(1_031),
+    (waiting) => waiting === 0,
+  );
 });
 
 test('pages of the platform store show and offer the events, those of other stores do not', async () => {
