@@ -7,7 +7,6 @@ import { after } from 'node:test';
 import { createPasswords, type PasswordCost, createUser } from '#identity/accounts/users.ts';
 import { openPool } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
-import { Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
@@ -20,6 +19,7 @@ import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
 import { LOW_COST } from '../setup/passwords.ts';
+import { TestPace } from '../setup/clock.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -104,12 +104,8 @@ function shop(name: string) {
 
 const ofTimer = new AsyncLocalStorage<true>();
 
-/** Never quiet, and marks what a timer runs. */
-class MarkingPace extends Pace {
-  constructor() {
-    super({ now: () => new Date(0), monotonicMs: () => 0 });
-  }
-
+/** Marks what a timer runs. */
+class MarkingPace extends TestPace {
   override repeat(ms: number, run: () => unknown, signal: AbortSignal): Promise<void> {
     return super.repeat(ms, () => ofTimer.run(true, run), signal);
   }

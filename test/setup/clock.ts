@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { Pace } from '#core/lifecycle.ts';
 
@@ -45,5 +46,19 @@ export function standingClock(): PassingClock {
   };
 }
 
+/** What runs each minute or more seldom, such as retention, does not run: only a test on a slow machine lasts that long, and it would be another test. */
+const SELDOM_MS = 60_000;
+
 /** The pace of a process that never becomes quiet. */
-export const NEVER_QUIET = new Pace({ now: () => new Date(0), monotonicMs: () => 0 });
+export class TestPace extends Pace {
+  constructor() {
+    super({ now: () => new Date(0), monotonicMs: () => 0 });
+  }
+
+  override async repeat(ms: number, run: () => unknown, signal: AbortSignal): Promise<void> {
+    if (ms < SELDOM_MS) return super.repeat(ms, run, signal);
+    if (!signal.aborted) await once(signal, 'abort');
+  }
+}
+
+export const NEVER_QUIET = new TestPace();
