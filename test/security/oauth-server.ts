@@ -19,7 +19,7 @@ import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
 import { LOW_COST } from '../setup/passwords.ts';
-import { TestPace } from '../setup/clock.ts';
+import { BriefPace } from '../setup/clock.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -105,7 +105,7 @@ function shop(name: string) {
 const ofTimer = new AsyncLocalStorage<true>();
 
 /** Marks what a timer runs. */
-class MarkingPace extends TestPace {
+class MarkingPace extends BriefPace {
   override repeat(ms: number, run: () => unknown, signal: AbortSignal): Promise<void> {
     return super.repeat(ms, () => ofTimer.run(true, run), signal);
   }

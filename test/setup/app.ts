@@ -8,7 +8,7 @@ import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import type { Pace } from '#core/lifecycle.ts';
-import { NEVER_QUIET, testClock, type TestClock } from './clock.ts';
+import { BriefPace, testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
@@ -117,7 +117,7 @@ export async function startTestApp(
     direct: homeOf(sql),
     secretKeys: [secretKey],
     clock,
-    pace: options.pace ?? NEVER_QUIET,
+    pace: options.pace ?? new BriefPace(),
     openPools,
     random: () => 0.5,
     passwordCost: LOW_COST,
@@ -153,7 +153,7 @@ export async function startTestApp(
         changes ? { ...parts, config: readConfig({ ...env, ...changes }, process.cwd()) } : parts,
       );
     },
-    startSecond: async (deps = { roles: ['serve'], pace: NEVER_QUIET }) => {
+    startSecond: async (deps = { roles: ['serve'], pace: new BriefPace() }) => {
       const own = { ...env, PORT: String(await freePort()), BASE_URL: config.baseUrl };
       const second = await startApp({ ...parts, config: readConfig(own, process.cwd()), ...deps });
       ends.after(() => second.stop());

@@ -46,13 +46,20 @@ export function standingClock(): PassingClock {
   };
 }
 
-/** What runs each minute or more seldom, such as retention, does not run: only a test on a slow machine lasts that long, and it would be another test. */
-const SELDOM_MS = 60_000;
+const STANDING = { now: () => new Date(0), monotonicMs: () => 0 };
 
 /** The pace of a process that never becomes quiet. */
-export class TestPace extends Pace {
+export const NEVER_QUIET = new Pace(STANDING);
+
+const SELDOM_MS = 60_000;
+
+/**
+ * The pace of an application that never becomes quiet, and runs nothing that runs each minute or more seldom, such as retention: only a test
+ * on a slow machine lasts that long, and it would be another test.
+ */
+export class BriefPace extends Pace {
   constructor() {
-    super({ now: () => new Date(0), monotonicMs: () => 0 });
+    super(STANDING);
   }
 
   override async repeat(ms: number, run: () => unknown, signal: AbortSignal): Promise<void> {
@@ -60,5 +67,3 @@ export class TestPace extends Pace {
     if (!signal.aborted) await once(signal, 'abort');
   }
 }
-
-export const NEVER_QUIET = new TestPace();
