@@ -2,8 +2,8 @@
 import type { Queryable, Sql } from './pool.ts';
 
 /**
- * The numbers of all of them. That of a move has the number of the move beside it, also in `refuse_moved` of the migrations; that of the
- * access of an app has a hash of its id.
+ * The numbers of all of them. That of a move has the number of the move beside it, also in `refuse_moved` of the migrations; those of the
+ * access of an app and of the members of a store have a hash of its id.
  */
 export const LOCKS = {
   migrations: 7_209_001,
@@ -16,6 +16,7 @@ export const LOCKS = {
   access: 7_209_012,
   externalKeys: 7_209_013,
   accessOfApp: 7_209_014,
+  membersOfStore: 7_209_015,
 } as const;
 
 /**

@@ -112,12 +112,16 @@ function isWithoutPartition(error: unknown): boolean {
   );
 }
 
+/** Returns whether PostgreSQL ended the transaction because of another one, so that it can be repeated. */
+const isConflict = (error: unknown): boolean => ['40001', '40P01', '55P03'].includes(codeOf(error) ?? '');
+
 /** Returns the message of a 503 if the database is the reason of an error, and undefined otherwise. */
 export function whyUnavailable(error: unknown): string | undefined {
   if (isDiskFull(error))
     return 'The disk of the database is full (53100): nothing can be written until space is freed; try again then';
   if (isMoving(error)) return 'The shard of this store changes its database; try again in a few seconds';
   if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
+  if (isConflict(error)) return 'Another request changed the same at this moment; nothing was changed, try again';
   if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
   if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';
   return undefined;

@@ -130,7 +130,7 @@ const peopleOf = (root: string): Source => ({
   },
 });
 
-type Effects = Pick<RevocationEffects, 'accessChanged' | 'changelog'>;
+type Effects = Pick<RevocationEffects, 'accessChanged' | 'changelog' | 'lockAppsOf'>;
 
 /**
  * Suspends a store for a reason, which ends the access of its members and apps with this commit in every process and disables its webhooks, or
@@ -138,11 +138,12 @@ type Effects = Pick<RevocationEffects, 'accessChanged' | 'changelog'>;
  */
 function setStoreSuspension(
   sql: Sql,
-  { accessChanged, changelog }: Effects,
+  { accessChanged, changelog, lockAppsOf }: Effects,
   storeId: number,
   { reason, operatorId, now }: Suspension,
 ): Promise<void> {
   return transaction(sql, async (tx) => {
+    await lockAppsOf(tx, storeId);
     const suspended = await updateSuspension(tx, { shard: shardOf(storeId), storeId }, reason);
     if (suspended === undefined) return;
     const { name: store, before } = suspended;

@@ -71,7 +71,7 @@ export function eraseDataOf(effects: RevocationEffects, erasers: readonly Eraser
   return {
     lock: async (tx, userId) => {
       await lockClientsOfUser(tx, userId);
-      await lockSandboxOf(tx, userId);
+      await lockSandboxOf(tx, userId, effects.lockAppsOf);
     },
     erase: async (tx, { userId, actor, client, request, origin, now }) => {
       await revokeGrantsOf(tx, effects, { userId, actor, origin, now });

@@ -148,7 +148,7 @@ function openHandlers(runtime: Runtime, parts: ProcessParts) {
       hasSecondFactor: async (tx, userId) => hasSecondFactor(await findFactors(tx, userId)),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
-      erasers,
+      erasure: { erasers, lockAppsOf: publishing.lockAppsOf },
     }),
     sandbox: createSandbox(runtime, { effects: memberEffects, collections: collections(config.stores.platformStore) }),
     members: createMemberOperations(runtime, {

@@ -9,7 +9,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { addMemberWithEntry, createStoreWithEntry, type MemberEffects } from './audited-changes.ts';
 import { addressOfStore, storeDocument, type PublishedCollection } from './store-document.ts';
 import { findSandbox, lockDeveloper, lockForErasure, type StoreRow } from './stores-sql.ts';
-import { eraseStoreIn, type Eraser } from './store.ts';
+import { eraseStoreIn, type Eraser, type LockAppsOf } from './store.ts';
 import { lockMember } from './members/members-sql.ts';
 
 const OFF = 'The operator of this service has switched sandbox stores off';
@@ -59,9 +59,11 @@ export function provideSandbox(
 }
 
 /** Locks the sandbox store of a user against everything, until the user's erasure ends. */
-export async function lockSandboxOf(tx: Tx, userId: number): Promise<void> {
+export async function lockSandboxOf(tx: Tx, userId: number, lockAppsOf: LockAppsOf): Promise<void> {
   const store = await findSandbox(tx, userId);
-  if (store !== undefined) await lockForErasure(tx, shardOf(store.id), store.id);
+  if (store === undefined) return;
+  await lockAppsOf(tx, store.id);
+  await lockForErasure(tx, shardOf(store.id), store.id);
 }
 
 /** Erases the sandbox store of a user, also if it has other members, in the transaction of the user's erasure. */

@@ -13,7 +13,7 @@ import { shardOf, type StoreKey } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { platformClient, type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
-import { storeOf, eraseStore, type Eraser } from './store.ts';
+import { storeOf, eraseStore, type Eraser, type LockAppsOf } from './store.ts';
 import {
   addressOfStore,
   storeDocument,
@@ -40,7 +40,7 @@ type StoreDeps = {
   onDomainChanged: (tx: Tx, store: StoreKey) => Promise<void>;
   /** Called within the transaction that changes the time zone, after the change. */
   rescheduleSnapshot: (tx: Tx, store: StoreKey) => Promise<void>;
-  erasers: readonly Eraser[];
+  erasure: { erasers: readonly Eraser[]; lockAppsOf: LockAppsOf };
 };
 
 /** Placeholder for members that the schema has rejected, so that they get no second fault. */
@@ -228,7 +228,7 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       summary: 'Erases the store and all its data, immediately and permanently; needs the scope platform',
       access: 'platform',
       handle: async (request) => {
-        await eraseStore(sql, { ...storeOfAddress(request), erasers: deps.erasers }, request);
+        await eraseStore(sql, { ...storeOfAddress(request), ...deps.erasure }, request);
         return { status: 204, next: `${baseUrl}/stores` };
       },
     }),

@@ -5,7 +5,7 @@ import { type Queryable, transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest, AddressedRequest } from '#http/operation.ts';
 import { platformClient, storeOfAddress } from '#core/principal.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
-import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
+import { lockMembersOf, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
 import {
   insertStore,
   nextNumber,
@@ -49,7 +49,7 @@ export async function addMember(
   member: { storeId: number; userId: number; role: Role; now: Date },
 ): Promise<Role | null> {
   const key = { ...member, shard: shardOf(member.storeId) };
-  if (!(await lockStoreRow(sql, key)) || !(await lockUserRow(sql, member.userId))) throw notFound('store or user');
+  if (!(await lockMembersOf(sql, key)) || !(await lockUserRow(sql, member.userId))) throw notFound('store or user');
   if (await insertMember(sql, key)) return null;
   const current = await lockMember(sql, key);
   // Removed concurrently between the two statements; the caller may repeat the command.
@@ -72,6 +72,9 @@ type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
 export type Eraser = (tx: Tx, store: StoreKey, by: ErasureRequest) => Promise<void>;
 
 type Erased = StoreKey & { erasers: readonly Eraser[] };
+
+/** Locks the apps that declare webhooks of a store. */
+export type LockAppsOf = (tx: Queryable, storeId: number) => Promise<void>;
 
 /**
  * Erases a store in a transaction. Members are deleted before grants: an approval locks its membership, so a grant that is being approved exists when the grants are ended. `check` is called with the revision of
@@ -96,10 +99,13 @@ export async function eraseStoreIn(
 /** Erases a store in one transaction. Throws a 404 if the store does not exist. */
 export async function eraseStore(
   sql: Sql,
-  store: Erased,
+  { lockAppsOf, ...store }: Erased & { lockAppsOf: LockAppsOf },
   request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
 ): Promise<void> {
-  await transaction(sql, (tx) => eraseStoreIn(tx, store, request, request.unmodified));
+  await transaction(sql, async (tx) => {
+    await lockAppsOf(tx, store.storeId);
+    await eraseStoreIn(tx, store, request, request.unmodified);
+  });
 }
 
 export type CopyDeps = {

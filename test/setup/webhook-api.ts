@@ -145,7 +145,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
       onDomainChanged: async () => {},
       rescheduleSnapshot: async () => {},
       hasSecondFactor: async () => false,
-      erasers: [],
+      erasure: { erasers: [], lockAppsOf: async () => {} },
     },
   );
   const webhooks = createWebhookOperations({

@@ -3,6 +3,7 @@ import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { MemberEffects } from '#stores/audited-changes.ts';
+import type { LockAppsOf } from '#stores/store.ts';
 import type { AppWebhooks } from './clients/clients.ts';
 import type { Bearer } from './oauth-tokens.ts';
 import { scopeTextOfGrants, type GrantedScope } from './scope.ts';
@@ -33,6 +34,8 @@ export type RevocationEffects = {
     scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
     now: Date,
   ) => Promise<void>;
+  /** Locks the apps that declare webhooks of a store, before the store is suspended or erased. */
+  lockAppsOf: LockAppsOf;
   /** Called when a grant for a store has expired, after its end. */
   noteExpired: (
     tx: Queryable,

@@ -25,7 +25,7 @@ import { storeOf } from '../store.ts';
 import { byOf, recordInvitation, recordMember, type MemberEffects } from '../audited-changes.ts';
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers } from '../members/member.ts';
-import { lockStoreRow, countMembers, insertMember, lockUserRow } from '../members/members-sql.ts';
+import { lockMembersOf, countMembers, insertMember, lockUserRow } from '../members/members-sql.ts';
 import type { Inviting, PreparedInvitation as Prepared } from '../members/member-operations.ts';
 import { nextNumber } from '../stores-sql.ts';
 import {
@@ -103,7 +103,7 @@ async function insert(
 ): Promise<CreatedResult & { made: () => Promise<void> }> {
   const { principal, now, body } = request;
   const store = storeOfAddress(request);
-  if (!(await lockStoreRow(tx, store))) throw notFound('store');
+  if (!(await lockMembersOf(tx, store))) throw notFound('store');
   const createdBy = isInPerson(principal) ? principal.userId : null;
   // The membership may have changed since the request was admitted.
   if (createdBy !== null && !(await lockOwner(tx, store, createdBy)))
@@ -264,7 +264,7 @@ export async function acceptInvitation(
 ): Promise<{ userId: number }> {
   const { shard, storeId } = invitation;
   const { now } = by;
-  if (!(await lockStoreRow(tx, { shard, storeId }))) throw new NotAccepted('ended');
+  if (!(await lockMembersOf(tx, { shard, storeId }))) throw new NotAccepted('ended');
   const user = await by.userOf(tx);
   if (!(await lockUserRow(tx, user.id))) throw new NotAccepted('ended');
   if (!isFor(invitation, user.email)) throw new NotAccepted('other address');

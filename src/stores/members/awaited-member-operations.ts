@@ -32,7 +32,7 @@ import {
   countMembers,
   findMember,
   insertMember,
-  lockStoreRow,
+  lockMembersOf,
 } from './members-sql.ts';
 import type { StoreKey } from '#core/ids.ts';
 
@@ -75,7 +75,7 @@ export function createAdmission(
 ): AdmitIdentity {
   return async (tx, { issuer, subject, userId, now }) => {
     for (const store of await listStoresAwaiting(tx, { issuer, subject })) {
-      const isOpen = (await lockStoreRow(tx, store)) && (await countMembers(tx, store)) < stores.membersPerStore;
+      const isOpen = (await lockMembersOf(tx, store)) && (await countMembers(tx, store)) < stores.membersPerStore;
       const waiting = isOpen ? await findAwaited(tx, { ...store, issuer, subject }) : undefined;
       if (waiting === undefined) continue;
       const { role } = waiting;

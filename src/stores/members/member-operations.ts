@@ -39,7 +39,7 @@ import {
   countMembers,
   findMember,
   hasOtherOwner,
-  lockStoreRow,
+  lockMembersOf,
   lockUserRow,
   insertMember,
   isSandbox,
@@ -101,7 +101,7 @@ async function addUser(
   const store = storeOfAddress(request);
   const key = { ...store, userId };
   const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
-  if (!(await lockStoreRow(tx, store))) throw notFound('store');
+  if (!(await lockMembersOf(tx, store))) throw notFound('store');
   const known = identity === undefined ? undefined : await findMember(tx, key);
   const note = async (): Promise<void> => {
     if (identity !== undefined) await noteMember(tx, { ...key, ...identity, role, now: request.now });
@@ -154,7 +154,7 @@ const createAdd = (runtime: Runtime, { effects, inviting, userOfIdentity }: Deps
       const store = storeOfAddress(request);
       const userId = (await findNoted(tx, { ...store, ...identity })) ?? (await userOfIdentity(tx, identity));
       if (userId !== undefined) return addUser(runtime, effects, tx, { request, userId, identity });
-      if (!(await lockStoreRow(tx, store))) throw notFound('store');
+      if (!(await lockMembersOf(tx, store))) throw notFound('store');
       const { role } = request.body;
       return awaitMember(tx, runtime, { ...store, ...identity, role, now: request.now });
     },

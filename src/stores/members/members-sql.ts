@@ -1,4 +1,5 @@
 /** The statements of memberships, and of those that wait for the first sign-in of their person. */
+import { LOCKS } from '#db/advisory-lock.ts';
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -74,11 +75,13 @@ export async function findVerifiedUser(
 }
 
 /**
- * Locks the store until the transaction ends, which prevents its erasure and serializes additions of members, so that their
- * limit is exact. Returns false if it does not exist.
+ * Locks the members of the store until the transaction ends, which serializes their additions, so that their limit is exact, and prevents its
+ * erasure. Returns false if it does not exist. A lock of the row that excludes others would deadlock with changes of apps, which lock it
+ * for their webhooks.
  */
-export async function lockStoreRow(sql: Queryable, { shard, storeId }: StoreKey): Promise<boolean> {
-  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
+export async function lockMembersOf(sql: Queryable, { shard, storeId }: StoreKey): Promise<boolean> {
+  await sql`select pg_advisory_xact_lock(${LOCKS.membersOfStore}, hashint8(${storeId}))`;
+  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for key share`;
   return rows.length === 1;
 }
 

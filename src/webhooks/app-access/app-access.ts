@@ -19,6 +19,7 @@ import {
   listScopes,
   listStoresOf,
   listStandings,
+  lockApps,
   lockSuspensions,
   readClientIds,
   type DeclaringApp,
@@ -108,6 +109,12 @@ export function createAppAccess({
       await recordAndNotify(tx, await switchWebhooks(tx, accounts, scope, now), HALCYON, now);
       await announceTo(tx, { accounts, writeInternalEvents, announce }, { ...scope, apps }, now);
     },
+    /**
+     * Locks the apps that declare webhooks of a store. Call it before the store is locked against all: a change of an app locks the app and
+     * then its stores. One that is let in between may deadlock.
+     */
+    lockAppsOf: async (tx: Queryable, storeId: number): Promise<void> =>
+      lockApps(accounts.of(tx), await listDeclaringIn(tx, storeId)),
     /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
     readReach,
     /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
