@@ -55,6 +55,9 @@ async function removeCluster(dataDir: string): Promise<void> {
 async function makeTemplates({ address }: Embedded): Promise<void> {
   if (address.kind !== 'socket') throw new TypeError('The embedded PostgreSQL listens on a socket');
   const admin = openPool(address, { connections: 1, applicationName: 'test-setup' });
+  // It starts a process in one of hundreds of databases each 100 ms, and would give some tests other statistics than others by chance.
+  await admin`alter system set autovacuum = off`;
+  await admin`select pg_reload_conf()`;
   const change = async (template: Template, run: (sql: Sql) => Promise<unknown>): Promise<void> => {
     const sql = openPool({ ...address, database: template }, { connections: 1, applicationName: 'test-setup' });
     await run(sql);
