@@ -140,6 +140,10 @@ function createConnections(refusal: (status: number) => string) {
 
   return {
     watch: (server: Server): void => {
+      server.on('connection', (socket: Socket) => {
+        // A client that resets its connection at once has no address. Node keeps that of others after their end.
+        if (socket.remoteAddress === undefined) socket.destroy();
+      });
       server.prependListener('request', ({ socket, headers }, response) => {
         if (headers.expect === undefined) track(socket, response);
       });

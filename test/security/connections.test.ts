@@ -1,7 +1,9 @@
 /** Several requests on one connection, some of them malformed: each answer belongs to its request, and is sent once. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { createLog } from '#core/log.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
@@ -9,7 +11,9 @@ import { askAlone, type Answer } from '../setup/wire.ts';
 
 const TIMEOUT_MS = 10_000;
 
-const app = await startTestApp({ roles: ['serve'] });
+const errors: string[] = [];
+const log = createLog('error', { write: (line) => void errors.push(line) });
+const app = await startTestApp({ roles: ['serve'], log });
 const port = Number(new URL(app.baseUrl).port);
 const webhooks = `/stores/${app.storeId}/webhooks`;
 
@@ -119,4 +123,22 @@ test('a connection has a limit of requests that wait for their responses', async
   assert.equal((await send([ping.repeat(100)], { wanted: 100 })).length, 100);
   assert.ok((await send([ping.repeat(400)], { wanted: 400 })).length < 100, 'the connection was reset');
   assert.deepEqual(statusesOf(await send([ping], { wanted: 1 })), [200]);
+});
+
+test('a request of a connection that is reset at once is no error of the server', async () => {
+  const body = 'email=a%40example.com&password=x';
+  const headers = [
+    'Host: localhost',
+    'Content-Type: application/x-www-form-urlencoded',
+    `Content-Length: ${body.length}`,
+  ];
+  const request = ['POST /sign-in HTTP/1.1', 'Sec-Fetch-Site: same-origin', ...headers, '', body].join('\r\n');
+  for (let n = 0; n < 100; n += 1) {
+    const client = connect(port, '127.0.0.1').on('error', () => {});
+    await once(client, 'connect');
+    client.write(request);
+    client.resetAndDestroy();
+  }
+  assert.deepEqual(statusesOf(await send([head('GET', '/health/live')], { wanted: 1 })), [200]);
+  assert.equal(errors[0], undefined);
 });
