@@ -33,7 +33,8 @@ type Pools = {
 };
 
 export type Installation = Pools &
-  OtherDatabases & {
+  OtherDatabases &
+  AsyncDisposable & {
     /** The database of `sql`, the home database. */
     address: DatabaseAddress;
     /** The first key seals; all of them open. */
@@ -158,6 +159,7 @@ export async function openInstallation(
       applied,
       databaseEnded: database.ended,
       close,
+      [Symbol.asyncDispose]: close,
     };
   } catch (error) {
     await close();

@@ -11,12 +11,11 @@ async function migrateOnly(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const onMigration = (name: string, database?: string): void =>
     terminal.warn(database === undefined ? `Applying ${name}` : `Applying ${name} to ${database}`);
-  const installation = await openInstallation(config, createLog(config.logLevel), {
+  await using installation = await openInstallation(config, createLog(config.logLevel), {
     usesRunningServer: true,
     requiresAll: true,
     onMigration,
   });
-  await installation.close();
   const { applied, migrated } = installation;
   if (terminal.isJson === true) printResult(terminal, { applied, ...(migrated.length > 0 && { databases: migrated }) });
   else if (migrated.length === 0) terminal.print('The database has the schema of this version.');

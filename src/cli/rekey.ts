@@ -170,29 +170,23 @@ async function openExclusively(config: Config): Promise<Installation> {
 async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const isFile = config.secretKeys === undefined;
-  const installation = await (isFile
+  await using installation = await (isFile
     ? openExclusively(config)
     : openInstallation(config, createLog(config.logLevel), { usesRunningServer: true, requiresAll: true }));
   const startedMs = performance.now();
   let signal: string | undefined;
   void terminal.untilStopSignal().then((name) => (signal = name));
-  try {
-    const keys: Keys = isFile
-      ? [await openNextKey(config.dataDir), ...installation.secretKeys]
-      : installation.secretKeys;
-    const result = await resealAll(installation.sql, keys, {
-      others: installation.databases.map(({ sql }) => sql),
-      pause: () => delay(PAUSE_MS),
-      isStopped: () => signal !== undefined,
-      onProgress: createProgress(terminal),
-    });
-    const oldKeyFile = isFile && result.isAdopted ? await promoteNextKey(config.dataDir) : undefined;
-    terminal.showProgress?.('');
-    const seconds = (performance.now() - startedMs) / 1_000;
-    reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length, isJson });
-  } finally {
-    await installation.close();
-  }
+  const keys: Keys = isFile ? [await openNextKey(config.dataDir), ...installation.secretKeys] : installation.secretKeys;
+  const result = await resealAll(installation.sql, keys, {
+    others: installation.databases.map(({ sql }) => sql),
+    pause: () => delay(PAUSE_MS),
+    isStopped: () => signal !== undefined,
+    onProgress: createProgress(terminal),
+  });
+  const oldKeyFile = isFile && result.isAdopted ? await promoteNextKey(config.dataDir) : undefined;
+  terminal.showProgress?.('');
+  const seconds = (performance.now() - startedMs) / 1_000;
+  reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length, isJson });
 }
 
 const HELP = `

@@ -123,9 +123,8 @@ const sendTo =
 
 /** Waits for running requests, at most for the time limit. */
 async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<void> {
-  const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
+  using _late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
   await server.close();
-  clearTimeout(late);
 }
 
 /** Opens the databases of the map. With a map the metrics of each have a label, also those of the home database. */

@@ -1,5 +1,5 @@
 /** `halcyon backup`: writes the whole database to one file, or several databases to a folder. */
-import { stat, link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { stat, link, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve, dirname } from 'node:path';
 import { Command } from 'commander';
 import { findRunning, findServer } from '#db/embedded.ts';
@@ -10,6 +10,7 @@ import { type ShardMap, formatShards, HOME, shardsOf, type MapDatabase } from '#
 import { readConfig, type Config } from '#config/config.ts';
 import { examples, printResult } from '../command.ts';
 import { UserError } from '../explain.ts';
+import { flush } from '../key-file.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump, runProgram } from './dump.ts';
 import { createHash, randomBytes } from 'node:crypto';
@@ -62,26 +63,21 @@ async function withSnapshots<T>(
   sources: readonly Source[],
   use: (snapshots: readonly Snapshot[]) => Promise<T>,
 ): Promise<T> {
-  const pools: Sql[] = [];
-  try {
-    const opened = await Promise.all(
-      sources.map(async (source) => {
-        const pool = openPool(source.from, { connections: 1, applicationName: 'halcyon' });
-        pools.push(pool);
-        return { ...source, ...(await connect(pool, source)) };
-      }),
-    );
-    const snapshots: Snapshot[] = [];
-    for (const one of opened) snapshots.push({ ...one, snapshot: await exportSnapshot(one.on) });
-    try {
-      await requireComplete(snapshots);
-      return await use(snapshots);
-    } finally {
-      for (const { on } of snapshots) await endSnapshot(on).catch(() => {});
-    }
-  } finally {
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 0 })));
+  await using ends = new AsyncDisposableStack();
+  const opened = await Promise.all(
+    sources.map(async (source) => {
+      const pool = openPool(source.from, { connections: 1, applicationName: 'halcyon' });
+      ends.defer(() => pool.end({ timeout: 0 }));
+      return { ...source, ...(await connect(pool, source)) };
+    }),
+  );
+  const snapshots: Snapshot[] = [];
+  for (const one of opened) {
+    snapshots.push({ ...one, snapshot: await exportSnapshot(one.on) });
+    ends.defer(() => endSnapshot(one.on).catch(() => {}));
   }
+  await requireComplete(snapshots);
+  return await use(snapshots);
 }
 
 /** Throws a `UserError` if a move is under way, or unless the snapshots have exactly one lease of each shard. */
@@ -144,15 +140,6 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-async function flush(path: string): Promise<void> {
-  const handle = await open(path);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
 const alreadyExists = (path: string): UserError =>
   new UserError(`${path} already exists: choose another file with --to`);
 
@@ -178,10 +165,9 @@ async function renameNew(part: string, path: string): Promise<void> {
 export async function writeAtomically(path: string, write: (part: string) => Promise<void>): Promise<number> {
   if (await exists(path)) throw alreadyExists(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
-  const handle = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+  await writeFile(part, '', { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
     throw new UserError(`${path} cannot be written (${error.code}): choose a file in a writable folder with --to`);
   });
-  await handle.close();
   try {
     await write(part);
     await flush(part);
@@ -220,15 +206,11 @@ async function copyCluster(terminal: Terminal, dataDir: string, file: string): P
 type Dumped = { kind: 'dump'; address: DatabaseAddress; major: number; map: ShardMap | undefined };
 
 async function readDumped(address: DatabaseAddress): Promise<Dumped> {
-  const sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
-  try {
-    const major = Math.floor((await checkServer(sql)) / 10_000);
-    // A back-up may be made before an upgrade.
-    const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
-    return { kind: 'dump', address, major, map: map?.version === 0 ? undefined : map };
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  await using sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
+  const major = Math.floor((await checkServer(sql)) / 10_000);
+  // A back-up may be made before an upgrade.
+  const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
+  return { kind: 'dump', address, major, map: map?.version === 0 ? undefined : map };
 }
 
 async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind: 'copy' }> {

@@ -95,19 +95,11 @@ const TRIES = 5;
 
 /** Returns whether two open connections share a server session, as with PgBouncer in transaction mode. */
 async function isPooled(sql: Sql): Promise<boolean> {
-  const first = await sql.reserve();
-  try {
-    const second = await sql.reserve();
-    try {
-      for (let tries = 0; tries < TRIES; tries += 1)
-        if ((await readSession(first)) === (await readSession(second))) return true;
-      return false;
-    } finally {
-      second.release();
-    }
-  } finally {
-    first.release();
-  }
+  using first = await sql.reserve();
+  using second = await sql.reserve();
+  for (let tries = 0; tries < TRIES; tries += 1)
+    if ((await readSession(first)) === (await readSession(second))) return true;
+  return false;
 }
 
 /** Session locks, LISTEN and migrations need a dedicated session. Concurrent statements could get the shared session that this detects. */
@@ -178,12 +170,8 @@ async function refusalOf(act: () => Promise<void>): Promise<Verdict[]> {
 }
 
 async function identityAt(url: string, name: string): Promise<string | undefined> {
-  const sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'halcyon' });
-  try {
-    return await identify(sql, name);
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  await using sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'halcyon' });
+  return await identify(sql, name);
 }
 
 /** Compares `SHARD_DATABASES` with the map. */

@@ -16,11 +16,10 @@ import { clientAt, DENIED, pollDeviceCode, redeemCode, requestDeviceCode } from 
 
 // Receives the redirect of the browser on a free loopback port (RFC 8252 §7.3).
 
-type Loopback = {
+type Loopback = AsyncDisposable & {
   redirectUri: string;
   /** Resolves with the address that has the authorization code; rejects with a `UserError` if the user denied access. */
   redirected: Promise<URL>;
-  close: () => Promise<void>;
 };
 
 const PATH = '/callback';
@@ -83,7 +82,7 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
   return {
     redirectUri,
     redirected,
-    close: async () => {
+    [Symbol.asyncDispose]: async () => {
       server.close();
       server.closeAllConnections();
       await once(server, 'close');
@@ -140,18 +139,12 @@ export type LoginOptions = ServerOptions & { browser: boolean; device?: true; ti
 /** Waits for the user's decision, a time-out or a stop signal. */
 async function waitFor<Result>(decision: Promise<Result>, seconds: number, terminal: Terminal): Promise<Result> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
-    reject(new UserError(message));
-  }, seconds * 1000);
+  const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
+  using _timer = setTimeout(() => reject(new UserError(message)), seconds * 1000);
   const stopped = terminal.untilStopSignal().then((signal): never => {
     throw new UserError(`${signal}: you are not logged in`, EXIT.interrupted);
   });
-  try {
-    return await Promise.race([decision, timeout, stopped]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return await Promise.race([decision, timeout, stopped]);
 }
 
 /** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
@@ -162,22 +155,18 @@ async function authorizeByRedirect(
 ): Promise<Login> {
   const [state, verifier] = [client.randomState(), client.randomPKCECodeVerifier()];
   const server = clientAt(metadata);
-  const loopback = await openLoopback({ state, issuer: metadata.issuer });
-  try {
-    const { href } = client.buildAuthorizationUrl(server, {
-      scope: 'store_full_access',
-      redirect_uri: loopback.redirectUri,
-      state,
-      code_challenge: await client.calculatePKCECodeChallenge(verifier),
-      code_challenge_method: 'S256',
-    });
-    terminal.warn(`Allow it in your browser, at this address:\n\n  ${href}\n`);
-    if (opensPage) terminal.openPage?.(href);
-    const redirected = await waitFor(loopback.redirected, seconds, terminal);
-    return await redeemCode(server, redirected, { verifier, state }, systemClock.now());
-  } finally {
-    await loopback.close();
-  }
+  await using loopback = await openLoopback({ state, issuer: metadata.issuer });
+  const { href } = client.buildAuthorizationUrl(server, {
+    scope: 'store_full_access',
+    redirect_uri: loopback.redirectUri,
+    state,
+    code_challenge: await client.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  });
+  terminal.warn(`Allow it in your browser, at this address:\n\n  ${href}\n`);
+  if (opensPage) terminal.openPage?.(href);
+  const redirected = await waitFor(loopback.redirected, seconds, terminal);
+  return await redeemCode(server, redirected, { verifier, state }, systemClock.now());
 }
 
 /** Returns whether the browser of the user is elsewhere, and so cannot reach a local port. */

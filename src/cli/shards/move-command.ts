@@ -70,17 +70,11 @@ export type Databases = {
   alone: (work: () => Promise<void>) => Promise<void>;
 };
 
-type Opened = {
-  installation: Installation;
-  homeUrl: string;
-  homeOutageMs: number;
-  map: ShardMap;
-  pools: Sql[];
-  log: Log;
-};
+/** `pools`: those of databases that are not of the map. */
+type Opened = { installation: Installation; homeUrl: string; pools: AsyncDisposableStack; log: Log };
 
-function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
-  const { databases, direct } = installation;
+function placesOf({ installation, homeUrl }: Opened): Pick<Databases, 'place' | 'isReachable'> {
+  const { databases, direct, map } = installation;
   const isReachable = (id: number): boolean => id === HOME || databases.some((one) => one.id === id && one.isPrepared);
   const place = (id: number): Place => {
     if (id === HOME) return { id, name: nameIn(map, id), sql: direct, url: homeUrl };
@@ -93,10 +87,10 @@ function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'plac
 }
 
 /** Opens a database by its address; it may be one of the map. */
-async function openByUrl(url: string, { installation, map, pools, log }: Opened, terminal: Terminal): Promise<Found> {
+async function openByUrl(url: string, { installation, pools, log }: Opened, terminal: Terminal): Promise<Found> {
   const name = nameOf({ kind: 'url', url });
-  const sql = openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
-  pools.push(sql);
+  const { map } = installation;
+  const sql = pools.use(openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' }));
   const identity = await warnIfLate(log, name, identify(sql, name, '--to'));
   const known = map.databases.find((one) => one.identity === identity);
   const { identity: home } = await readIdentity(installation.direct);
@@ -117,7 +111,7 @@ const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && U
 
 async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Promise<Found> {
   if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
-  const { databases } = opened.map;
+  const { databases } = opened.installation.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
   // A database of the map was prepared when it was opened.
   if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: async () => {} };
@@ -125,50 +119,40 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
 
-async function openAll(terminal: Terminal): Promise<Opened> {
+export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const { url, directUrl, shards, homeOutageMs } = config.database;
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
   const log = createCommandLog(terminal, config.logLevel);
   // A move changes the map, so the setting differs from it until it is corrected.
-  const installation = await openInstallation(config, log, { usesRunningServer: true, followsMap: true });
-  const { map } = installation;
-  const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [], log };
-  if (shards === undefined || map.version > 0) return opened;
-  await installation.close();
-  throw new UserError(
-    'SHARD_DATABASES is set, and there is no map yet: start Halcyon once, which makes it, or remove the setting',
-  );
-}
-
-export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
-  const opened = await openAll(terminal);
-  const { installation, homeUrl, homeOutageMs, map, pools } = opened;
-  const { direct: home, secretKeys, isKeyAdopted } = installation;
-  try {
-    await run({
-      home,
-      homeName: nameOf({ kind: 'url', url: homeUrl }),
-      homeOutageMs,
-      map,
-      sealer: createSealer(...secretKeys),
-      ...placesOf(opened),
-      find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
-      alone: async (work) => {
-        if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
-        const workOnMap = async (): Promise<void> => {
-          if ((await readVersion(home)) !== map.version)
-            throw new UserError('The map of shards has changed since this command began: run it again');
-          await work();
-        };
-        if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
-          throw new UserError('Another halcyon shards command is running: wait until it has ended');
-      },
-    });
-  } finally {
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
-    await installation.close();
-  }
+  await using installation = await openInstallation(config, log, { usesRunningServer: true, followsMap: true });
+  const { map, direct: home, secretKeys, isKeyAdopted } = installation;
+  if (shards !== undefined && map.version === 0)
+    throw new UserError(
+      'SHARD_DATABASES is set, and there is no map yet: start Halcyon once, which makes it, or remove the setting',
+    );
+  await using pools = new AsyncDisposableStack();
+  const homeUrl = directUrl ?? url;
+  const opened = { installation, homeUrl, pools, log };
+  await run({
+    home,
+    homeName: nameOf({ kind: 'url', url: homeUrl }),
+    homeOutageMs,
+    map,
+    sealer: createSealer(...secretKeys),
+    ...placesOf(opened),
+    find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
+    alone: async (work) => {
+      if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
+      const workOnMap = async (): Promise<void> => {
+        if ((await readVersion(home)) !== map.version)
+          throw new UserError('The map of shards has changed since this command began: run it again');
+        await work();
+      };
+      if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
+        throw new UserError('Another halcyon shards command is running: wait until it has ended');
+    },
+  });
 }
 
 /** Returns the command that moves the shards. */
