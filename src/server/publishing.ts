@@ -156,9 +156,8 @@ type PublishingParts = {
 };
 
 export function openPublishing({ config, sql, log }: Pick<Runtime, 'config' | 'sql' | 'log'>, deps: PublishingParts) {
-  const { worker, siblings, allocateIds } = deps;
+  const { worker, siblings, allocateIds, metrics } = deps;
   const { baseUrl } = config;
-  const { metrics } = deps;
   const handOver = createHandOver(deps);
   siblings?.receive('pullDeliveries', deps.onPullDeliveries);
   const onPullDeliveries = (webhookIds: readonly number[]): void => {
