@@ -1,10 +1,10 @@
 /** `halcyon rekey`: reseals all secrets with HALCYON_SECRET_KEY while all processes keep running. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Command } from 'commander';
 import { findRunning } from '#db/embedded.ts';
 import type { Keys } from '#core/keys.ts';
 import { createLog } from '#core/log.ts';
 import { readConfig, type Config } from '#config/config.ts';
+import { CliCommand } from './command.ts';
 import { UserError, EXIT } from './explain.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import { openNextKey, promoteNextKey } from './key-file.ts';
@@ -83,7 +83,6 @@ type RekeyReport = Rekeyed & {
   oldKeyFile: string | undefined;
   /** The number of configured keys. */
   keys: number;
-  isJson: boolean;
 };
 
 /** The limit of names in the text output; the JSON output has all of them. */
@@ -128,11 +127,11 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
 
 /** Prints the result; throws a `UserError` unless everything is sealed with the key. */
 function reportRekey(terminal: Terminal, report: RekeyReport): void {
-  const { counts, unopened, isAdopted, oldKeyFile, isJson } = report;
+  const { counts, unopened, isAdopted, oldKeyFile } = report;
   const failure = failureOf(report);
   const [webhooks = 0, answers = 0] = [counts.get('webhooks'), counts.get('answers')];
   const seconds = Number(report.seconds.toFixed(3));
-  if (isJson) {
+  if (terminal.isJson === true) {
     const result = { webhooks, answers, unopened, seconds, old_key_file: oldKeyFile };
     terminal.print(JSON.stringify({ complete: failure === undefined, adopted: isAdopted, ...result }));
   } else {
@@ -167,7 +166,7 @@ async function openExclusively(config: Config): Promise<Installation> {
   return openInstallation(config, createLog(config.logLevel), { usesRunningServer: false });
 }
 
-async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
+async function rekey(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const isFile = config.secretKeys === undefined;
   await using installation = await (isFile
@@ -186,7 +185,7 @@ async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
   const oldKeyFile = isFile && result.isAdopted ? await promoteNextKey(config.dataDir) : undefined;
   terminal.showProgress?.('');
   const seconds = (performance.now() - startedMs) / 1_000;
-  reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length, isJson });
+  reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length });
 }
 
 const HELP = `
@@ -205,10 +204,9 @@ Examples:
   HALCYON_SECRET_KEY=$NEW HALCYON_SECRET_KEY_OTHER=$OLD halcyon rekey
   halcyon rekey --json`;
 
-export function createRekeyCommand(terminal: Terminal): Command {
-  return new Command('rekey')
+export function createRekeyCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('rekey')
     .description('reseal secrets at rest with the current HALCYON_SECRET_KEY')
-    .option('--json', 'print the result as one JSON object')
     .addHelpText('after', HELP)
-    .action((options: { json?: true }) => rekey(terminal, options.json === true));
+    .action(() => rekey(terminal));
 }

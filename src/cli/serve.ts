@@ -1,6 +1,5 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
 import { createServer } from 'node:net';
-import { Command } from 'commander';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running, Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
@@ -17,7 +16,7 @@ import { ConfigError } from '#core/config-error.ts';
 import type { Demo } from './demo.ts';
 import { checkSettings } from './doctor/settings-check.ts';
 import type { Finding } from './doctor/check.ts';
-import { examples } from './command.ts';
+import { CliCommand } from './command.ts';
 import { exitCodeOf, explain, UserError, adviceOnPort } from './explain.ts';
 import {
   closePools,
@@ -321,16 +320,16 @@ async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> 
   if (supervisor?.hasStoppedInTime === false) throw new UserError('Some processes did not stop in time');
 }
 
-export function createServingCommands(terminal: Terminal): Command[] {
+export function createServingCommands(terminal: Terminal): CliCommand[] {
   return [
-    new Command('serve')
+    new CliCommand('serve')
       .description('serve the API, the pages and the deliveries; without DATABASE_URL on an embedded PostgreSQL')
       .option('--no-deliver', 'leave the deliveries to other processes')
-      .addHelpText('after', examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver'))
+      .examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver')
       .action((options: { deliver: boolean }) => serve(terminal, options.deliver ? ['serve', 'deliver'] : ['serve'])),
-    new Command('deliver')
+    new CliCommand('deliver')
       .description('deliver webhooks only; any number of processes, with DATABASE_URL')
-      .addHelpText('after', examples('halcyon deliver'))
+      .examples('halcyon deliver')
       .action(() => serve(terminal, ['deliver'])),
   ];
 }

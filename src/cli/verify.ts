@@ -1,11 +1,10 @@
 /** `halcyon verify`: verifies a delivery stored in files, and explains a failure. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
 import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
-import { examples } from './command.ts';
+import { CliCommand } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -171,22 +170,18 @@ async function verify(options: Options, terminal: Terminal): Promise<void> {
   if (isOpened) terminal.print(Buffer.from(verdict.delivery.body).toString());
 }
 
-export function createVerifyCommand(terminal: Terminal): Command {
-  return new Command('verify')
+export function createVerifyCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('verify')
     .description('verify a delivery stored in files; needs no server')
     .requiredOption(
-      '--key-file <file>',
+      '--key-file <file...>',
       'a file with the encryption_key or the public_key of the webhook; may be repeated, for example during a rotation',
-      (file: string, all: string[] | undefined) => [...(all ?? []), file],
     )
     .requiredOption('--headers <file>', 'a file with the headers, one per line as Name: value, such as curl -D writes')
     .requiredOption('--body <file>', 'a file with the body, byte for byte')
     .option('--max-age <seconds>', 'the maximum age of the delivery', DEFAULT_SECONDS)
     .option('--decrypt', 'print the decrypted body if the delivery is verified')
-    .addHelpText(
-      'after',
-      examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),
-    )
+    .examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600')
     .action((options: Options) => verify(options, terminal));
 }
 

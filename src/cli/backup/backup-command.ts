@@ -1,14 +1,13 @@
 /** `halcyon backup`: writes the whole database to one file, or several databases to a folder. */
 import { stat, link, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve, dirname } from 'node:path';
-import { Command } from 'commander';
 import { findRunning, findServer } from '#db/embedded.ts';
 import { openPool, type DatabaseAddress, DatabaseError, type Queryable, type Sql } from '#db/pool.ts';
 import { checkServer, hasTable } from '#db/usable.ts';
 import { readMap, listLeasedShards, readIdentity, openAddress } from '#shards/map-sql.ts';
 import { type ShardMap, formatShards, HOME, shardsOf, type MapDatabase } from '#shards/map.ts';
 import { readConfig, type Config } from '#config/config.ts';
-import { examples, printResult } from '../command.ts';
+import { printResult, CliCommand } from '../command.ts';
 import { UserError } from '../explain.ts';
 import { flush } from '../key-file.ts';
 import type { Terminal } from '../terminal.ts';
@@ -271,12 +270,11 @@ async function backup(terminal: Terminal, to: string | undefined): Promise<void>
       ? await writeSet(terminal, pathOf(''), { config, map: source.map, home: source.address })
       : await writeOne(terminal, pathOf(source.kind === 'dump' ? '.dump' : '.tar'), { config, source });
   const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
-  if (terminal.isJson === true) return printResult(terminal, { ...at, kind, bytes, seconds, secret_key: key });
-  for (const line of describe(`${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s`)) terminal.print(line);
-  terminal.print(
+  printResult(terminal, { ...at, kind, bytes, seconds, secret_key: key }, [
+    ...describe(`${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s`),
     `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
-  );
-  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+    'How to restore it: docs/operating.md, "Back up and restore"',
+  ]);
 }
 
 const HELP = `
@@ -287,11 +285,11 @@ is complete, and never replaces an existing file.
 With several databases (SHARD_DATABASES) it is a folder: a dump of each database, of the same moment, and manifest.json, which
 lists them with their shards, sizes and SHA-256.`;
 
-export function createBackupCommand(terminal: Terminal): Command {
-  return new Command('backup')
+export function createBackupCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('backup')
     .description('write the whole database to one file')
     .option('--to <file>', 'the file or folder; default: a name with the time, in the current folder')
     .addHelpText('after', HELP)
-    .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
+    .examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json')
     .action((options: { to?: string }) => backup(terminal, options.to));
 }

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import { createLoader, createPublisher, PublishError, type Fault, type Publisher } from '#publisher';
 import { retryAfterMs } from '#retry-after';
-import { UserError, EXIT, UsageError } from '../explain.ts';
+import { UserError, EXIT } from '../explain.ts';
 import { causeOf, DOCUMENT_BYTES_MAX, textOf } from '../session/json-request.ts';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -142,7 +142,7 @@ export function openPublisher(
 }
 
 export type ServerOptions = { url?: string; clientId?: string; clientSecretFile?: string };
-export type TargetOptions = ServerOptions & { store?: string };
+export type TargetOptions = ServerOptions & { store?: number };
 
 type Environment = Pick<Terminal, 'env' | 'cwd'>;
 
@@ -200,7 +200,7 @@ export async function resolveServer(
   options: ServerOptions,
   terminal: Environment,
   config: Config,
-): Promise<PublishServer & { demoStoreId: string | undefined }> {
+): Promise<PublishServer & { demoStoreId: number | undefined }> {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const given = publicAddress({ '--url': options.url ?? env['HALCYON_URL'] }, '--url');
@@ -217,7 +217,7 @@ export async function resolveServer(
       'Set the client secret: --client-secret-file, or HALCYON_CLIENT_SECRET',
     ),
     versionHeader: config.naming.versionHeader,
-    demoStoreId: ofDemo === undefined ? undefined : String(ofDemo.store_id),
+    demoStoreId: ofDemo?.store_id,
   };
 }
 
@@ -229,7 +229,5 @@ export async function resolveTarget(
 ): Promise<PublishTarget> {
   const { demoStoreId, ...server } = await resolveServer(options, terminal, config);
   const storeId = options.store ?? demoStoreId;
-  if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
-    throw new UsageError('--store must be an id, a positive whole number');
-  return { ...server, storeId: requireValue(storeId, 'Set the store: --store <id>') };
+  return { ...server, storeId: requireValue(storeId?.toString(), 'Set the store: --store <id>') };
 }

@@ -61,7 +61,6 @@ type PublishRun = {
   target: PublishTarget;
   retryForSeconds: number;
   keepsGoing: boolean;
-  isJson: boolean;
   clock: Clock;
   random: () => number;
 };
@@ -158,7 +157,7 @@ async function readLines({ stream, position }: Input, next: (line: Line) => Prom
 }
 
 /** Counts the results of lines, and prints them with the progress and the summary. */
-function createReport({ task, terminal, clock, isJson }: PublishRun, input: Input) {
+function createReport({ task, terminal, clock }: PublishRun, input: Input) {
   const words = wordsOf(task);
   const counts: PublishCounts = { done: 0, kept: 0, bytes: 0, refused: 0 };
   const warnings = new Map<string, number>();
@@ -209,7 +208,7 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
       const seconds = Number(secondsNow().toFixed(3));
       const sent =
         task.command === 'publish' ? { published: done } : { loaded: done - kept, kept, dry_run: task.isDryRun };
-      if (isJson) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
+      if (terminal.isJson === true) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
       else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, words));
     },
   };

@@ -22,6 +22,13 @@ import { token } from '#config/env.ts';
 // Selects the server, and discovers its endpoints from its home document and its metadata (RFC 8414).
 
 export type ServerOptions = { server?: string };
+export const SERVER = [
+  '--server <address>',
+  'of the API; default: HALCYON_SERVER, or the server of the login',
+] as const;
+
+/** The longest time that a login waits for its user. */
+export const TIMEOUT_SECONDS_MAX = 3_600;
 
 export type Server = {
   /** The server's own address, the prefix of its links. */

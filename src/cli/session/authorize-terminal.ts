@@ -7,10 +7,9 @@ import * as client from 'openid-client';
 import { systemClock } from '#core/clock.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { wholeNumber } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import type { Server, ServerOptions } from './api-session.ts';
+import { TIMEOUT_SECONDS_MAX, type Server, type ServerOptions } from './api-session.ts';
 import type { Login } from './credentials.ts';
 import { clientAt, DENIED, pollDeviceCode, redeemCode, requestDeviceCode } from './session-tokens.ts';
 
@@ -92,8 +91,6 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
 
 // Authorizes a terminal without a browser: the user enters a code in a browser elsewhere (RFC 8628).
 
-/** The longest time that a login waits for its user. */
-const TIMEOUT_SECONDS_MAX = 3_600;
 /** The seconds by which the interval grows after `slow_down` (RFC 8628 §3.5), and while the server does not answer. */
 const SLOWER_SECONDS = 5;
 
@@ -134,7 +131,7 @@ async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop:
   }
 }
 
-export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: string };
+export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: number };
 
 /** Waits for the user's decision, a time-out or a stop signal. */
 async function waitFor<Result>(decision: Promise<Result>, seconds: number, terminal: Terminal): Promise<Result> {
@@ -174,7 +171,7 @@ const isRemote = ({ env, openPage }: Terminal): boolean => Boolean(env['SSH_CONN
 
 /** Authorizes with a code for another device if asked to, or if no browser runs here; else by a redirect to this computer. */
 export async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
-  const seconds = wholeNumber('--timeout', options.timeout, { min: 1, max: TIMEOUT_SECONDS_MAX, unit: ' of seconds' });
+  const { timeout: seconds } = options;
   const hasDeviceCodes = server.metadata.device_authorization_endpoint !== undefined;
   if (options.device === true && !hasDeviceCodes)
     throw new UserError(`${server.url} has no codes for devices: it runs an older version. Omit --device`);

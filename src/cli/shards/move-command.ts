@@ -254,11 +254,10 @@ export async function plan(
       from: shownName(from),
       command: moveCommand(shards, shownName(to)),
     }));
-    if (terminal.isJson === true) return printResult(terminal, { by, databases: sums, moves });
-    for (const { name, now, planned } of sums)
-      terminal.print(`${name.padEnd(NAME_WIDTH)} ${now} ${by} now, ${planned} planned`);
-    if (moves.length === 0) terminal.print('No move makes the databases more even.');
-    for (const { command } of moves) terminal.print(command);
+    printResult(terminal, { by, databases: sums, moves }, [
+      ...sums.map(({ name, now, planned }) => `${name.padEnd(NAME_WIDTH)} ${now} ${by} now, ${planned} planned`),
+      ...(moves.length === 0 ? ['No move makes the databases more even.'] : moves.map(({ command }) => command)),
+    ]);
   });
 }
 
@@ -315,13 +314,12 @@ function report(
   terminal.showProgress?.('');
   const refused = refusedMs === undefined ? undefined : Math.round(refusedMs);
   const rounded = steps.map(({ step, ms }) => ({ step, ms: Math.round(ms) }));
-  if (terminal.isJson === true) return printResult(terminal, { ...about, refused_ms: refused ?? null, steps: rounded });
-  terminal.print(`Shards ${about.shards} are in ${about.to}.`);
-  for (const { step, ms } of rounded) terminal.print(`  ${step.padEnd(10)}${String(ms).padStart(9)} ms`);
-  if (refused !== undefined) terminal.print(`Publishing to these shards was refused for ${refused} ms.`);
-  terminal.print(
+  printResult(terminal, { ...about, refused_ms: refused ?? null, steps: rounded }, [
+    `Shards ${about.shards} are in ${about.to}.`,
+    ...rounded.map(({ step, ms }) => `  ${step.padEnd(10)}${String(ms).padStart(9)} ms`),
+    ...(refused === undefined ? [] : [`Publishing to these shards was refused for ${refused} ms.`]),
     `Remove or correct SHARD_DATABASES. The rows in ${about.from} are kept until halcyon shards drop-moved.`,
-  );
+  ]);
 }
 
 export async function moveShards(
@@ -363,8 +361,7 @@ async function undo(
     );
   const onDeleted = (table: string, rows: number): void => terminal.warn(`  ${rows} rows of ${table} deleted`);
   await abortMove(home, { move: open, source: place(open.source), target, onDeleted });
-  if (terminal.isJson === true) printResult(terminal, { aborted: true });
-  else terminal.print('The move is undone.');
+  printResult(terminal, { aborted: true }, ['The move is undone.']);
 }
 
 /** Removes the databases without shards from the map, and returns their names. */
@@ -404,10 +401,10 @@ export async function drop(terminal: Terminal, { now }: { now?: true }): Promise
         });
       }
       const removed = await removeEmpty(home, place);
-      if (terminal.isJson === true) return printResult(terminal, { moves: due.length, rows: deleted, removed });
-      terminal.print(due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`);
-      for (const name of removed)
-        terminal.print(`${name} has no shards and has left the map: no process uses it any more.`);
+      printResult(terminal, { moves: due.length, rows: deleted, removed }, [
+        due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`,
+        ...removed.map((name) => `${name} has no shards and has left the map: no process uses it any more.`),
+      ]);
     });
   });
 }

@@ -1,7 +1,7 @@
 /** `halcyon shards`: which database has which shards, and moves between them. */
-import { Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { Measure } from '#shards/move/move-sql.ts';
-import { examples } from '../command.ts';
+import { CliCommand } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 
 const MOVE_HELP = `
@@ -10,15 +10,13 @@ than two seconds, and makes the target the owner. An interrupted run is continue
 command with --abort. The source needs wal_level=logical, and its server must be reachable from that of the target
 (docs/operating.md, "Move shards").`;
 
-const collect = (value: string, before: string[] = []): string[] => [...before, value];
-
 /** Imports on use, as every other command starts faster then. */
-export function createShardsCommand(terminal: Terminal): Command {
-  const command = new Command('shards').description('the databases that own the shards');
+export function createShardsCommand(terminal: Terminal): CliCommand {
+  const command = new CliCommand('shards').description('the databases that own the shards');
   command
     .command('status')
     .description('show which database has which shards, and moves that are under way')
-    .addHelpText('after', examples('halcyon shards status', 'halcyon shards status --json'))
+    .examples('halcyon shards status', 'halcyon shards status --json')
     .action(async () => (await import('./move-command.ts')).status(terminal));
   command
     .command('plan')
@@ -27,11 +25,8 @@ export function createShardsCommand(terminal: Terminal): Command {
     .addOption(
       new Option('--by <measure>', 'what is even, estimated from samples').choices(['bytes', 'rows']).default('bytes'),
     )
-    .option('--with <url>', 'a new database, which gets its share; can be repeated', collect)
-    .addHelpText(
-      'after',
-      examples('halcyon shards plan --even', 'halcyon shards plan --even --with postgres://c/halcyon'),
-    )
+    .option('--with <url...>', 'a new database, which gets its share; can be repeated')
+    .examples('halcyon shards plan --even', 'halcyon shards plan --even --with postgres://c/halcyon')
     .action(async (options: { by: Measure; with?: string[] }) =>
       (await import('./move-command.ts')).plan(terminal, options),
     );
@@ -42,10 +37,7 @@ export function createShardsCommand(terminal: Terminal): Command {
     .requiredOption('--to <database>', 'the address of a database, or its name in the map')
     .option('--abort', 'undo the move, before its switch')
     .addHelpText('after', MOVE_HELP)
-    .addHelpText(
-      'after',
-      examples('halcyon shards move 64-127 --to postgres://c/halcyon', 'halcyon shards move 64-127 --to home --abort'),
-    )
+    .examples('halcyon shards move 64-127 --to postgres://c/halcyon', 'halcyon shards move 64-127 --to home --abort')
     .action(async (ranges: string, options: { to: string; abort?: true }) =>
       (await import('./move-command.ts')).moveShards(terminal, ranges, options),
     );
@@ -53,7 +45,7 @@ export function createShardsCommand(terminal: Terminal): Command {
     .command('drop-moved')
     .description('delete the rows that moved shards have left in their former databases')
     .option('--now', 'also if the shards were moved less than an hour ago')
-    .addHelpText('after', examples('halcyon shards drop-moved'))
+    .examples('halcyon shards drop-moved')
     .action(async (options: { now?: true }) => (await import('./move-command.ts')).drop(terminal, options));
   return command;
 }
