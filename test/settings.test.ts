@@ -56,6 +56,11 @@ test('each setting that is read is described, once, and no other', async () => {
   assert.deepEqual(variables.toSorted(), [...isRead].toSorted());
 });
 
+test('an empty variable is one that is not set', () => {
+  for (const [name, setting] of settings)
+    assert.deepEqual(setting.read({ [name]: '' }, name), setting.read({}, name), name);
+});
+
 test('a description fits into one cell of a table', () => {
   for (const [name, { defaultText, allowed, meaning }] of settings)
     for (const cell of [defaultText, allowed, meaning]) assert.match(cell, /^[^|\n]+$/, name);

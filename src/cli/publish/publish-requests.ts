@@ -203,8 +203,8 @@ export async function resolveServer(
 ): Promise<PublishServer & { demoStoreId: number | undefined }> {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
-  const given = publicAddress({ '--url': options.url ?? env['HALCYON_URL'] }, '--url');
-  const url = given ?? demo?.base_url ?? config.baseUrl;
+  const given = options.url ?? env['HALCYON_URL'];
+  const url = given ? publicAddress(given, '--url') : (demo?.base_url ?? config.baseUrl);
   const credentials = await credentialsOf(options, terminal);
   const clientId = options.clientId ?? credentials.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
   const ofDemo = url === demo?.base_url ? demo : undefined;

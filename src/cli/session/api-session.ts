@@ -51,7 +51,7 @@ export function serverOf({ server }: ServerOptions, { env }: Pick<Terminal, 'env
 /** Returns the version header of the API, whose name an operator can change. */
 function versionHeaders({ env }: Terminal): Record<string, string> {
   return {
-    [token(env, 'VERSION_HEADER', 'SERVICE-API-VERSION')]: '1',
+    [token(env['VERSION_HEADER'] || 'SERVICE-API-VERSION', 'VERSION_HEADER')]: '1',
     Accept: 'application/json',
   };
 }
