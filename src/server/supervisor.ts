@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Registry } from '@prometheus-io/client';
 import { scrapeGauge, aggregate, countersOf, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
-import type { Health, Running } from '#core/lifecycle.ts';
+import { inTime, type Health, type Running } from '#core/lifecycle.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import { deserialize, serialize } from 'node:v8';
@@ -100,10 +100,7 @@ class Child {
     const { promise, resolve } = Promise.withResolvers<Answers[Question]>();
     this.#answers.set(id, resolve);
     this.send({ kind: 'ask', id, question });
-    const timeout = new AbortController();
-    const late = delay(ANSWER_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
-    const answer = await Promise.race([promise, late, this.ended.then(() => undefined)]);
-    timeout.abort();
+    const answer = await inTime(ANSWER_MS, Promise.race([promise, this.ended.then(() => undefined)]), undefined);
     this.#answers.delete(id);
     return answer;
   }
