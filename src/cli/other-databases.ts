@@ -26,7 +26,8 @@ import type { Config } from '#config/config.ts';
 
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
 export type OtherDatabase = Pools & { id: number; name: string; address: DatabaseAddress; isPrepared: boolean };
-type Pools = { sql: Sql; direct: Sql };
+/** `direct` connects to PostgreSQL itself, even if `DATABASE_URL` points to PgBouncer. */
+export type Pools = { sql: Sql; direct: Sql };
 type OpenPools = (address: DatabaseAddress) => Pools;
 
 export type OtherDatabases = {

@@ -1,5 +1,4 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
-import { createServer } from 'node:net';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running, Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
@@ -17,7 +16,7 @@ import type { Demo } from './demo.ts';
 import { checkSettings } from './doctor/settings-check.ts';
 import type { Finding } from './doctor/check.ts';
 import { CliCommand } from './command.ts';
-import { exitCodeOf, explain, UserError, adviceOnPort } from './explain.ts';
+import { exitCodeOf, explain, UserError } from './explain.ts';
 import {
   closePools,
   createPoolOpener,
@@ -26,6 +25,7 @@ import {
   OTHER_CONNECTIONS,
   type Installation,
 } from './installation.ts';
+import { adviceOnPort, refusalOf } from './ports.ts';
 import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
@@ -34,21 +34,14 @@ const PORT_DISTANCE = 10;
 
 /** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
 async function requireFreePort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> {
-  const probe = createServer();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  probe.once('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE')
-      reject(
-        new UserError(
-          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port > LAST_PORT - PORT_DISTANCE ? port - PORT_DISTANCE : port + PORT_DISTANCE}`,
-        ),
-      );
-    else
-      reject(new UserError(`Cannot listen on ${host}:${port} (${error.code}). ${adviceOnPort(error.code, setting)}`));
-  });
-  probe.listen(port, host, resolve);
-  await promise;
-  await new Promise((closed) => probe.close(closed));
+  const code = await refusalOf(host, port);
+  if (code === undefined) return;
+  if (code !== 'EADDRINUSE')
+    throw new UserError(`Cannot listen on ${host}:${port} (${code}). ${adviceOnPort(code, setting)}`);
+  const other = port > LAST_PORT - PORT_DISTANCE ? port - PORT_DISTANCE : port + PORT_DISTANCE;
+  throw new UserError(
+    `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${other}`,
+  );
 }
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];

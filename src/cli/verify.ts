@@ -105,13 +105,13 @@ async function read(path: string, cwd: string, option: string): Promise<Buffer> 
   }
 }
 
-const LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
+const LINES = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/gm;
 
 /** Parses lines of `Name: value`; ignores other lines, such as the status line of `curl -D`. */
 function headersIn(text: string): Record<string, string> {
-  const lines = text.split(/\r?\n/).flatMap((line) => LINE.exec(line) ?? []);
-  const pairs = Array.from({ length: lines.length / 3 }, (_, n) => [lines[3 * n + 1], lines[3 * n + 2]] as const);
-  return Object.fromEntries(pairs.map(([name = '', value = '']) => [name.toLowerCase(), value]));
+  return Object.fromEntries(
+    Array.from(text.matchAll(LINES), ([, name = '', value = '']) => [name.toLowerCase(), value]),
+  );
 }
 
 const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());

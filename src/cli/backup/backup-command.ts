@@ -13,7 +13,7 @@ import { flush } from '../key-file.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump, runProgram } from './dump.ts';
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createSealer } from '#db/seal.ts';
 import { listMoves } from '#shards/move/move-sql.ts';
@@ -133,12 +133,6 @@ async function backupSet(terminal: Terminal, { config, map, home, folder }: SetO
   }
 }
 
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
 const alreadyExists = (path: string): UserError =>
   new UserError(`${path} already exists: choose another file with --to`);
 
@@ -150,7 +144,7 @@ async function renameNew(part: string, path: string): Promise<void> {
   try {
     await link(part, path);
   } catch {
-    if (await exists(path)) throw alreadyExists(path);
+    if (existsSync(path)) throw alreadyExists(path);
     return rename(part, path);
   }
   return rm(part);
@@ -162,7 +156,7 @@ async function renameNew(part: string, path: string): Promise<void> {
  * a `.part`; its name is random, so that concurrent runs do not write to the same file.
  */
 export async function writeAtomically(path: string, write: (part: string) => Promise<void>): Promise<number> {
-  if (await exists(path)) throw alreadyExists(path);
+  if (existsSync(path)) throw alreadyExists(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
   await writeFile(part, '', { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
     throw new UserError(`${path} cannot be written (${error.code}): choose a file in a writable folder with --to`);
@@ -217,8 +211,7 @@ async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind:
   const url = database.directUrl ?? database.url;
   const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
   if (address !== undefined) return readDumped(address);
-  const found = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
-  if (found === undefined)
+  if (!existsSync(join(dataDir, 'postgres', 'data')))
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
 }

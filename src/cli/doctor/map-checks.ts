@@ -1,5 +1,7 @@
 /** Checks of the server of each database, and of several databases: each shard has one owner, which alone delivers it, and changes reach all. */
-import { DatabaseError, openPool, type Sql } from '#db/pool.ts';
+import type { Config } from '#config/config.ts';
+import type { Clock } from '#core/clock.ts';
+import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { openAddress, listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners, identify } from '#shards/adopt.ts';
@@ -10,6 +12,21 @@ import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Databas
 import { readSecondsAhead } from './table-checks.ts';
 import { withTimeouts, type Server, readServer, readSession } from './doctor-sql.ts';
 import { checkDatabaseText, checkPooled, checkServer, findCollationChange, remedyOfCollations } from '#db/usable.ts';
+
+/** The minimum to detect whether each connection has its own session. */
+const POOL = 2;
+
+export function openDatabase(config: Config, clock: Clock, address: DatabaseAddress): Database {
+  const { directUrl, silenceMs } = config.database;
+  const options = { connections: POOL, applicationName: 'halcyon', silenceMs };
+  const sql = openPool(address, { ...options, isShared: true });
+  return {
+    config,
+    clock,
+    sql,
+    direct: directUrl === undefined ? sql : openPool({ kind: 'url', url: directUrl }, options),
+  };
+}
 
 // The server of a database: it can be used, keeps what it accepts, and has connections. Needs no tables.
 
@@ -128,8 +145,6 @@ export type Member = MapDatabase & { context: Database };
  */
 export type Several = { home: Database; map: ShardMap; members: Member[]; sealed: string[]; readable: Member[] };
 
-const MEMBER_CONNECTIONS = 2;
-
 export async function openMembers(home: Database): Promise<Several> {
   const { config, clock } = home;
   const map = await withTimeouts(home.direct, readMap);
@@ -143,14 +158,8 @@ export async function openMembers(home: Database): Promise<Several> {
     try {
       if (config.secretKeys === undefined) throw new Error('There is no HALCYON_SECRET_KEY');
       const url = openAddress(createSealer(...config.secretKeys), database) ?? '';
-      const options = {
-        connections: MEMBER_CONNECTIONS,
-        applicationName: 'halcyon',
-        silenceMs: config.database.silenceMs,
-      };
-      const sql = openPool({ kind: 'url', url }, options);
       const ownConfig = { ...config, database: { ...config.database, url, directUrl: undefined } };
-      members.push({ ...database, context: { config: ownConfig, clock, sql, direct: sql } });
+      members.push({ ...database, context: openDatabase(ownConfig, clock, { kind: 'url', url }) });
     } catch {
       sealed.push(database.name);
     }

@@ -2,7 +2,7 @@
 import { readFile, writeFile, mkdir, readdir, rm } from 'node:fs/promises';
 import { resolve, join } from 'node:path';
 import { systemClock } from '#core/clock.ts';
-import { CliCommand } from '../command.ts';
+import { CliCommand, printResult } from '../command.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openApi, SERVER, type Api, follow, type ServerOptions } from '../session/api-session.ts';
 import type { Terminal } from '../terminal.ts';
@@ -202,18 +202,15 @@ function printIntroduction(
 ): void {
   const forward = address === undefined ? null : address.href;
   const events = pullWebhooks.flatMap((webhook) => webhook.events);
-  if (terminal.isJson === true) {
-    const webhooks = pullWebhooks.map(({ id }) => Number(id));
-    terminal.print(
-      JSON.stringify({ listening: { server, webhooks, events, forward, filter: filter ?? null, encryption_key: key } }),
-    );
-    return;
-  }
-  terminal.print(`Listening at ${server} for ${events.join(', ')}`);
-  terminal.print(`  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`);
-  if (filter !== undefined) terminal.print(`  filter   ${filter}`);
-  terminal.print(`  key      ${key}   (what your app verifies with)`);
-  terminal.print(`  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`);
+  const webhooks = pullWebhooks.map(({ id }) => Number(id));
+  const listening = { server, webhooks, events, forward, filter: filter ?? null, encryption_key: key };
+  printResult(terminal, { listening }, [
+    `Listening at ${server} for ${events.join(', ')}`,
+    `  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`,
+    ...(filter === undefined ? [] : [`  filter   ${filter}`]),
+    `  key      ${key}   (what your app verifies with)`,
+    `  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`,
+  ]);
 }
 
 async function removeAll(terminal: Terminal, pullWebhooks: readonly PullWebhook[]): Promise<void> {

@@ -54,7 +54,7 @@ const CONNECTIONS = 2;
 /** A database that may be new: `prepare` applies the migrations, and checks its key. */
 type Found = Place & { prepare: () => Promise<void> };
 
-export type Databases = {
+type Databases = {
   home: Sql;
   homeName: string;
   /** How long processes serve without the home database. */
@@ -119,7 +119,7 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
 
-export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
+async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const { url, directUrl, shards, homeOutageMs } = config.database;
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
@@ -156,12 +156,12 @@ export async function withDatabases(terminal: Terminal, run: (databases: Databas
 }
 
 /** Returns the command that moves the shards. */
-export function moveCommand(shards: readonly number[], to: string): string {
+function moveCommand(shards: readonly number[], to: string): string {
   return `halcyon shards move ${formatShards(shards).replaceAll(' ', '')} --to ${to}`;
 }
 
 /** Parses shards such as `64-127,200`. */
-export function parseShards(text: string): number[] {
+function parseShards(text: string): number[] {
   const shards = text.split(/[,\s]+/).flatMap((part) => {
     const [, first = '', last = first] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(part) ?? [];
     const range = { first: Number(first), last: Number(last) };

@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import type { Measure } from '#shards/move/move-sql.ts';
 import { CliCommand } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
+import { drop, moveShards, plan, status } from './move-command.ts';
 
 const MOVE_HELP = `
 Copies the rows by logical replication while all processes keep running, then refuses changes of these shards (503) for less
@@ -10,14 +11,13 @@ than two seconds, and makes the target the owner. An interrupted run is continue
 command with --abort. The source needs wal_level=logical, and its server must be reachable from that of the target
 (docs/operating.md, "Move shards").`;
 
-/** Imports on use, as every other command starts faster then. */
 export function createShardsCommand(terminal: Terminal): CliCommand {
   const command = new CliCommand('shards').description('the databases that own the shards');
   command
     .command('status')
     .description('show which database has which shards, and moves that are under way')
     .examples('halcyon shards status', 'halcyon shards status --json')
-    .action(async () => (await import('./move-command.ts')).status(terminal));
+    .action(() => status(terminal));
   command
     .command('plan')
     .description('print the moves that make the databases even, and execute none')
@@ -27,9 +27,7 @@ export function createShardsCommand(terminal: Terminal): CliCommand {
     )
     .option('--with <url...>', 'a new database, which gets its share; can be repeated')
     .examples('halcyon shards plan --even', 'halcyon shards plan --even --with postgres://c/halcyon')
-    .action(async (options: { by: Measure; with?: string[] }) =>
-      (await import('./move-command.ts')).plan(terminal, options),
-    );
+    .action((options: { by: Measure; with?: string[] }) => plan(terminal, options));
   command
     .command('move')
     .description('move shards to another database')
@@ -38,14 +36,12 @@ export function createShardsCommand(terminal: Terminal): CliCommand {
     .option('--abort', 'undo the move, before its switch')
     .addHelpText('after', MOVE_HELP)
     .examples('halcyon shards move 64-127 --to postgres://c/halcyon', 'halcyon shards move 64-127 --to home --abort')
-    .action(async (ranges: string, options: { to: string; abort?: true }) =>
-      (await import('./move-command.ts')).moveShards(terminal, ranges, options),
-    );
+    .action((ranges: string, options: { to: string; abort?: true }) => moveShards(terminal, ranges, options));
   command
     .command('drop-moved')
     .description('delete the rows that moved shards have left in their former databases')
     .option('--now', 'also if the shards were moved less than an hour ago')
     .examples('halcyon shards drop-moved')
-    .action(async (options: { now?: true }) => (await import('./move-command.ts')).drop(terminal, options));
+    .action((options: { now?: true }) => drop(terminal, options));
   return command;
 }
