@@ -1,7 +1,9 @@
 /** Common features of all commands: examples, `--json`, usage errors. Every start imports it. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { Command, type CommanderError } from 'commander';
 import { parseId } from '#core/ids.ts';
-import { EXIT_CODES, UsageError } from './explain.ts';
+import { EXIT_CODES, UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
 /** A command of this program, also each of its subcommands. */
@@ -37,6 +39,15 @@ export function printResult(
   lines: readonly string[] = [JSON.stringify(value, null, 2)],
 ): void {
   for (const line of isJson === true ? [JSON.stringify(value)] : lines) print(line);
+}
+
+/** Reads the file of an option; throws a `UserError` that names the option. */
+export async function readFileOf(option: string, path: string, { cwd }: Pick<Terminal, 'cwd'>): Promise<Buffer> {
+  try {
+    return await readFile(resolve(cwd, path));
+  } catch (error) {
+    throw new UserError(`${option}: ${(error as Error).message}`);
+  }
 }
 
 type NumberRange = { min: number; max: number; unit?: string };

@@ -1,10 +1,8 @@
 /** `halcyon verify`: verifies a delivery stored in files, and explains a failure. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
 import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
-import { CliCommand } from './command.ts';
+import { CliCommand, readFileOf } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -97,14 +95,6 @@ function secondsOf(text: string): number {
   throw new UsageError('--max-age must be a whole number of seconds');
 }
 
-async function read(path: string, cwd: string, option: string): Promise<Buffer> {
-  try {
-    return await readFile(resolve(cwd, path));
-  } catch (error) {
-    throw new UserError(`${option}: ${(error as Error).message}`);
-  }
-}
-
 const LINES = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/gm;
 
 /** Parses lines of `Name: value`; ignores other lines, such as the status line of `curl -D`. */
@@ -116,15 +106,15 @@ function headersIn(text: string): Record<string, string> {
 
 const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 
-async function foundIn({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> {
-  const keys = await Promise.all(keyFile.map((path) => read(path, cwd, '--key-file')));
-  const named = headersIn((await read(headers, cwd, '--headers')).toString());
+async function foundIn({ keyFile, headers, body }: Options, terminal: Terminal): Promise<Found> {
+  const keys = await Promise.all(keyFile.map((path) => readFileOf('--key-file', path, terminal)));
+  const named = headersIn((await readFileOf('--headers', headers, terminal)).toString());
   if (Object.keys(named).length === 0)
     throw new UserError(`--headers: ${headers} has no line such as webhook-id: msg_1; curl -D writes such a file`);
   return {
     keys: keys.map((key) => publicKeyOf(key.toString().trim()) ?? key.toString().trim()),
     headers: named,
-    body: await read(body, cwd, '--body'),
+    body: await readFileOf('--body', body, terminal),
     headerPrefix: titled(prefixIn(named) ?? 'Service'),
   };
 }

@@ -278,7 +278,7 @@ async function startParts(
   const { caches, publishing } = serving;
   const ofStores = purgesOfStores({ ...runtime, ...publishing, caches });
   const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each: databases.each, ofStores }) : ofStores;
-  keep(startRetention({ direct, clock, pace, log, registry, settings: config.housekeeping, purges }));
+  keep(startRetention(runtime, config.housekeeping, { registry, purges }));
 }
 
 /** Creates the parts of a database. They connect when they are used or started. */

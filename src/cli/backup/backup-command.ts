@@ -104,10 +104,15 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-type SetOptions = { config: Config; map: ShardMap; home: DatabaseAddress; folder: string };
+/** What was written. `key`: where the secret key is. `describe` gets its size and how long it took. */
+type Written = { at: object; kind: string; bytes: number; key: string; describe: (size: string) => string[] };
 
-/** Writes the dumps and the manifest into a new folder, which is removed if one fails. */
-async function backupSet(terminal: Terminal, { config, map, home, folder }: SetOptions): Promise<Manifest> {
+/** Writes the dumps of the databases of a map and the manifest into a new folder, which is removed if one fails. */
+async function writeSet(
+  terminal: Terminal,
+  folder: string,
+  { config, map, home }: { config: Config; map: ShardMap; home: DatabaseAddress },
+): Promise<Written> {
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST') throw new UserError(`${folder} already exists: choose another folder with --to`);
     throw new UserError(`${folder} cannot be created (${error.code}): choose another folder with --to`);
@@ -125,7 +130,17 @@ async function backupSet(terminal: Terminal, { config, map, home, folder }: SetO
       await writeAtomically(join(folder, MANIFEST), (part) =>
         writeFile(part, `${JSON.stringify(manifest, null, 2)}\n`),
       );
-      return manifest;
+      const { databases } = manifest;
+      return {
+        at: { folder, manifest: join(folder, MANIFEST) },
+        kind: 'dumps',
+        bytes: databases.reduce((sum, one) => sum + one.bytes, 0),
+        key: 'HALCYON_SECRET_KEY',
+        describe: (size) => [
+          ...databases.map(({ file, name, shards }) => `${join(folder, file)}: ${name}, shards ${shards || 'none'}`),
+          `${databases.length} databases, ${size}, and ${MANIFEST}, which lists them`,
+        ],
+      };
     });
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
@@ -214,24 +229,6 @@ async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind:
   if (!existsSync(join(dataDir, 'postgres', 'data')))
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
-}
-
-/** What was written. `key`: where the secret key is. `describe` gets its size and how long it took. */
-type Written = { at: object; kind: string; bytes: number; key: string; describe: (size: string) => string[] };
-
-/** Backs up the databases of a map of shards. */
-async function writeSet(terminal: Terminal, folder: string, set: Omit<SetOptions, 'folder'>): Promise<Written> {
-  const { databases } = await backupSet(terminal, { ...set, folder });
-  return {
-    at: { folder, manifest: join(folder, MANIFEST) },
-    kind: 'dumps',
-    bytes: databases.reduce((sum, one) => sum + one.bytes, 0),
-    key: 'HALCYON_SECRET_KEY',
-    describe: (size) => [
-      ...databases.map(({ file, name, shards }) => `${join(folder, file)}: ${name}, shards ${shards || 'none'}`),
-      `${databases.length} databases, ${size}, and ${MANIFEST}, which lists them`,
-    ],
-  };
 }
 
 async function writeOne(

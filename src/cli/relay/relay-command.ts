@@ -1,12 +1,10 @@
 /** `halcyon relay` publishes the rows of an outbox table, which a shop writes in the transactions that change its data. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Option } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { readSecret } from '#config/env.ts';
 import { createPublisher } from '#publisher';
-import { CliCommand, printResult } from '../command.ts';
+import { CliCommand, printResult, readFileOf } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { resolveServer, type ServerOptions } from '../publish/publish-requests.ts';
 import type { Terminal } from '../terminal.ts';
@@ -34,19 +32,17 @@ const STOP_MS = 5_000;
 /** Returns the address of the database. */
 export async function readAddress(
   { from, fromFile }: Pick<Options, 'from' | 'fromFile'>,
-  { env, cwd, warn }: Pick<Terminal, 'env' | 'cwd' | 'warn'>,
+  terminal: Pick<Terminal, 'env' | 'cwd' | 'warn'>,
 ): Promise<string> {
   if (from !== undefined) {
     if (URL.canParse(from) && new URL(from).password !== '')
-      warn('--from has a password, which all users of this machine can read: use HALCYON_RELAY_FROM or --from-file');
+      terminal.warn(
+        '--from has a password, which all users of this machine can read: use HALCYON_RELAY_FROM or --from-file',
+      );
     return from;
   }
-  if (fromFile === undefined) return readSecret(env, 'HALCYON_RELAY_FROM') ?? '';
-  try {
-    return (await readFile(resolve(cwd, fromFile), 'utf8')).trim();
-  } catch (error) {
-    throw new UserError(`--from-file: ${(error as Error).message}`);
-  }
+  if (fromFile === undefined) return readSecret(terminal.env, 'HALCYON_RELAY_FROM') ?? '';
+  return (await readFileOf('--from-file', fromFile, terminal)).toString().trim();
 }
 
 const MISSING =

@@ -56,11 +56,6 @@ function versionHeaders({ env }: Terminal): Record<string, string> {
   };
 }
 
-function requireAvailable(address: string, response: JsonResponse): JsonResponse {
-  if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
-  return response;
-}
-
 const AUTHORIZE = '/authorize';
 const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'revocation_endpoint'] as const;
 
@@ -76,7 +71,8 @@ function requireProtected(url: string, { issuer, protected_resources: named }: S
 }
 
 async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
-  const home = requireAvailable(server, await exchange(server, { headers: versionHeaders(terminal) }));
+  const home = await exchange(server, { headers: versionHeaders(terminal) });
+  if (isTemporary(home.status)) throw unreachable(server, `it answers ${home.status}`);
   const authorize = linkOf(home.json, 'authorize');
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
     throw new UserError(`The server at ${server} is no Halcyon (${reasonOf(home)}): check --server`);

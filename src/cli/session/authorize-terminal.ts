@@ -15,12 +15,6 @@ import { clientAt, DENIED, pollDeviceCode, redeemCode, requestDeviceCode } from 
 
 // Receives the redirect of the browser on a free loopback port (RFC 8252 §7.3).
 
-type Loopback = AsyncDisposable & {
-  redirectUri: string;
-  /** Resolves with the address that has the authorization code; rejects with a `UserError` if the user denied access. */
-  redirected: Promise<URL>;
-};
-
 const PATH = '/callback';
 
 /** Sends a page; resolves when it is sent, or when the browser disconnects. */
@@ -50,7 +44,7 @@ const refusalOf = (query: URLSearchParams): UserError =>
   );
 
 /** Starts the server. Rejects redirects without the `state` of this login or of another issuer (RFC 9207). */
-export async function openLoopback({ state, issuer }: { state: string; issuer: string }): Promise<Loopback> {
+export async function openLoopback({ state, issuer }: { state: string; issuer: string }) {
   const { promise: redirected, resolve, reject } = Promise.withResolvers<URL>();
   // Prevents an unhandled rejection before the caller awaits it.
   redirected.catch(() => {});
@@ -80,6 +74,7 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
   const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`;
   return {
     redirectUri,
+    /** Resolves with the address that has the authorization code; rejects with a `UserError` if the user denied access. */
     redirected,
     [Symbol.asyncDispose]: async () => {
       server.close();
