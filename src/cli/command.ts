@@ -55,7 +55,8 @@ type NumberRange = { min: number; max: number; unit?: string };
 /** Returns the number of an option; throws a `UsageError` that names the option and its range. */
 function wholeNumber(option: string, text: string, { min, max, unit = '' }: NumberRange): number {
   const number = Number(text);
-  if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
+  // An empty text would be the number 0.
+  if (text.trim() !== '' && Number.isSafeInteger(number) && number >= min && number <= max) return number;
   throw new UsageError(`${option} must be a whole number${unit} from ${min} to ${max}`);
 }
 

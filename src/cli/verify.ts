@@ -3,7 +3,7 @@ import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
 import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
 import { CliCommand, readFileOf } from './command.ts';
-import { UsageError, UserError } from './explain.ts';
+import { UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
 type Found = {
@@ -85,15 +85,9 @@ function hintOf(found: Found): string {
   return mistakeIn(found) ?? 'The key is another, or the body was changed: none of its bytes may differ from what came';
 }
 
-type Options = { keyFile: string[]; headers: string; body: string; maxAge: string; decrypt?: true };
+type Options = { keyFile: string[]; headers: string; body: string; maxAge: number; decrypt?: true };
 
-const DEFAULT_SECONDS = '300';
-
-function secondsOf(text: string): number {
-  const seconds = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
-  throw new UsageError('--max-age must be a whole number of seconds');
-}
+const AGE = { min: 0, max: Number.MAX_SAFE_INTEGER, unit: ' of seconds' };
 
 const LINES = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/gm;
 
@@ -144,9 +138,8 @@ function asObject(verdict: Verdict, matches: Matches): object {
 }
 
 async function verify(options: Options, terminal: Terminal): Promise<void> {
-  const seconds = secondsOf(options.maxAge);
   const found = await foundIn(options, terminal);
-  const [verdict, matches] = [await check(found, seconds), matchesOf(found)];
+  const [verdict, matches] = [await check(found, options.maxAge), matchesOf(found)];
   const isOpened = 'delivery' in verdict && options.decrypt === true;
   // With --decrypt, stdout contains only the decrypted body.
   const write = isOpened ? terminal.warn : terminal.print;
@@ -169,7 +162,7 @@ export function createVerifyCommand(terminal: Terminal): CliCommand {
     )
     .requiredOption('--headers <file>', 'a file with the headers, one per line as Name: value, such as curl -D writes')
     .requiredOption('--body <file>', 'a file with the body, byte for byte')
-    .option('--max-age <seconds>', 'the maximum age of the delivery', DEFAULT_SECONDS)
+    .number('--max-age <seconds>', 'the maximum age of the delivery', AGE, 300)
     .option('--decrypt', 'print the decrypted body if the delivery is verified')
     .examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600')
     .action((options: Options) => verify(options, terminal));
