@@ -6,14 +6,9 @@ import type { LoginOptions } from './session/authorize-terminal.ts';
 import { openCredentials } from './session/credentials.ts';
 import type { Terminal } from './terminal.ts';
 
-type Identity = {
-  server: string;
-  store: { id: number; name: string; domain: string };
-  scope: string;
-  access_until: string;
-};
+type Identity = Awaited<ReturnType<typeof readIdentity>>;
 
-async function readIdentity(options: ServerOptions, terminal: Terminal): Promise<Identity> {
+async function readIdentity(options: ServerOptions, terminal: Terminal) {
   const api = await openApi(options, terminal);
   const { id, name, domain } = await api.store();
   if (typeof id !== 'number' || typeof name !== 'string' || typeof domain !== 'string')

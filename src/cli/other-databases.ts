@@ -14,7 +14,6 @@ import {
   requireOwners,
   requireSameOwners,
   type Assigned,
-  type Candidate,
   identify,
   isDown,
   prepareDatabase,
@@ -87,12 +86,11 @@ class Opener {
   /** Makes the first map. */
   async #adopt([home, ...others]: ReturnType<typeof assignedIn>): Promise<void> {
     await using pools = new AsyncDisposableStack();
-    const candidates: Candidate[] = [];
-    for (const other of others) {
+    const candidates = await Array.fromAsync(others, async (other) => {
       const sql = pools.use(openByUrl(other.url));
       const { identity } = await this.#prepare(sql, { name: other.name });
-      candidates.push({ ...other, sql, identity });
-    }
+      return { ...other, sql, identity };
+    });
     await adopt(this.#opening.home, { home, others: candidates, sealer: this.#sealer });
   }
 
@@ -116,8 +114,7 @@ class Opener {
 
   /** Returns the databases of the setting with those of the map. A new address that does not respond is refused. */
   async #findAll(assigned: readonly Assigned[], map: ShardMap): Promise<Found[]> {
-    const found: Found[] = [];
-    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
+    const found = await Array.fromAsync(assigned, async (one) => ({ ...one, database: await this.#find(one, map) }));
     requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
     return found;
   }

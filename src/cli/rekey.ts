@@ -8,6 +8,7 @@ import { CliCommand } from './command.ts';
 import { UserError, EXIT } from './explain.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import { openNextKey, promoteNextKey } from './key-file.ts';
+import { countOf } from './doctor/check.ts';
 import type { Terminal } from './terminal.ts';
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed, createSealer, keyIdOf, adoptSealingKey } from '#db/seal.ts';
@@ -88,9 +89,6 @@ type RekeyReport = Rekeyed & {
 /** The limit of names in the text output; the JSON output has all of them. */
 const UNOPENED_SHOWN = 100;
 
-const whole = new Intl.NumberFormat('en');
-const rows = (count: number, one: string): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
-
 function nextStep({ keys, oldKeyFile }: RekeyReport): string {
   if (oldKeyFile !== undefined) {
     return `Start Halcyon again. The previous key is kept in ${oldKeyFile} for a day, for requests repeated with an idempotency key.`;
@@ -110,7 +108,7 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
     return new UserError(`${signal}: not all secrets are resealed; ${RUN_AGAIN}`, EXIT.interrupted);
   if (late > 0) {
     return new UserError(
-      `Another process sealed ${rows(late, 'secret')} with the other key meanwhile: restart every process ` +
+      `Another process sealed ${countOf(late, 'secret')} with the other key meanwhile: restart every process ` +
         'with the same HALCYON_SECRET_KEY as here, then run the same command again',
       EXIT.incomplete,
     );
@@ -119,7 +117,7 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
     return new UserError(`Some rows stayed locked by other transactions; ${RUN_AGAIN}`, EXIT.incomplete);
   if (unopened.length === 0) return undefined;
   return new UserError(
-    `${rows(unopened.length, 'secret')} cannot be opened with any of the keys and stay unchanged. Give these webhooks a ` +
+    `${countOf(unopened.length, 'secret')} cannot be opened with any of the keys and stay unchanged. Give these webhooks a ` +
       'new encryption_key and their url and headers again, or set HALCYON_SECRET_KEY_OTHER to their key; a stored response is deleted after a day',
     EXIT.incomplete,
   );
@@ -136,7 +134,7 @@ function reportRekey(terminal: Terminal, report: RekeyReport): void {
     terminal.print(JSON.stringify({ complete: failure === undefined, adopted: isAdopted, ...result }));
   } else {
     for (const name of unopened.slice(0, UNOPENED_SHOWN)) terminal.warn(`${name} cannot be opened`);
-    const resealed = `${rows(webhooks, 'webhook')} and ${rows(answers, 'stored response')}`;
+    const resealed = `${countOf(webhooks, 'webhook')} and ${countOf(answers, 'stored response')}`;
     terminal.print(`${resealed} resealed in ${seconds.toFixed(1)} s`);
     if (isAdopted) terminal.print(nextStep(report));
   }

@@ -125,7 +125,7 @@ const LOCK_MS = 1_000;
 export type Assigned = { url: string | undefined; name: string; shards: readonly number[] };
 type Others = (Assigned & { url: string })[];
 /** An assigned database that is open and prepared. */
-export type Candidate = Assigned & { url: string; sql: Sql; identity: string };
+type Candidate = Assigned & { url: string; sql: Sql; identity: string };
 
 /** Throws a `DatabaseError` if a database is not a home database. */
 export function requireHome({ home }: Identity): void {

@@ -89,7 +89,7 @@ export async function runChecks<Place>(
   return true;
 }
 
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+export const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 /** Returns a count with its noun: `1 shard`, `2,000 shards`; `many` is an irregular plural. */
 export function countOf(count: number, one: string, many = `${one}s`): string {

@@ -193,17 +193,14 @@ async function compareSetting({ map, members, home: { config, direct } }: Severa
     const none = 'there is no map yet, so one database owns all shards';
     return refusal.length > 0 ? refusal : [warn(none, 'halcyon migrate, or a start, makes the map')];
   }
-  const assigned: Parameters<typeof requireSameOwners>[1][number][] = [];
-  for (const one of all) {
+  const assigned = await Array.fromAsync(all, async ({ url, name, shards: ofOne }) => {
     const known = members.find(({ context, id }) =>
-      one.url === undefined ? id === HOME : context.config.database.url === one.url,
+      url === undefined ? id === HOME : context.config.database.url === url,
     );
-    const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
-    assigned.push({
-      shards: one.shards,
-      id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id,
-    });
-  }
+    const identity = known === undefined && url !== undefined ? await identityAt(url, name) : undefined;
+    const id = known?.id ?? map.databases.find((database) => database.identity === identity)?.id;
+    return { shards: ofOne, id };
+  });
   return refusalOf(async () => requireSameOwners(map, assigned));
 }
 
@@ -318,8 +315,9 @@ export const SEVERAL_CHECKS: readonly Check<Several>[] = [
     // Processes open a pool for each database on a server.
     name: 'servers',
     run: async ({ readable }) => {
-      const uses: { member: Member; server: Server }[] = [];
-      for (const member of readable) uses.push({ member, server: await inspectServer(member.context.direct) });
+      const uses = await Array.fromAsync(readable, async (member) => {
+        return { member, server: await inspectServer(member.context.direct) };
+      });
       return [...Map.groupBy(uses, ({ server }) => server.id).values()].flatMap((group) =>
         group.slice(0, 1).map(({ member, server: { connections, connectionsMax } }) => {
           const { processes, database } = member.context.config;

@@ -184,22 +184,16 @@ const withoutPassword = (url: string): string =>
 
 type DatabaseLine = { id: number; name: string; shards: string; is_reachable: boolean } & Partial<DatabaseState>;
 
-async function linesOf({ map, place, isReachable }: Databases): Promise<DatabaseLine[]> {
-  const lines: DatabaseLine[] = [];
-  for (const { id, name } of map.databases) {
+function linesOf({ map, place, isReachable }: Databases): Promise<DatabaseLine[]> {
+  return Array.fromAsync(map.databases, async ({ id, name }) => {
     const shards = shardsOf(map, id);
     const state = isReachable(id) ? await readDatabaseState(place(id).sql, shards) : {};
-    lines.push({ id, name, shards: formatShards(shards), is_reachable: isReachable(id), ...state });
-  }
-  return lines;
+    return { id, name, shards: formatShards(shards), is_reachable: isReachable(id), ...state };
+  });
 }
 
 /** Returns the state of a move, its databases and its shards. */
-async function describeMove(
-  databases: Databases,
-  move: Move,
-): Promise<{ state: string; from: string; to: string; shards: string }> {
-  const { map, place, isReachable } = databases;
+async function describeMove({ map, place, isReachable }: Databases, move: Move) {
   const about = { shards: formatShards(move.shards), from: nameIn(map, move.source), to: nameIn(map, move.target) };
   if (move.dateEnded !== null)
     return { ...about, state: 'ended; its rows in the source wait for halcyon shards drop-moved' };
@@ -212,8 +206,7 @@ async function describeMove(
 export async function status(terminal: Terminal): Promise<void> {
   await withDatabases(terminal, async (databases) => {
     const lines = await linesOf(databases);
-    const moves = [];
-    for (const move of await listMoves(databases.home)) moves.push(await describeMove(databases, move));
+    const moves = await Array.fromAsync(await listMoves(databases.home), (move) => describeMove(databases, move));
     if (terminal.isJson === true)
       return printResult(terminal, { version: databases.map.version, databases: lines, moves });
     terminal.print(`Version ${databases.map.version} of the map of shards`);
