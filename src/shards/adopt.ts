@@ -50,7 +50,7 @@ type Preparation = {
 export type Prepared = { identity: string; applied: readonly string[]; isKeyAdopted: boolean };
 
 /** Adds the name of the database to an error that an operator can fix. */
-function withName(name: string, error: unknown, setting = 'SHARD_DATABASES'): unknown {
+export function withName(name: string, error: unknown, setting = 'SHARD_DATABASES'): unknown {
   if (error instanceof UnusableError) {
     const remedy = error.remedy.replaceAll('DATABASE_URL', setting);
     return new UnusableError(`${name}: ${error.problem}`, remedy, error.cause);

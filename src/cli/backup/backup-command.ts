@@ -2,8 +2,9 @@
 import { stat, link, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve, dirname } from 'node:path';
 import { findRunning, findServer } from '#db/embedded.ts';
-import { openPool, type DatabaseAddress, DatabaseError, type Queryable, type Sql } from '#db/pool.ts';
+import { openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
 import { checkServer, hasTable } from '#db/usable.ts';
+import { withName } from '#shards/adopt.ts';
 import { readMap, listLeasedShards, readIdentity, openAddress } from '#shards/map-sql.ts';
 import { type ShardMap, formatShards, HOME, shardsOf, type MapDatabase } from '#shards/map.ts';
 import { readConfig, type Config } from '#config/config.ts';
@@ -51,8 +52,7 @@ type Snapshot = Source & { on: Queryable; major: number; snapshot: string };
 /** Opens a connection; the name of the database is added to an error. */
 async function connect(pool: Sql, { name }: Source) {
   const version = await checkServer(pool).catch((error: unknown) => {
-    const message = error instanceof Error ? error.message.replaceAll('DATABASE_URL', 'SHARD_DATABASES') : '';
-    throw new DatabaseError(`${name}: ${message}`, { cause: error });
+    throw withName(name, error);
   });
   return { on: await pool.reserve(), major: Math.floor(version / 10_000) };
 }
