@@ -199,7 +199,7 @@ async function startSupervisor(
   { config, log }: Start,
   { address, secretKeys, direct }: Installation,
 ): Promise<Supervisor> {
-  const { processes, metricsPort, host, stopping, database } = config;
+  const { processes, database } = config;
   // Behind PgBouncer the pools do not use connections of PostgreSQL.
   const connections =
     database.directUrl === undefined
@@ -208,13 +208,8 @@ async function startSupervisor(
   if (connections < database.connections)
     log.warn({ processes, connections }, 'DATABASE_CONNECTIONS is reduced: PostgreSQL allows too few connections');
   const supervisor = new Supervisor({
-    settings: {
-      processes,
-      metricsPort,
-      host,
-      stopMs: stopping.allMs,
-      env: { DATABASE_CONNECTIONS: String(connections) },
-    },
+    config,
+    env: { DATABASE_CONNECTIONS: String(connections) },
     opened: { address, secretKeys },
     log,
   });

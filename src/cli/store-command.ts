@@ -36,11 +36,13 @@ export function createStoreCommand(terminal: Terminal): CliCommand {
         printResult(terminal, { id });
       }),
     );
-  command
-    .command('add-member')
-    .description('add a user to a store')
-    .argument('<store_id>', 'as `store create` printed it', readId('store_id'))
-    .argument('<user_id>', 'as `user create` printed it', readId('user_id'))
+  const add = (name: string, description: string): CliCommand =>
+    command
+      .command(name)
+      .description(description)
+      .argument('<store_id>', 'as `store create` printed it', readId('store_id'))
+      .argument('<user_id>', 'as `user create` printed it', readId('user_id'));
+  add('add-member', 'add a user to a store')
     .addOption(new Option('--role <role>', 'the role of the user').choices(['owner', 'member']).default('owner'))
     .examples('halcyon store add-member 4711 42 --role member')
     .action((storeId: number, userId: number, { role }: { role: Role }) =>
@@ -51,11 +53,7 @@ export function createStoreCommand(terminal: Terminal): CliCommand {
         printResult(terminal, { store_id: storeId, user_id: userId, role });
       }),
     );
-  command
-    .command('remove-member')
-    .description('remove a user from a store; the access of their apps to it ends at once')
-    .argument('<store_id>', 'as `store create` printed it', readId('store_id'))
-    .argument('<user_id>', 'as `user create` printed it', readId('user_id'))
+  add('remove-member', 'remove a user from a store; the access of their apps to it ends at once')
     .examples('halcyon store remove-member 4711 42')
     .action((storeId: number, userId: number) =>
       withContext(terminal, async (context) => {

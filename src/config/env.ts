@@ -162,10 +162,8 @@ export function forwardProxy(value: string, name: string): ForwardProxy {
   };
 }
 
-type MailServer = { url: string; from: { name: string; address: string } };
-
 /** Returns the mail server and sender; undefined if no mail is configured. */
-export function mailServer(url: string | undefined, address = '', name = ''): MailServer | undefined {
+export function mailServer(url: string | undefined, address = '', name = '') {
   if (url === undefined) return undefined;
   if (/^[^\s@]+@[^\s@]+$/.test(address)) return { url, from: { name, address } };
   throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');

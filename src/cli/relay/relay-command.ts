@@ -87,7 +87,6 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     setTimeout(() => limit.abort(), STOP_MS).unref();
   });
   limit.signal.addEventListener('abort', () => void publisher.close({ signal: limit.signal }));
-  const { random } = Math;
   const { warn, print, isJson } = terminal;
   const { Relay, serveRelayMetrics } = await import('./relay-run.ts');
   const relay = new Relay({
@@ -97,7 +96,7 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     once: options.once === true,
     stop: stop.signal,
     clock: systemClock,
-    random,
+    random: Math.random,
     warn,
     say: (text) => (isJson === true ? undefined : print(`${text} to ${url}`)),
   });
