@@ -49,11 +49,16 @@ test('each setting that is read is described, once, and no other', async () => {
     ...[EMBEDDED, WITH_DATABASE, WITH_MAIL].map((each) => namesReadFrom(each, (env) => readConfig(env, '/'))),
     namesReadFrom({}, (env) => serverOf({}, { env }, [])),
     namesReadFrom({}, (env) => readAddress({}, { env, cwd: '/', warn: () => {} })),
-    namesReadFrom(PLATFORM, (env) => resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
+    namesReadFrom(PLATFORM, (env) => resolveTarget({ store: 1 }, { env, cwd: '/' }, readConfig({}, '/'))),
   ]);
   const isRead = new Set([...names.flat(), 'NODE_EXTRA_CA_CERTS']);
   const variables = settings.flatMap(([name, { isSecret }]) => (isSecret ? [name, fileVariable(name)] : [name]));
   assert.deepEqual(variables.toSorted(), [...isRead].toSorted());
+});
+
+test('an empty variable is one that is not set', () => {
+  for (const [name, setting] of settings)
+    assert.deepEqual(setting.read({ [name]: '' }, name), setting.read({}, name), name);
 });
 
 test('a description fits into one cell of a table', () => {
@@ -235,7 +240,7 @@ test('the commands for a platform read secrets from files', async () => {
     HALCYON_RELAY_FROM_FILE: await fileWith('mysql://shop@db.example/shop\n'),
   };
   const env = { HALCYON_CLIENT_ID: 'id', ...files };
-  assert.equal((await resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))).clientSecret, SECRET);
+  assert.equal((await resolveTarget({ store: 1 }, { env, cwd: '/' }, readConfig({}, '/'))).clientSecret, SECRET);
   assert.equal(await readAddress({}, { env, cwd: '/', warn: () => {} }), 'mysql://shop@db.example/shop');
 });
 

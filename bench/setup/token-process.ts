@@ -64,19 +64,9 @@ const handlers = {
       ({ name }) => name === given.what,
     );
     const registry = new Registry();
-    const settings = { everyMs: 1, idleEveryMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
-    purging = {
-      housekeeping: startRetention({
-        direct: sql,
-        clock: systemClock,
-        pace: NEVER_QUIET,
-        log,
-        registry,
-        purges,
-        settings,
-      }),
-      registry,
-    };
+    const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
+    const runtime = { direct: sql, clock: systemClock, pace: NEVER_QUIET, log };
+    purging = { housekeeping: startRetention(runtime, settings, { registry, purges }), registry };
   },
   /** Answers how many rows were deleted. */
   endPurge: async (_: null): Promise<number> => {

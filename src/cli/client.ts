@@ -1,5 +1,4 @@
 /** `halcyon client create`, `rotate-secret`, `verify`, `delete` and `registration-token`. */
-import { Command } from 'commander';
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction, type Sql } from '#db/pool.ts';
@@ -15,7 +14,7 @@ import {
   idOfInvitation,
   revokeRegistrationToken,
 } from '#identity/oauth/registration/registration.ts';
-import { printResult, examples, wholeNumber } from './command.ts';
+import { printResult, CliCommand } from './command.ts';
 import { withContext } from './command-context.ts';
 import { UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
@@ -35,34 +34,29 @@ const revoke = (terminal: Terminal, idOrToken: string): Promise<void> =>
     printResult(terminal, { id, revoked: true });
   });
 
-function addRegistrationToken(command: Command, terminal: Terminal): void {
+function addRegistrationToken(command: CliCommand, terminal: Terminal): void {
   command
     .command('registration-token')
     .description('create a token for client registration (POST /register); shown only once')
-    .option('--days <days>', 'how long it is valid', '7')
+    .number('--days <days>', 'how long it is valid', { min: 1, max: DAYS_MAX }, 7)
     .option('--revoke <id>', 'revoke a token instead, by its id or by the token itself')
-    .addHelpText(
-      'after',
-      examples(
-        'halcyon client registration-token --days 30',
-        'halcyon client registration-token --revoke 5f0c1d9e8b7a6f5e',
-      ),
+    .examples(
+      'halcyon client registration-token --days 30',
+      'halcyon client registration-token --revoke 5f0c1d9e8b7a6f5e',
     )
-    .action(async (options: { days: string; revoke?: string }) =>
-      options.revoke === undefined
-        ? createToken(terminal, wholeNumber('--days', options.days, { min: 1, max: DAYS_MAX }))
-        : revoke(terminal, options.revoke),
+    .action(({ days, revoke: revoked }: { days: number; revoke?: string }) =>
+      revoked === undefined ? createToken(terminal, days) : revoke(terminal, revoked),
     );
 }
 
 type Options = {
   name: string;
-  redirectUri: string[];
+  redirectUri?: string[];
   company?: string;
   description?: string;
   contact?: string;
   owner?: string;
-  store?: string;
+  store?: number;
   public?: true;
   scope?: string;
   pkce?: true;
@@ -94,10 +88,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
     const { sql, now, config } = context;
     const { clientsPerUser } = config.oauth;
     const { requiresSecondFactor: requiresFactor } = config.accounts;
-    const storeId =
-      options.store === undefined
-        ? undefined
-        : wholeNumber('--store', options.store, { min: 1, max: Number.MAX_SAFE_INTEGER });
+    const { store: storeId } = options;
     const userId = await ownerOf(sql, options.owner);
     if (storeId !== undefined && userId === undefined) throw new UsageError('--store needs --owner, a member of it');
     const client = {
@@ -105,7 +96,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       company: options.company,
       description: options.description,
       contact: options.contact,
-      redirectUris: options.redirectUri,
+      redirectUris: options.redirectUri ?? [],
       isPublic: options.public === true,
       trusted: options.trusted === true,
       scopes: options.scope === undefined ? null : scopeEntries(options.scope),
@@ -153,22 +144,17 @@ const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> 
     printResult(terminal, { client_id: id, deleted: true });
   });
 
-function addCreate(command: Command, terminal: Terminal): void {
+function addCreate(command: CliCommand, terminal: Terminal): void {
   command
     .command('create')
     .description('create a client and print its credentials; the secret is shown only once')
     .requiredOption('--name <name>', 'the name that store owners see')
-    .option(
-      '--redirect-uri <uri>',
-      'the redirect URI after authorization; may be repeated',
-      (uri: string, all: string[]) => [...all, uri],
-      [],
-    )
+    .option('--redirect-uri <uri...>', 'the redirect URI after authorization; may be repeated')
     .option('--company <name>', 'the vendor of the app')
     .option('--description <text>', 'the purpose of the app')
     .option('--contact <email>', 'the contact address of the app')
     .option('--owner <email>', 'the user who owns the app and can change it on the pages')
-    .option('--store <id>', 'print tokens for this store of the owner, too: for a program without a redirect URI')
+    .id('--store <id>', 'print tokens for this store of the owner, too: for a program without a redirect URI')
     .option('--scope <scopes>', 'the scopes that it may ask for, separated by spaces; default: both with full access')
     .option('--pkce', 'PKCE is mandatory; always on for public clients')
     .option('--public', 'a public client, without a secret (PKCE is mandatory)')
@@ -176,15 +162,12 @@ function addCreate(command: Command, terminal: Terminal): void {
     .option('--device-grant', 'may connect devices without a browser: the user enters a code (RFC 8628)')
     .option('--legacy', 'may omit redirect_uri at the token endpoint; needs exactly one')
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
-    .addHelpText(
-      'after',
-      examples(
-        'halcyon client create --name Mailer --redirect-uri https://mailer.example/callback',
-        'halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback',
-        'halcyon client create --name Reports --redirect-uri https://reports.example/callback --scope "store_read webhooks"',
-        'halcyon client create --name Export --owner ada@shop.example --store 4711 --scope store_read',
-        'halcyon client create --name Platform --trusted',
-      ),
+    .examples(
+      'halcyon client create --name Mailer --redirect-uri https://mailer.example/callback',
+      'halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback',
+      'halcyon client create --name Reports --redirect-uri https://reports.example/callback --scope "store_read webhooks"',
+      'halcyon client create --name Export --owner ada@shop.example --store 4711 --scope store_read',
+      'halcyon client create --name Platform --trusted',
     )
     .action((options: Options) => create(terminal, options));
 }
@@ -195,15 +178,15 @@ const verify = (terminal: Terminal, id: string): Promise<void> =>
     printResult(terminal, { client_id: id, verified: true });
   });
 
-export function createClientCommand(terminal: Terminal): Command {
-  const command = new Command('client').description('OAuth clients: apps, and the platform itself');
+export function createClientCommand(terminal: Terminal): CliCommand {
+  const command = new CliCommand('client').description('OAuth clients: apps, and the platform itself');
   addCreate(command, terminal);
-  const add = (name: string, description: string, example = ''): Command =>
+  const add = (name: string, description: string, example = ''): CliCommand =>
     command
       .command(name)
       .description(description)
       .argument('<client_id>', 'as `client create` printed it, or the address of a metadata document', requireClientId)
-      .addHelpText('after', examples(`halcyon client ${name} 5f0c1d9e8b7a6f5e4d3c2b1a${example}`));
+      .examples(`halcyon client ${name} 5f0c1d9e8b7a6f5e4d3c2b1a${example}`);
   add('rotate-secret', 'create a new secret, shown only once; older secrets stay valid for a day', ' --now')
     .option('--now', 'end all older secrets at once, for example after a leak')
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));

@@ -24,21 +24,17 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
   declareFile(config.events.file);
   declareMappings(config.events.mapping);
   const { openInternalEvents, withOutbox } = await import('#server/publishing.ts');
-  const installation = await openInstallation(config, createCommandLog(terminal, config.logLevel), {
+  await using installation = await openInstallation(config, createCommandLog(terminal, config.logLevel), {
     usesRunningServer: true,
   });
-  try {
-    const map = await readMap(installation.sql);
-    // A process of `serve` or `deliver` applies the changes to other databases.
-    const databases = { map, each: () => [installation.sql] };
-    const elsewhere = { databases, outbox: { enqueue, enqueueForAll } };
-    const now = await readDatabaseTime(installation.sql);
-    await run({ ...installation, config, now, ...withOutbox(openInternalEvents(config), elsewhere) });
-    if (map.version > 0 && !(await areChangesApplied(installation.sql)))
-      terminal.warn('halcyon: other databases get the change later, from a process of halcyon serve');
-  } finally {
-    await installation.close();
-  }
+  const map = await readMap(installation.sql);
+  // A process of `serve` or `deliver` applies the changes to other databases.
+  const databases = { map, each: () => [installation.sql] };
+  const elsewhere = { databases, outbox: { enqueue, enqueueForAll } };
+  const now = await readDatabaseTime(installation.sql);
+  await run({ ...installation, config, now, ...withOutbox(openInternalEvents(config), elsewhere) });
+  if (map.version > 0 && !(await areChangesApplied(installation.sql)))
+    terminal.warn('halcyon: other databases get the change later, from a process of halcyon serve');
 }
 
 type Entry = { msg: string; database?: string | number; reason?: string; err?: { message: string } };

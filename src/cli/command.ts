@@ -1,27 +1,72 @@
 /** Common features of all commands: examples, `--json`, usage errors. Every start imports it. */
-import type { Command, CommanderError } from 'commander';
-import { EXIT_CODES, UsageError } from './explain.ts';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Command, type CommanderError } from 'commander';
+import { parseId } from '#core/ids.ts';
+import { EXIT_CODES, UsageError, UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Returns the examples at the end of a command's help; a test runs each of them. */
-export function examples(...lines: readonly string[]): string {
-  return ['', lines.length === 1 ? 'Example:' : 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n');
+/** A command of this program, also each of its subcommands. */
+export class CliCommand extends Command {
+  override createCommand(name?: string): CliCommand {
+    return new CliCommand(name);
+  }
+
+  /** Adds examples to the end of the help; a test runs each of them. */
+  examples(...lines: readonly string[]): this {
+    const title = lines.length === 1 ? 'Example:' : 'Examples:';
+    return this.addHelpText('after', ['', title, ...lines.map((line) => `  ${line}`)].join('\n'));
+  }
+
+  /** Adds an option with a whole number. */
+  number(flags: string, description: string, range: NumberRange, initial?: number): this {
+    return this.option(flags, description, (text) => wholeNumber(nameIn(flags), text, range), initial);
+  }
+
+  /** Adds an option with an id. */
+  id(flags: string, description: string): this {
+    return this.option(flags, description, readId(nameIn(flags)));
+  }
 }
 
-/** Prints a JSON value: indented, or in one line with `--json`. */
-export function printResult({ print, isJson }: Terminal, value: object): void {
-  return print(isJson === true ? JSON.stringify(value) : JSON.stringify(value, null, 2));
+/** Returns the name of an option without that of its value. */
+const nameIn = (flags: string): string => flags.replace(/ .*/, '');
+
+/** Prints the result of a command: as JSON in one line with `--json`; otherwise as lines, by default those of indented JSON. */
+export function printResult(
+  { print, isJson }: Terminal,
+  value: object,
+  lines: readonly string[] = [JSON.stringify(value, null, 2)],
+): void {
+  for (const line of isJson === true ? [JSON.stringify(value)] : lines) print(line);
 }
+
+/** Reads the file of an option; throws a `UserError` that names the option. */
+export async function readFileOf(option: string, path: string, { cwd }: Pick<Terminal, 'cwd'>): Promise<Buffer> {
+  try {
+    return await readFile(resolve(cwd, path));
+  } catch (error) {
+    throw new UserError(`${option}: ${(error as Error).message}`);
+  }
+}
+
+type NumberRange = { min: number; max: number; unit?: string };
 
 /** Returns the number of an option; throws a `UsageError` that names the option and its range. */
-export function wholeNumber(
-  option: string,
-  text: string,
-  { min, max, unit = '' }: { min: number; max: number; unit?: string },
-): number {
+function wholeNumber(option: string, text: string, { min, max, unit = '' }: NumberRange): number {
   const number = Number(text);
-  if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
+  // An empty text would be the number 0.
+  if (text.trim() !== '' && Number.isSafeInteger(number) && number >= min && number <= max) return number;
   throw new UsageError(`${option} must be a whole number${unit} from ${min} to ${max}`);
+}
+
+/** Returns the function that reads an id; it throws a `UsageError` with the name of the argument or option. */
+export function readId(name: string): (text: string) => number {
+  return (text) => {
+    const id = parseId(text);
+    if (id !== undefined) return id;
+    throw new UsageError(`${name} must be an id, a positive whole number`);
+  };
 }
 
 const nameOf = (command: Command): string =>
@@ -44,10 +89,7 @@ const LONG_RUNNING: ReadonlySet<string> = new Set(['serve', 'deliver']);
 
 const withoutLineEnd = (text: string): string => text.replace(/\n$/, '');
 
-/**
- * Adds the common features to the command and its subcommands. A command with its own `--json` output has defined the option
- * already.
- */
+/** Adds the common features to the command and its subcommands. */
 export function addCommonFeatures(command: Command, terminal: Terminal): Command {
   command.exitOverride(throwUsageError(command)).configureOutput({
     writeOut: (text) => terminal.print(withoutLineEnd(text)),
@@ -55,7 +97,7 @@ export function addCommonFeatures(command: Command, terminal: Terminal): Command
     outputError: () => {},
   });
   const isLeaf = command.commands.length === 0;
-  if (isLeaf && !LONG_RUNNING.has(command.name()) && !command.options.some(({ long }) => long === '--json'))
+  if (isLeaf && !LONG_RUNNING.has(command.name()))
     command.option('--json', 'one line of JSON on stdout; an error as JSON on stderr');
   for (const each of command.commands) addCommonFeatures(each.helpCommand(false), terminal);
   return command;

@@ -31,44 +31,34 @@ import { objectIn, reasonOf, type Json, type JsonResponse } from './session/json
 
 // Calls the API for the demo.
 
-/** Sends requests in the process; each call throws if the server rejects it. */
-class DemoApi {
-  readonly #send: Send;
-  readonly #root: string;
-  readonly #versionHeader: string;
-
-  constructor(send: Send, { baseUrl, naming }: Config) {
-    this.#send = send;
-    this.#root = rootOf(baseUrl);
-    this.#versionHeader = naming.versionHeader;
-  }
-
-  async #exchange(path: string, options: Parameters<Send>[1]): Promise<JsonResponse> {
-    const { status, text } = await this.#send(this.#root + path, options);
+/** Returns what sends requests in the process; each call throws if the server rejects it. */
+function createDemoApi(send: Send, { baseUrl, naming }: Config) {
+  const exchange = async (path: string, options: Parameters<Send>[1]): Promise<JsonResponse> => {
+    const { status, text } = await send(rootOf(baseUrl) + path, options);
     return { status, json: objectIn(text) };
-  }
-
-  /** Returns the response of the token endpoint. */
-  token(form: Readonly<Record<string, string>>): Promise<JsonResponse> {
-    return this.#exchange('/token', { method: 'POST', body: new URLSearchParams(form) });
-  }
-
-  /** Sends a GET, or the body by POST; `failure` begins the message. */
-  async call(
-    path: string,
-    token: string,
-    body?: object,
-    failure = `${path} ${body === undefined ? 'cannot be read' : 'was rejected'}`,
-  ): Promise<Json> {
-    const headers = { [this.#versionHeader]: '1', Authorization: `Bearer ${token}` };
-    const response = await this.#exchange(path, {
-      headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) },
-      ...(body && { method: 'POST', body: JSON.stringify(body) }),
-    });
-    if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
-    return response.json;
-  }
+  };
+  return {
+    /** Returns the response of the token endpoint. */
+    token: (form: Readonly<Record<string, string>>): Promise<JsonResponse> =>
+      exchange('/token', { method: 'POST', body: new URLSearchParams(form) }),
+    /** Sends a GET, or the body by POST; `failure` begins the message. */
+    call: async (
+      path: string,
+      token: string,
+      body?: object,
+      failure = `${path} ${body === undefined ? 'cannot be read' : 'was rejected'}`,
+    ): Promise<Json> => {
+      const headers = { [naming.versionHeader]: '1', Authorization: `Bearer ${token}` };
+      const response = await exchange(path, {
+        headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) },
+        ...(body && { method: 'POST', body: JSON.stringify(body) }),
+      });
+      if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
+      return response.json;
+    },
+  };
 }
+type DemoApi = ReturnType<typeof createDemoApi>;
 
 /** The settings of both webhooks. */
 const webhookOf = ({ receiver }: DemoFile) => ({
@@ -172,7 +162,7 @@ async function playDemoDay(day: {
   let behindMs = DAY_MS;
   const clock: Clock = { now: () => new Date(Date.now() - behindMs), monotonicMs: systemClock.monotonicMs };
   await playWith(clock, async (send) => {
-    const api = new DemoApi(send, config);
+    const api = createDemoApi(send, config);
     const completed = await completeFile(file, api);
     await keep(completed);
     const { id: warehouse } = await api.call(`/stores/${file.store_id}/webhooks`, completed.access_token, {
@@ -355,7 +345,7 @@ export async function openDemo(deps: {
     file,
     complete: async (send) => {
       try {
-        file = await completeFile(file, new DemoApi(send, config));
+        file = await completeFile(file, createDemoApi(send, config));
       } finally {
         // The account and the platform in it work even if the app does not.
         await replace(path, file);

@@ -1,7 +1,6 @@
 /** `halcyon events`: the types of events. */
-import { Command } from 'commander';
 import { readersOf, readTarget } from '#webhooks/readers.ts';
-import { examples } from './command.ts';
+import { CliCommand, printResult } from './command.ts';
 import { withContext } from './command-context.ts';
 import { UsageError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
@@ -17,24 +16,24 @@ const uses = (terminal: Terminal, text: string): Promise<void> =>
       target,
     ))
       found.push({ webhook_id: id, store_id: storeId, name, is_active: isActive, in: places });
-    if (terminal.isJson === true) return terminal.print(JSON.stringify({ webhooks: found }));
-    for (const { webhook_id: id, store_id: storeId, name: called, is_active: isActive, in: places } of found)
-      terminal.print(
-        `webhook ${id} of store ${storeId}: ${places.join(', ')}  ${called}${isActive ? '' : ' (disabled)'}`,
-      );
-    terminal.print(`${found.length} ${found.length === 1 ? 'webhook uses' : 'webhooks use'} ${text}`);
-    return undefined;
+    printResult(terminal, { webhooks: found }, [
+      ...found.map(
+        (one) =>
+          `webhook ${one.webhook_id} of store ${one.store_id}: ${one.in.join(', ')}  ${one.name}${one.is_active ? '' : ' (disabled)'}`,
+      ),
+      `${found.length} ${found.length === 1 ? 'webhook uses' : 'webhooks use'} ${text}`,
+    ]);
   });
 
-export function createEventsCommand(terminal: Terminal): Command {
-  const command = new Command('events').description('the types of events, and who reads them');
+export function createEventsCommand(terminal: Terminal): CliCommand {
+  const command = new CliCommand('events').description('the types of events, and who reads them');
   command
     .command('uses')
     .description(
       'list the webhooks whose events, query or filter name this: before you change EVENTS_FILE or MAPPING_FILE',
     )
     .argument('<target>', 'a type, or <type>/<name> of an event, a member or an embedded relation')
-    .addHelpText('after', examples('halcyon events uses transaction', 'halcyon events uses transaction/items'))
+    .examples('halcyon events uses transaction', 'halcyon events uses transaction/items')
     .action((target: string) => uses(terminal, target));
   return command;
 }

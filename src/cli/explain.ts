@@ -116,10 +116,3 @@ export function explain(error: unknown, isJson = false): string | undefined {
   if (isInternal !== true) return `halcyon: ${message}`;
   return `halcyon: internal error; please report this:\n${message}`;
 }
-
-/** Returns the remedy for an error code of Node. Ports below 1024 require root or a capability. */
-export function adviceOnPort(code: string | undefined, setting: 'PORT' | 'METRICS_PORT'): string {
-  return code === 'EACCES' || code === 'EPERM'
-    ? `Set ${setting} to one from 1024 on, and put a proxy in front of it`
-    : `Set HOST and ${setting} to an address of this machine`;
-}

@@ -1,7 +1,7 @@
 /** Opens what every command needs: migrated databases and the keys for secrets at rest. */
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
-import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { checkPooled, checkServer, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
@@ -18,6 +18,7 @@ import {
   type OpeningOptions,
   type OtherDatabase,
   type OtherDatabases,
+  type Pools,
 } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
@@ -26,14 +27,9 @@ const DIRECT_CONNECTIONS = 2;
 export const OTHER_CONNECTIONS = DIRECT_CONNECTIONS + 4;
 const COMMAND_CONNECTIONS = 40;
 
-type Pools = {
-  sql: Sql;
-  /** Connects to PostgreSQL itself, even if `DATABASE_URL` points to PgBouncer. */
-  direct: Sql;
-};
-
 export type Installation = Pools &
-  OtherDatabases & {
+  OtherDatabases &
+  AsyncDisposable & {
     /** The database of `sql`, the home database. */
     address: DatabaseAddress;
     /** The first key seals; all of them open. */
@@ -158,6 +154,7 @@ export async function openInstallation(
       applied,
       databaseEnded: database.ended,
       close,
+      [Symbol.asyncDispose]: close,
     };
   } catch (error) {
     await close();

@@ -44,14 +44,10 @@ async function readKey(path: string): Promise<Buffer | undefined> {
   throw new DatabaseError(`${path} is no secret key of 64 hex digits: restore the original key`);
 }
 
-/** Flushes the folder, so that new and renamed files survive a power failure. */
-async function flushFolder(dataDir: string): Promise<void> {
-  const folder = await open(dataDir);
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+/** Flushes a file, or a folder, so that its new and renamed files survive a power failure. */
+export async function flush(path: string): Promise<void> {
+  await using handle = await open(path);
+  await handle.sync();
 }
 
 async function writeKey(dataDir: string, path: string, key: Buffer): Promise<void> {
@@ -59,7 +55,7 @@ async function writeKey(dataDir: string, path: string, key: Buffer): Promise<voi
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key.toString('hex')}\n`, { mode: 0o600, flush: true, flag: 'wx' });
   await rename(`${path}.new`, path);
-  await flushFolder(dataDir);
+  await flush(dataDir);
 }
 
 /** Creates the key and returns the stored one: if two processes create it concurrently, the first wins. */
@@ -72,7 +68,7 @@ async function createKey(dataDir: string, path: string): Promise<Buffer> {
   } finally {
     await rm(own);
   }
-  await flushFolder(dataDir);
+  await flush(dataDir);
   return (await readKey(path)) ?? key;
 }
 
@@ -125,6 +121,6 @@ export async function promoteNextKey(dataDir: string): Promise<string> {
   const key = await readKey(path);
   if (key !== undefined) await writeKey(dataDir, old, key);
   await rename(next, path);
-  await flushFolder(dataDir);
+  await flush(dataDir);
   return old;
 }

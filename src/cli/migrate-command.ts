@@ -1,8 +1,7 @@
 /** `halcyon migrate`. */
-import { Command } from 'commander';
 import { readConfig } from '#config/config.ts';
 import { createLog } from '#core/log.ts';
-import { examples, printResult } from './command.ts';
+import { printResult, CliCommand } from './command.ts';
 import { openInstallation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -11,21 +10,20 @@ async function migrateOnly(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const onMigration = (name: string, database?: string): void =>
     terminal.warn(database === undefined ? `Applying ${name}` : `Applying ${name} to ${database}`);
-  const installation = await openInstallation(config, createLog(config.logLevel), {
+  await using installation = await openInstallation(config, createLog(config.logLevel), {
     usesRunningServer: true,
     requiresAll: true,
     onMigration,
   });
-  await installation.close();
   const { applied, migrated } = installation;
-  if (terminal.isJson === true) printResult(terminal, { applied, ...(migrated.length > 0 && { databases: migrated }) });
-  else if (migrated.length === 0) terminal.print('The database has the schema of this version.');
-  else terminal.print(`The ${migrated.length + 1} databases have the schema of this version.`);
+  const databases = migrated.length === 0 ? 'The database has' : `The ${migrated.length + 1} databases have`;
+  const result = { applied, ...(migrated.length > 0 && { databases: migrated }) };
+  printResult(terminal, result, [`${databases} the schema of this version.`]);
 }
 
-export function createMigrateCommand(terminal: Terminal): Command {
-  return new Command('migrate')
+export function createMigrateCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('migrate')
     .description('migrate the database to the schema of this version')
-    .addHelpText('after', examples('halcyon migrate'))
+    .examples('halcyon migrate')
     .action(() => migrateOnly(terminal));
 }

@@ -14,7 +14,6 @@ import {
   requireOwners,
   requireSameOwners,
   type Assigned,
-  type Candidate,
   identify,
   isDown,
   prepareDatabase,
@@ -26,7 +25,8 @@ import type { Config } from '#config/config.ts';
 
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
 export type OtherDatabase = Pools & { id: number; name: string; address: DatabaseAddress; isPrepared: boolean };
-type Pools = { sql: Sql; direct: Sql };
+/** `direct` connects to PostgreSQL itself, even if `DATABASE_URL` points to PgBouncer. */
+export type Pools = { sql: Sql; direct: Sql };
 type OpenPools = (address: DatabaseAddress) => Pools;
 
 export type OtherDatabases = {
@@ -57,17 +57,8 @@ type Found = Assigned & { database: MapDatabase | undefined };
 /** For the statements of adoption. */
 const CONNECTIONS = 2;
 
-/** Opens a pool to each address, and closes them after `use`. */
-async function withPools<T>(urls: readonly string[], use: (pools: readonly Sql[]) => T): Promise<Awaited<T>> {
-  const pools = urls.map((url) =>
-    openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' }),
-  );
-  try {
-    return await use(pools);
-  } finally {
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
-  }
-}
+const openByUrl = (url: string): Sql =>
+  openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
 
 /** Opens databases of an installation; collects which migrations it applies to them. */
 class Opener {
@@ -94,19 +85,13 @@ class Opener {
 
   /** Makes the first map. */
   async #adopt([home, ...others]: ReturnType<typeof assignedIn>): Promise<void> {
-    await withPools(
-      others.map(({ url }) => url),
-      async (pools) => {
-        const candidates: Candidate[] = [];
-        for (const [index, sql] of pools.entries()) {
-          const other = others[index];
-          if (other === undefined) continue;
-          const { identity } = await this.#prepare(sql, { name: other.name });
-          candidates.push({ ...other, sql, identity });
-        }
-        await adopt(this.#opening.home, { home, others: candidates, sealer: this.#sealer });
-      },
-    );
+    await using pools = new AsyncDisposableStack();
+    const candidates = await Array.fromAsync(others, async (other) => {
+      const sql = pools.use(openByUrl(other.url));
+      const { identity } = await this.#prepare(sql, { name: other.name });
+      return { ...other, sql, identity };
+    });
+    await adopt(this.#opening.home, { home, others: candidates, sealer: this.#sealer });
   }
 
   /** Returns the url of a database; undefined for the home database, and an empty text if no key opens it. */
@@ -122,15 +107,14 @@ class Opener {
   async #find({ url, name }: Assigned, map: ShardMap): Promise<MapDatabase | undefined> {
     const known = map.databases.find((database) => this.#urlOf(database) === url);
     if (known !== undefined || url === undefined) return known;
-    const { log } = this.#opening;
-    const identity = await withPools([url], ([direct]) => direct && warnIfLate(log, name, identify(direct, name)));
+    await using direct = openByUrl(url);
+    const identity = await warnIfLate(this.#opening.log, name, identify(direct, name));
     return map.databases.find((database) => database.identity === identity);
   }
 
   /** Returns the databases of the setting with those of the map. A new address that does not respond is refused. */
   async #findAll(assigned: readonly Assigned[], map: ShardMap): Promise<Found[]> {
-    const found: Found[] = [];
-    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
+    const found = await Array.fromAsync(assigned, async (one) => ({ ...one, database: await this.#find(one, map) }));
     requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
     return found;
   }
@@ -184,11 +168,9 @@ class Opener {
   async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
     const { log, requiresAll = false } = this.#opening;
     try {
-      await withPools([url], async ([direct]) => {
-        if (direct === undefined) return;
-        await warnIfLate(log, name, identify(direct, name));
-        await this.#prepare(direct, { name, identity });
-      });
+      await using direct = openByUrl(url);
+      await warnIfLate(log, name, identify(direct, name));
+      await this.#prepare(direct, { name, identity });
       return true;
     } catch (error) {
       if (requiresAll || !isDown(error)) throw error;
@@ -243,10 +225,6 @@ const LATE_MS = 2_000;
 
 /** Waits for `work`, and logs the name of the database if that takes longer than two seconds. */
 export async function warnIfLate<T>(log: Log, database: string, work: Promise<T>): Promise<T> {
-  const timer = setTimeout(() => log.warn({ database }, 'a database has not responded yet; still waiting'), LATE_MS);
-  try {
-    return await work;
-  } finally {
-    clearTimeout(timer);
-  }
+  using _timer = setTimeout(() => log.warn({ database }, 'a database has not responded yet; still waiting'), LATE_MS);
+  return await work;
 }

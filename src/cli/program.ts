@@ -1,7 +1,7 @@
 /** Assembles the program from its commands. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { VERSION } from '#server/version.ts';
-import { exitCodes, addCommonFeatures } from './command.ts';
+import { exitCodes, addCommonFeatures, CliCommand } from './command.ts';
 import { exitCodeOf, explain } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -52,7 +52,7 @@ In a checkout halcyon is: npm run -s halcyon --`;
 
 /** Returns the program with the named command, or with all of them, grouped by user, if there is no such command. */
 export async function createProgram(terminal: Terminal, name?: string): Promise<Command> {
-  const program = new Command('halcyon')
+  const program = new CliCommand('halcyon')
     .description('The partner platform of a store-commerce service: hypermedia API, OAuth 2.0 server, webhook engine.')
     .version(VERSION)
     .addHelpText('after', HELP)

@@ -1,13 +1,14 @@
 /** `halcyon rekey`: reseals all secrets with HALCYON_SECRET_KEY while all processes keep running. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Command } from 'commander';
 import { findRunning } from '#db/embedded.ts';
 import type { Keys } from '#core/keys.ts';
 import { createLog } from '#core/log.ts';
 import { readConfig, type Config } from '#config/config.ts';
+import { CliCommand } from './command.ts';
 import { UserError, EXIT } from './explain.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import { openNextKey, promoteNextKey } from './key-file.ts';
+import { countOf } from './doctor/check.ts';
 import type { Terminal } from './terminal.ts';
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed, createSealer, keyIdOf, adoptSealingKey } from '#db/seal.ts';
@@ -83,14 +84,10 @@ type RekeyReport = Rekeyed & {
   oldKeyFile: string | undefined;
   /** The number of configured keys. */
   keys: number;
-  isJson: boolean;
 };
 
 /** The limit of names in the text output; the JSON output has all of them. */
 const UNOPENED_SHOWN = 100;
-
-const whole = new Intl.NumberFormat('en');
-const rows = (count: number, one: string): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
 
 function nextStep({ keys, oldKeyFile }: RekeyReport): string {
   if (oldKeyFile !== undefined) {
@@ -111,7 +108,7 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
     return new UserError(`${signal}: not all secrets are resealed; ${RUN_AGAIN}`, EXIT.interrupted);
   if (late > 0) {
     return new UserError(
-      `Another process sealed ${rows(late, 'secret')} with the other key meanwhile: restart every process ` +
+      `Another process sealed ${countOf(late, 'secret')} with the other key meanwhile: restart every process ` +
         'with the same HALCYON_SECRET_KEY as here, then run the same command again',
       EXIT.incomplete,
     );
@@ -120,7 +117,7 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
     return new UserError(`Some rows stayed locked by other transactions; ${RUN_AGAIN}`, EXIT.incomplete);
   if (unopened.length === 0) return undefined;
   return new UserError(
-    `${rows(unopened.length, 'secret')} cannot be opened with any of the keys and stay unchanged. Give these webhooks a ` +
+    `${countOf(unopened.length, 'secret')} cannot be opened with any of the keys and stay unchanged. Give these webhooks a ` +
       'new encryption_key and their url and headers again, or set HALCYON_SECRET_KEY_OTHER to their key; a stored response is deleted after a day',
     EXIT.incomplete,
   );
@@ -128,16 +125,16 @@ function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | un
 
 /** Prints the result; throws a `UserError` unless everything is sealed with the key. */
 function reportRekey(terminal: Terminal, report: RekeyReport): void {
-  const { counts, unopened, isAdopted, oldKeyFile, isJson } = report;
+  const { counts, unopened, isAdopted, oldKeyFile } = report;
   const failure = failureOf(report);
   const [webhooks = 0, answers = 0] = [counts.get('webhooks'), counts.get('answers')];
   const seconds = Number(report.seconds.toFixed(3));
-  if (isJson) {
+  if (terminal.isJson === true) {
     const result = { webhooks, answers, unopened, seconds, old_key_file: oldKeyFile };
     terminal.print(JSON.stringify({ complete: failure === undefined, adopted: isAdopted, ...result }));
   } else {
     for (const name of unopened.slice(0, UNOPENED_SHOWN)) terminal.warn(`${name} cannot be opened`);
-    const resealed = `${rows(webhooks, 'webhook')} and ${rows(answers, 'stored response')}`;
+    const resealed = `${countOf(webhooks, 'webhook')} and ${countOf(answers, 'stored response')}`;
     terminal.print(`${resealed} resealed in ${seconds.toFixed(1)} s`);
     if (isAdopted) terminal.print(nextStep(report));
   }
@@ -167,32 +164,26 @@ async function openExclusively(config: Config): Promise<Installation> {
   return openInstallation(config, createLog(config.logLevel), { usesRunningServer: false });
 }
 
-async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
+async function rekey(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const isFile = config.secretKeys === undefined;
-  const installation = await (isFile
+  await using installation = await (isFile
     ? openExclusively(config)
     : openInstallation(config, createLog(config.logLevel), { usesRunningServer: true, requiresAll: true }));
   const startedMs = performance.now();
   let signal: string | undefined;
   void terminal.untilStopSignal().then((name) => (signal = name));
-  try {
-    const keys: Keys = isFile
-      ? [await openNextKey(config.dataDir), ...installation.secretKeys]
-      : installation.secretKeys;
-    const result = await resealAll(installation.sql, keys, {
-      others: installation.databases.map(({ sql }) => sql),
-      pause: () => delay(PAUSE_MS),
-      isStopped: () => signal !== undefined,
-      onProgress: createProgress(terminal),
-    });
-    const oldKeyFile = isFile && result.isAdopted ? await promoteNextKey(config.dataDir) : undefined;
-    terminal.showProgress?.('');
-    const seconds = (performance.now() - startedMs) / 1_000;
-    reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length, isJson });
-  } finally {
-    await installation.close();
-  }
+  const keys: Keys = isFile ? [await openNextKey(config.dataDir), ...installation.secretKeys] : installation.secretKeys;
+  const result = await resealAll(installation.sql, keys, {
+    others: installation.databases.map(({ sql }) => sql),
+    pause: () => delay(PAUSE_MS),
+    isStopped: () => signal !== undefined,
+    onProgress: createProgress(terminal),
+  });
+  const oldKeyFile = isFile && result.isAdopted ? await promoteNextKey(config.dataDir) : undefined;
+  terminal.showProgress?.('');
+  const seconds = (performance.now() - startedMs) / 1_000;
+  reportRekey(terminal, { ...result, seconds, signal, oldKeyFile, keys: keys.length });
 }
 
 const HELP = `
@@ -211,10 +202,9 @@ Examples:
   HALCYON_SECRET_KEY=$NEW HALCYON_SECRET_KEY_OTHER=$OLD halcyon rekey
   halcyon rekey --json`;
 
-export function createRekeyCommand(terminal: Terminal): Command {
-  return new Command('rekey')
+export function createRekeyCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('rekey')
     .description('reseal secrets at rest with the current HALCYON_SECRET_KEY')
-    .option('--json', 'print the result as one JSON object')
     .addHelpText('after', HELP)
-    .action((options: { json?: true }) => rekey(terminal, options.json === true));
+    .action(() => rekey(terminal));
 }

@@ -1,6 +1,4 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
-import { createServer } from 'node:net';
-import { Command } from 'commander';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running, Pace } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
@@ -17,8 +15,8 @@ import { ConfigError } from '#core/config-error.ts';
 import type { Demo } from './demo.ts';
 import { checkSettings } from './doctor/settings-check.ts';
 import type { Finding } from './doctor/check.ts';
-import { examples } from './command.ts';
-import { exitCodeOf, explain, UserError, adviceOnPort } from './explain.ts';
+import { CliCommand } from './command.ts';
+import { exitCodeOf, explain, UserError } from './explain.ts';
 import {
   closePools,
   createPoolOpener,
@@ -27,6 +25,7 @@ import {
   OTHER_CONNECTIONS,
   type Installation,
 } from './installation.ts';
+import { adviceOnPort, refusalOf } from './ports.ts';
 import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
@@ -35,21 +34,14 @@ const PORT_DISTANCE = 10;
 
 /** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
 async function requireFreePort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> {
-  const probe = createServer();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  probe.once('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE')
-      reject(
-        new UserError(
-          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port > LAST_PORT - PORT_DISTANCE ? port - PORT_DISTANCE : port + PORT_DISTANCE}`,
-        ),
-      );
-    else
-      reject(new UserError(`Cannot listen on ${host}:${port} (${error.code}). ${adviceOnPort(error.code, setting)}`));
-  });
-  probe.listen(port, host, resolve);
-  await promise;
-  await new Promise((closed) => probe.close(closed));
+  const code = await refusalOf(host, port);
+  if (code === undefined) return;
+  if (code !== 'EADDRINUSE')
+    throw new UserError(`Cannot listen on ${host}:${port} (${code}). ${adviceOnPort(code, setting)}`);
+  const other = port > LAST_PORT - PORT_DISTANCE ? port - PORT_DISTANCE : port + PORT_DISTANCE;
+  throw new UserError(
+    `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${other}`,
+  );
 }
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
@@ -207,7 +199,7 @@ async function startSupervisor(
   { config, log }: Start,
   { address, secretKeys, direct }: Installation,
 ): Promise<Supervisor> {
-  const { processes, metricsPort, host, stopping, database } = config;
+  const { processes, database } = config;
   // Behind PgBouncer the pools do not use connections of PostgreSQL.
   const connections =
     database.directUrl === undefined
@@ -216,13 +208,8 @@ async function startSupervisor(
   if (connections < database.connections)
     log.warn({ processes, connections }, 'DATABASE_CONNECTIONS is reduced: PostgreSQL allows too few connections');
   const supervisor = new Supervisor({
-    settings: {
-      processes,
-      metricsPort,
-      host,
-      stopMs: stopping.allMs,
-      env: { DATABASE_CONNECTIONS: String(connections) },
-    },
+    config,
+    env: { DATABASE_CONNECTIONS: String(connections) },
     opened: { address, secretKeys },
     log,
   });
@@ -321,16 +308,16 @@ async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> 
   if (supervisor?.hasStoppedInTime === false) throw new UserError('Some processes did not stop in time');
 }
 
-export function createServingCommands(terminal: Terminal): Command[] {
+export function createServingCommands(terminal: Terminal): CliCommand[] {
   return [
-    new Command('serve')
+    new CliCommand('serve')
       .description('serve the API, the pages and the deliveries; without DATABASE_URL on an embedded PostgreSQL')
       .option('--no-deliver', 'leave the deliveries to other processes')
-      .addHelpText('after', examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver'))
+      .examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver')
       .action((options: { deliver: boolean }) => serve(terminal, options.deliver ? ['serve', 'deliver'] : ['serve'])),
-    new Command('deliver')
+    new CliCommand('deliver')
       .description('deliver webhooks only; any number of processes, with DATABASE_URL')
-      .addHelpText('after', examples('halcyon deliver'))
+      .examples('halcyon deliver')
       .action(() => serve(terminal, ['deliver'])),
   ];
 }

@@ -1,26 +1,19 @@
 /** `halcyon store create`, `add-member` and `remove-member`. */
-import { Command, Option } from 'commander';
+import { Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
 import type { Role } from '#stores/members/member.ts';
 import { type By, addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/store-document.ts';
-import { printResult, examples } from './command.ts';
+import { printResult, readId, CliCommand } from './command.ts';
 import { withContext, type CommandContext } from './command-context.ts';
-import { UsageError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
-
-function number(text: string, name: string): number {
-  const id = Number(text);
-  if (Number.isSafeInteger(id) && id > 0) return id;
-  throw new UsageError(`${name} must be an id, a positive whole number`);
-}
 
 const by = ({ changelog, now }: CommandContext): By => ({ changelog, actor: OPERATOR, now });
 
-export function createStoreCommand(terminal: Terminal): Command {
-  const command = new Command('store').description('stores and their members');
+export function createStoreCommand(terminal: Terminal): CliCommand {
+  const command = new CliCommand('store').description('stores and their members');
   command
     .command('create')
     .description('create a store and print its id')
@@ -36,47 +29,40 @@ export function createStoreCommand(terminal: Terminal): Command {
         .choices(SUBSCRIPTION_EVENTS)
         .default('derived'),
     )
-    .addHelpText('after', examples('halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com'))
+    .examples('halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com')
     .action((options: StoreDetails) =>
       withContext(terminal, async (context) => {
         const { id } = await transaction(context.sql, (tx) => createStoreWithEntry(tx, options, by(context)));
         printResult(terminal, { id });
       }),
     );
-  command
-    .command('add-member')
-    .description('add a user to a store')
-    .argument('<store_id>', 'as `store create` printed it')
-    .argument('<user_id>', 'as `user create` printed it')
+  const add = (name: string, description: string): CliCommand =>
+    command
+      .command(name)
+      .description(description)
+      .argument('<store_id>', 'as `store create` printed it', readId('store_id'))
+      .argument('<user_id>', 'as `user create` printed it', readId('user_id'));
+  add('add-member', 'add a user to a store')
     .addOption(new Option('--role <role>', 'the role of the user').choices(['owner', 'member']).default('owner'))
-    .addHelpText('after', examples('halcyon store add-member 4711 42 --role member'))
-    .action(async (store: string, user: string, { role }: { role: Role }) => {
-      const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-      await withContext(terminal, async (context) => {
+    .examples('halcyon store add-member 4711 42 --role member')
+    .action((storeId: number, userId: number, { role }: { role: Role }) =>
+      withContext(terminal, async (context) => {
         await transaction(context.sql, (tx) =>
           addMemberWithEntry(tx, { storeId, userId, role }, { ...by(context), access: memberAccessOf(context) }),
         );
         printResult(terminal, { store_id: storeId, user_id: userId, role });
-      });
-    });
-  command
-    .command('remove-member')
-    .description('remove a user from a store; the access of their apps to it ends at once')
-    .argument('<store_id>', 'as `store create` printed it')
-    .argument('<user_id>', 'as `user create` printed it')
-    .addHelpText('after', examples('halcyon store remove-member 4711 42'))
-    .action(async (store: string, user: string) => {
-      const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-      await withContext(terminal, async (context) => {
+      }),
+    );
+  add('remove-member', 'remove a user from a store; the access of their apps to it ends at once')
+    .examples('halcyon store remove-member 4711 42')
+    .action((storeId: number, userId: number) =>
+      withContext(terminal, async (context) => {
+        const access = { access: memberAccessOf(context), request: null };
         await transaction(context.sql, (tx) =>
-          removeMemberWithEntry(
-            tx,
-            { storeId, userId },
-            { ...by(context), access: memberAccessOf(context), request: null },
-          ),
+          removeMemberWithEntry(tx, { storeId, userId }, { ...by(context), ...access }),
         );
         printResult(terminal, { store_id: storeId, user_id: userId, removed: true });
-      });
-    });
+      }),
+    );
   return command;
 }

@@ -50,12 +50,8 @@ export async function askPerson(
   { stdin: input, stderr: output }: Pick<NodeJS.Process, 'stdin' | 'stderr'>,
   question: string,
 ): Promise<string> {
-  const lines = createInterface({ input, output });
-  try {
-    return await lines.question(question);
-  } finally {
-    lines.close();
-  }
+  using lines = createInterface({ input, output });
+  return await lines.question(question);
 }
 
 /** Commands by platform. An executable receives its arguments unchanged, a shell does not. */

@@ -1,15 +1,14 @@
 /** `halcyon trigger`: sends a sample event to running listeners, or to one webhook, and reports the response. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { Command } from 'commander';
 import { resourceOfEvent } from '#catalog/catalog.ts';
 import { systemClock } from '#core/clock.ts';
-import { printResult, examples } from './command.ts';
+import { printResult, CliCommand } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { follow, openApi, type Api, type ServerOptions } from './session/api-session.ts';
+import { follow, openApi, SERVER, type Api, type ServerOptions } from './session/api-session.ts';
 import { embeddedIn, linkOf, type Json } from './session/json-request.ts';
 import type { Terminal } from './terminal.ts';
 
-type Options = ServerOptions & { webhook?: string };
+type Options = ServerOptions & { webhook?: number };
 
 /** `response_code` is null without a response, or if the listener does not forward. */
 type Outcome = {
@@ -37,8 +36,7 @@ async function requireEvent(api: Api, event: string): Promise<void> {
   throw new UsageError(`There is no event ${event}. There are:\n${all.map((each) => `  ${each}`).join('\n')}`);
 }
 
-async function findWebhook(api: Api, id: string): Promise<Json[]> {
-  if (!/^[1-9][0-9]{0,15}$/.test(id)) throw new UsageError('--webhook must be an id, a positive whole number');
+async function findWebhook(api: Api, id: number): Promise<Json[]> {
   const page = await api.read(`${await api.webhooks()}?id=${id}`);
   const found = embeddedIn(page, 'webhooks');
   if (found.length === 0) throw new UserError(`--webhook: the store has no webhook ${id}`);
@@ -96,8 +94,8 @@ async function run(event: string, options: Options, terminal: Terminal): Promise
   const webhooks =
     options.webhook === undefined ? await findPullWebhooks(api, event) : await findWebhook(api, options.webhook);
   const outcomes = await Promise.all(webhooks.map((webhook) => trigger(api, webhook, event)));
-  if (terminal.isJson === true) printResult(terminal, outcomes);
-  else for (const outcome of outcomes) terminal.print(`${event} → ${sentenceOf(outcome)}`);
+  const lines = outcomes.map((outcome) => `${event} → ${sentenceOf(outcome)}`);
+  printResult(terminal, outcomes, lines);
   const failed = outcomes.filter(({ status }) => status !== 'successful');
   if (failed.length > 0) throw new UserError(`${failed.length} of ${outcomes.length} deliveries failed`);
 }
@@ -106,16 +104,13 @@ const HELP = `
 Sends a sample event, a resource with is_sample: true, to every running halcyon listen of your store that receives the
 event. Nothing else in the store changes.`;
 
-export function createTriggerCommand(terminal: Terminal): Command {
-  return new Command('trigger')
+export function createTriggerCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('trigger')
     .description('send a sample event to running listeners and report the response')
     .argument('<event>', 'such as transaction/created; an unknown one lists all')
-    .option('--webhook <id>', 'send to this webhook instead of listeners')
-    .option('--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login')
+    .id('--webhook <id>', 'send to this webhook instead of listeners')
+    .option(...SERVER)
     .addHelpText('after', HELP)
-    .addHelpText(
-      'after',
-      examples('halcyon trigger transaction/created', 'halcyon trigger customer/created --webhook 4711'),
-    )
+    .examples('halcyon trigger transaction/created', 'halcyon trigger customer/created --webhook 4711')
     .action((event: string, options: Options) => run(event, options, terminal));
 }

@@ -1,6 +1,5 @@
 /** `halcyon user create|disable|enable|set-password|reset-link|remove-second-factors|operator`. */
 import { randomBytes } from 'node:crypto';
-import { Command } from 'commander';
 import { recordAuditEntry } from '#identity/accounts/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks, replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
@@ -11,7 +10,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { transaction } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { printResult, examples } from './command.ts';
+import { printResult, CliCommand } from './command.ts';
 import { withContext, type CommandContext } from './command-context.ts';
 import { UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
@@ -98,14 +97,14 @@ const resetLink: Change<object> = async ({ sql, now, config }, { id, email }) =>
   return { url: link };
 };
 
-export function createUserCommand(terminal: Terminal): Command {
-  const command = new Command('user').description('people who sign in');
-  const add = (name: string, description: string): Command =>
+export function createUserCommand(terminal: Terminal): CliCommand {
+  const command = new CliCommand('user').description('people who sign in');
+  const add = (name: string, description: string): CliCommand =>
     command
       .command(name)
       .description(description)
       .argument('<email>', 'the address they sign in with')
-      .addHelpText('after', examples(`halcyon user ${name} ada@example.com`));
+      .examples(`halcyon user ${name} ada@example.com`);
   const changing =
     <Options>(change: Change<Options>) =>
     (email: string, options: Options): Promise<void> =>

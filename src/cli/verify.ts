@@ -1,12 +1,9 @@
 /** `halcyon verify`: verifies a delivery stored in files, and explains a failure. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/attempt-request.ts';
 import { isPublicKey, isSignedBy, publicKeyOf } from '#core/keys.ts';
-import { examples } from './command.ts';
-import { UsageError, UserError } from './explain.ts';
+import { CliCommand, readFileOf } from './command.ts';
+import { UserError } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
 type Found = {
@@ -88,44 +85,30 @@ function hintOf(found: Found): string {
   return mistakeIn(found) ?? 'The key is another, or the body was changed: none of its bytes may differ from what came';
 }
 
-type Options = { keyFile: string[]; headers: string; body: string; maxAge: string; decrypt?: true };
+type Options = { keyFile: string[]; headers: string; body: string; maxAge: number; decrypt?: true };
 
-const DEFAULT_SECONDS = '300';
+const AGE = { min: 0, max: Number.MAX_SAFE_INTEGER, unit: ' of seconds' };
 
-function secondsOf(text: string): number {
-  const seconds = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
-  throw new UsageError('--max-age must be a whole number of seconds');
-}
-
-async function read(path: string, cwd: string, option: string): Promise<Buffer> {
-  try {
-    return await readFile(resolve(cwd, path));
-  } catch (error) {
-    throw new UserError(`${option}: ${(error as Error).message}`);
-  }
-}
-
-const LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
+const LINES = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/gm;
 
 /** Parses lines of `Name: value`; ignores other lines, such as the status line of `curl -D`. */
 function headersIn(text: string): Record<string, string> {
-  const lines = text.split(/\r?\n/).flatMap((line) => LINE.exec(line) ?? []);
-  const pairs = Array.from({ length: lines.length / 3 }, (_, n) => [lines[3 * n + 1], lines[3 * n + 2]] as const);
-  return Object.fromEntries(pairs.map(([name = '', value = '']) => [name.toLowerCase(), value]));
+  return Object.fromEntries(
+    Array.from(text.matchAll(LINES), ([, name = '', value = '']) => [name.toLowerCase(), value]),
+  );
 }
 
 const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 
-async function foundIn({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> {
-  const keys = await Promise.all(keyFile.map((path) => read(path, cwd, '--key-file')));
-  const named = headersIn((await read(headers, cwd, '--headers')).toString());
+async function foundIn({ keyFile, headers, body }: Options, terminal: Terminal): Promise<Found> {
+  const keys = await Promise.all(keyFile.map((path) => readFileOf('--key-file', path, terminal)));
+  const named = headersIn((await readFileOf('--headers', headers, terminal)).toString());
   if (Object.keys(named).length === 0)
     throw new UserError(`--headers: ${headers} has no line such as webhook-id: msg_1; curl -D writes such a file`);
   return {
     keys: keys.map((key) => publicKeyOf(key.toString().trim()) ?? key.toString().trim()),
     headers: named,
-    body: await read(body, cwd, '--body'),
+    body: await readFileOf('--body', body, terminal),
     headerPrefix: titled(prefixIn(named) ?? 'Service'),
   };
 }
@@ -155,9 +138,8 @@ function asObject(verdict: Verdict, matches: Matches): object {
 }
 
 async function verify(options: Options, terminal: Terminal): Promise<void> {
-  const seconds = secondsOf(options.maxAge);
   const found = await foundIn(options, terminal);
-  const [verdict, matches] = [await check(found, seconds), matchesOf(found)];
+  const [verdict, matches] = [await check(found, options.maxAge), matchesOf(found)];
   const isOpened = 'delivery' in verdict && options.decrypt === true;
   // With --decrypt, stdout contains only the decrypted body.
   const write = isOpened ? terminal.warn : terminal.print;
@@ -171,22 +153,18 @@ async function verify(options: Options, terminal: Terminal): Promise<void> {
   if (isOpened) terminal.print(Buffer.from(verdict.delivery.body).toString());
 }
 
-export function createVerifyCommand(terminal: Terminal): Command {
-  return new Command('verify')
+export function createVerifyCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('verify')
     .description('verify a delivery stored in files; needs no server')
     .requiredOption(
-      '--key-file <file>',
+      '--key-file <file...>',
       'a file with the encryption_key or the public_key of the webhook; may be repeated, for example during a rotation',
-      (file: string, all: string[] | undefined) => [...(all ?? []), file],
     )
     .requiredOption('--headers <file>', 'a file with the headers, one per line as Name: value, such as curl -D writes')
     .requiredOption('--body <file>', 'a file with the body, byte for byte')
-    .option('--max-age <seconds>', 'the maximum age of the delivery', DEFAULT_SECONDS)
+    .number('--max-age <seconds>', 'the maximum age of the delivery', AGE, 300)
     .option('--decrypt', 'print the decrypted body if the delivery is verified')
-    .addHelpText(
-      'after',
-      examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),
-    )
+    .examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600')
     .action((options: Options) => verify(options, terminal));
 }
 

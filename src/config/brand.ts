@@ -1,7 +1,7 @@
 /** The operator's brand on pages and in mails: the checks of its settings. */
 import { createHash } from 'node:crypto';
 import { ConfigError } from '#core/config-error.ts';
-import { readFileOf, text, type Env } from './env.ts';
+import { readFileOf } from './env.ts';
 
 /** The least contrast of text (WCAG 2.2, 1.4.3). */
 export const TEXT_CONTRAST = 4.5;
@@ -58,8 +58,8 @@ export type Accent = { light: string; dark: string };
 const NAME_CHARACTERS_MAX = 40;
 
 /** Returns the name; throws a `ConfigError` if it has control characters or is too long for the header of a phone. */
-export function brandName(env: Env, name: string, fallback: string): string {
-  const value = (text(env, name) ?? fallback).trim();
+export function brandName(written: string, name: string): string {
+  const value = written.trim();
   if (value !== '' && value.length <= NAME_CHARACTERS_MAX && !/[\p{C}\p{Zl}\p{Zp}]/u.test(value)) return value;
   throw new ConfigError(`${name}: set it to 1 to ${NAME_CHARACTERS_MAX} characters in one line`);
 }
@@ -68,9 +68,8 @@ export function brandName(env: Env, name: string, fallback: string): string {
  * Returns the accent colour for light mode, and a lighter one for dark mode if necessary. Throws a `ConfigError` with the nearest
  * possible colour if links in the colour, or white text on it, would be hard to read.
  */
-export function brandColor(env: Env, name: string): Accent | undefined {
-  const value = text(env, name)?.toLowerCase();
-  if (value === undefined) return undefined;
+export function brandColor(written: string, name: string): Accent {
+  const value = written.toLowerCase();
   if (!/^#[0-9a-f]{6}$/.test(value)) throw new ConfigError(`${name} is "${value}": set it to a colour such as #0b5fb0`);
   const contrast = leastContrast(value, PAPERS.light);
   if (contrast < TEXT_CONTRAST) {

@@ -12,16 +12,10 @@ import { randomBytes } from 'node:crypto';
 // The files in which the operator declares resources and events of their own, and maps the shapes of the platform. `catalog/own/` checks
 // what is in them.
 
-type DeclarationFile = {
-  /** As in the setting. */
-  path: string;
-  text: string;
-};
-
 const FILE_BYTES_MAX = 1024 * 1024;
 
-/** Reads the file of a setting; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
-function readDeclarationFile(setting: string, path: string | undefined, cwd: string): DeclarationFile | undefined {
+/** Reads the file of a setting, which has the path; throws a `ConfigError` if it cannot be read, is too large or not UTF-8. */
+function readDeclarationFile(setting: string, path: string | undefined, cwd: string) {
   if (path === undefined) return undefined;
   const body = readFileOf(setting, path, FILE_BYTES_MAX, cwd);
   try {

@@ -1,4 +1,4 @@
-/** Readers of single environment variables. An invalid value throws a `ConfigError` that says what to change. */
+/** The parsers of environment variables. An invalid value throws a `ConfigError` that names the variable and says what to change. */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
@@ -7,25 +7,16 @@ import { DatabaseUrlFault, parseDatabaseUrl } from '#core/database-url.ts';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-export function integer(env: Env, name: string, fallback: number, min: number, max: number): number {
-  const value = env[name];
-  if (value === undefined || value === '') return fallback;
+export type Bounds = readonly [min: number, max: number];
+
+/** `or`: what the value may be instead, for the message. */
+export function integer(value: string, name: string, [min, max]: Bounds, or = ''): number {
   const number = Number(value);
   if (Number.isInteger(number) && number >= min && number <= max) return number;
-  throw new ConfigError(`${name} is "${value}": set it to a whole number from ${min} to ${max}`);
+  throw new ConfigError(`${name} is "${value}": set it to ${or}a whole number from ${min} to ${max}`);
 }
 
-/** Returns undefined for `auto`, the default. */
-export function integerOrAuto(env: Env, name: string, min: number, max: number): number | undefined {
-  const value = text(env, name) ?? 'auto';
-  if (value === 'auto') return undefined;
-  const number = Number(value);
-  if (Number.isInteger(number) && number >= min && number <= max) return number;
-  throw new ConfigError(`${name} is "${value}": set it to auto or a whole number from ${min} to ${max}`);
-}
-
-export function token(env: Env, name: string, fallback: string): string {
-  const value = env[name] || fallback;
+export function token(value: string, name: string): string {
   if (/^[A-Za-z][A-Za-z0-9-]{0,40}$/.test(value)) return value;
   throw new ConfigError(`${name} is "${value}": set it to letters, digits and hyphens, at most 41, a letter first`);
 }
@@ -98,16 +89,10 @@ function encodingFault(value: string): string | undefined {
   }
 }
 
-/** Parses a URL; undefined if the variable is unset. A message does not have the value, which may have a password. */
-function readUrl(
-  env: Env,
-  name: string,
-  { protocol, example }: { protocol: RegExp; example: string },
-): URL | undefined {
-  const value = text(env, name);
-  if (value === undefined) return undefined;
-  const parsed = URL.canParse(value) ? new URL(value) : undefined;
-  if (parsed === undefined || !protocol.test(parsed.protocol) || parsed.hostname === '')
+/** Parses a URL. A message does not have the value, which may have a password. */
+function parseUrl(value: string, name: string, { protocol, example }: { protocol: RegExp; example: string }): URL {
+  const parsed = URL.parse(value);
+  if (parsed === null || !protocol.test(parsed.protocol) || parsed.hostname === '')
     throw new ConfigError(`${name} is not an address such as ${example}`);
   const fault = encodingFault(value);
   if (fault !== undefined) throw new ConfigError(`${name} ${fault}`);
@@ -115,10 +100,9 @@ function readUrl(
 }
 
 /** Returns an address as parsed, so that its host is in ASCII and lower case, without a slash at its end. */
-export function publicAddress(env: Env, name: string): string | undefined {
+export function publicAddress(value: string, name: string): string {
   const example = 'https://api.example.com';
-  const parsed = readUrl(env, name, { protocol: /^https?:$/, example });
-  if (parsed === undefined) return undefined;
+  const parsed = parseUrl(value, name, { protocol: /^https?:$/, example });
   const { origin, username, password, pathname, search, hash } = parsed;
   if (username + password + search + hash !== '')
     throw new ConfigError(`${name} has more than a scheme, a host, a port and a path: write it as in ${example}`);
@@ -129,9 +113,8 @@ export function publicAddress(env: Env, name: string): string | undefined {
 }
 
 /** Returns the URL of a database, which `db/servers.ts` parses. */
-export function databaseUrl(env: Env, name: string): string | undefined {
-  const value = text(env, name);
-  const fault = value === undefined ? undefined : databaseUrlFault(value);
+export function databaseUrl(value: string, name: string): string {
+  const fault = databaseUrlFault(value);
   if (fault !== undefined) throw new ConfigError(`${name} ${fault}`);
   return value;
 }
@@ -147,31 +130,28 @@ export function databaseUrlFault(value: string): string | undefined {
   }
 }
 
-export function flag(env: Env, name: string): boolean {
-  const value = env[name] ?? '';
-  if (value === '' || value === '0' || value === 'false') return false;
+export function flag(value: string, name: string): boolean {
+  if (value === '0' || value === 'false') return false;
   if (value === '1' || value === 'true') return true;
   throw new ConfigError(`${name} is "${value}": set it to 1 or 0`);
 }
 
-export function smtpUrl(env: Env, name: string): string | undefined {
-  return readUrl(env, name, { protocol: /^smtps?:$/, example: 'smtps://user:password@mail.example.com' })?.href;
+export function smtpUrl(value: string, name: string): string {
+  return parseUrl(value, name, { protocol: /^smtps?:$/, example: 'smtps://user:password@mail.example.com' }).href;
 }
 
-/** Returns the address of a contact (RFC 9116 §2.5.3); undefined if unset. */
-export function contactUri(env: Env, name: string): string | undefined {
-  const value = text(env, name);
-  if (value === undefined || /^(?:https:\/\/[^\s@]+|mailto:[^\s@]+@[^\s@]+)$/.test(value)) return value;
+/** Returns the address of a contact (RFC 9116 §2.5.3). */
+export function contactUri(value: string, name: string): string {
+  if (/^(?:https:\/\/[^\s@]+|mailto:[^\s@]+@[^\s@]+)$/.test(value)) return value;
   throw new ConfigError(`${name} is "${value}": set it to an address such as mailto:security@example.com`);
 }
 
 export type ForwardProxy = { host: string; port: number; authorization: string | null };
 
 /** Parses `http://user:password@host:port`; the credentials become a Basic authorization (RFC 7617). */
-export function forwardProxy(env: Env, name: string): ForwardProxy | undefined {
+export function forwardProxy(value: string, name: string): ForwardProxy {
   const example = 'http://user:password@proxy.example.com:3128';
-  const parsed = readUrl(env, name, { protocol: /^http:$/, example });
-  if (parsed === undefined) return undefined;
+  const parsed = parseUrl(value, name, { protocol: /^http:$/, example });
   const { hostname, port, username, password, pathname, search, hash } = parsed;
   if (pathname + search + hash !== '/') throw new ConfigError(`${name} has a path: write it as in ${example}`);
   const credentials = [username, password].map(decodeURIComponent).join(':');
@@ -182,27 +162,22 @@ export function forwardProxy(env: Env, name: string): ForwardProxy | undefined {
   };
 }
 
-type MailServer = { url: string; from: { name: string; address: string } };
-
 /** Returns the mail server and sender; undefined if no mail is configured. */
-export function mailServer(url: string | undefined, address = '', name = ''): MailServer | undefined {
+export function mailServer(url: string | undefined, address = '', name = '') {
   if (url === undefined) return undefined;
   if (/^[^\s@]+@[^\s@]+$/.test(address)) return { url, from: { name, address } };
   throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');
 }
 
-export function oneOf(env: Env, name: string, choices: readonly string[]): string | undefined {
-  const value = text(env, name);
-  if (value === undefined || choices.includes(value)) return value;
+export function oneOf(value: string, name: string, choices: readonly string[]): string {
+  if (choices.includes(value)) return value;
   throw new ConfigError(`${name} is "${value}": set it to one of ${choices.join(', ')}`);
 }
 
 const MAKE_KEY = 'make one with "openssl rand -hex 32"';
 
-/** Returns 32 bytes, given as 64 hex digits or base64; undefined if unset. */
-export function key(env: Env, name: string): Buffer | undefined {
-  const value = text(env, name);
-  if (value === undefined) return undefined;
+/** Returns 32 bytes, given as 64 hex digits or base64. */
+export function key(value: string, name: string): Buffer {
   const bytes = /^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
   if (bytes.length === 32) return bytes;
   throw new ConfigError(`${name} must be 32 bytes, written as 64 hex digits or base64: ${MAKE_KEY}`);
@@ -230,16 +205,16 @@ export function secretKeys(
   throw new ConfigError('HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: omit it');
 }
 
-export function list(env: Env, name: string): string[] {
-  return (env[name] ?? '')
+export function list(value: string): string[] {
+  return value
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
 }
 
 /** Addresses and networks, such as `10.0.0.0/8,::1`. */
-export function networks(env: Env, name: string): string[] {
-  const parts = list(env, name);
+export function networks(value: string, name: string): string[] {
+  const parts = list(value);
   for (const part of parts) {
     const [address = '', bits = '0', ...rest] = part.split('/');
     const most = isIP(address) === 6 ? 128 : 32;

@@ -7,15 +7,16 @@ import type { Log } from './log.ts';
 /** A running component: started by its creation, ended by `stop`, which may be called twice. */
 export type Running = { stop: () => Promise<void> };
 
+/** Resolves with the result of the work, or with `late` after the time limit; the work goes on then. */
+export async function inTime<T, Late>(limitMs: number, work: Promise<T>, late: Late): Promise<T | Late> {
+  const { promise, resolve } = Promise.withResolvers<Late>();
+  using _timer = setTimeout(() => resolve(late), limitMs);
+  return await Promise.race([work, promise]);
+}
+
 /** Limits the wait for the stop of a component; what it has not completed then ends with the process. */
 export function within(limitMs: number, component: Running): Running {
-  return {
-    stop: async () => {
-      const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, limitMs);
-      await Promise.race([component.stop(), late]).finally(() => clearTimeout(timer));
-    },
-  };
+  return { stop: () => inTime(limitMs, component.stop(), undefined) };
 }
 
 /** Stops the components in reverse order. A failed stop does not prevent the others. */

@@ -2,9 +2,8 @@
  * Reads open transactions, the processes that are connected, and the volume of this database from PostgreSQL's activity views; and the
  * readiness of the database: it responds, accepts writes, has all migrations and free disk space.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
-import type { Check } from '#core/lifecycle.ts';
+import { inTime, type Check } from '#core/lifecycle.ts';
 import { oneOf, type Queryable, transaction, useOf, type Sql } from './pool.ts';
 import { versionsOf } from './migrate.ts';
 import { isDiskFull } from './unavailable.ts';
@@ -161,10 +160,6 @@ export async function createDatabaseCheck(deps: { sql: Sql; clock: Clock; migrat
     }));
   return async () => {
     if (cached !== undefined && clock.monotonicMs() < cached.untilMs) return cached.missing;
-    const timer = new AbortController();
-    const timeout = delay(ANSWER_MS, 'database', { signal: timer.signal }).catch(() => 'database');
-    const missing = await Promise.race([shared(), timeout]);
-    timer.abort();
-    return missing;
+    return inTime(ANSWER_MS, shared(), 'database');
   };
 }

@@ -24,26 +24,18 @@ export const LOCKS = {
  * not block others.
  */
 export async function underLock<T>(sql: Sql, lock: number, work: (on: Queryable) => Promise<T>): Promise<T> {
-  const connection = await sql.reserve();
-  try {
-    await connection`select pg_advisory_lock(${lock})`;
-    return await thenUnlock(connection, lock, () => work(connection));
-  } finally {
-    connection.release();
-  }
+  using connection = await sql.reserve();
+  await connection`select pg_advisory_lock(${lock})`;
+  return await thenUnlock(connection, lock, () => work(connection));
 }
 
 /** Runs the work under the lock, or returns false without running it if another process has the lock. */
 export async function tryUnderLock(sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> {
-  const connection = await sql.reserve();
-  try {
-    const [row] = await connection<{ isAcquired: boolean }[]>`select pg_try_advisory_lock(${lock}) as "isAcquired"`;
-    if (row?.isAcquired !== true) return false;
-    await thenUnlock(connection, lock, work);
-    return true;
-  } finally {
-    connection.release();
-  }
+  using connection = await sql.reserve();
+  const [row] = await connection<{ isAcquired: boolean }[]>`select pg_try_advisory_lock(${lock}) as "isAcquired"`;
+  if (row?.isAcquired !== true) return false;
+  await thenUnlock(connection, lock, work);
+  return true;
 }
 
 async function thenUnlock<T>(connection: Queryable, lock: number, work: () => Promise<T>): Promise<T> {

@@ -21,14 +21,14 @@ export { oneOf, type Fragment, type Queryable } from './statement.ts';
 export type Tx = Queryable;
 
 /** A connection that nothing else uses. */
-interface Reserved extends Queryable {
+interface Reserved extends Queryable, Disposable {
   release(): void;
 }
 
 const POOL = Symbol('pool');
 
-/** A pool of connections. */
-export interface Sql extends Queryable {
+/** A pool of connections. Its disposal ends it within a second. */
+export interface Sql extends Queryable, AsyncDisposable {
   /** Runs `body` in a transaction; rejects if one of its statements failed, even if `body` ignores that. */
   begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
@@ -108,11 +108,12 @@ function createPool(limit: number, settings: ConnectionSettings, onClosed?: () =
       isReleased = true;
       pool.release(connection);
     };
-    return Object.assign(reserved, { release });
+    return Object.assign(reserved, { release, [Symbol.dispose]: release });
   };
   const end = (options?: { timeout: number }) => pool.end(options && options.timeout * 1_000);
   const reads = createReads(pool, (command) => execute(pool, command));
-  return Object.assign(tag, { begin, reserve, end, reads, [POOL]: pool });
+  const dispose = (): Promise<void> => end({ timeout: 1 });
+  return Object.assign(tag, { begin, reserve, end, reads, [POOL]: pool, [Symbol.asyncDispose]: dispose });
 }
 
 /** A statement was sent after its transaction or the reservation of its connection ended; another caller has the connection. */

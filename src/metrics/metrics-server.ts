@@ -4,7 +4,6 @@
  * and of open transactions.
  */
 import type { ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   AggregatorRegistry,
   type MetricType,
@@ -14,7 +13,7 @@ import {
   type Aggregator,
 } from '@prometheus-io/client';
 import { nodeHttp } from '#core/node-http.ts';
-import type { Health, Running } from '#core/lifecycle.ts';
+import { inTime, type Health, type Running } from '#core/lifecycle.ts';
 import type { Clock } from '#core/clock.ts';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
@@ -147,11 +146,7 @@ export function createCachedRead<T>(read: () => Promise<T>, clock: Clock): () =>
   };
   return async () => {
     if (cached !== undefined && clock.monotonicMs() < cached.untilMs) return cached.value;
-    const timeout = new AbortController();
-    const timedOut = delay(TIMEOUT_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
-    const value = await Promise.race([(running ??= refresh()), timedOut]);
-    timeout.abort();
-    return value;
+    return inTime(TIMEOUT_MS, (running ??= refresh()), undefined);
   };
 }
 

@@ -8,12 +8,12 @@ import { invalidValue, invalid, type Fault } from '#core/problem.ts';
 import { isLegible } from '#core/text.ts';
 import type { RawRequest } from '#http/route.ts';
 import { readPage, type Page } from '#hypermedia/paging.ts';
-import type { Clock } from '#core/clock.ts';
 import { readVolume, type Volume } from '#db/activity.ts';
 import { readFreeSpace } from '#db/data-folder.ts';
 import type { Sql } from '#db/pool.ts';
 import { readBacklog, type Backlog } from '#delivery/queue/queue-sql.ts';
 import { createCachedRead } from '#metrics/metrics-server.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { listResources } from '#catalog/catalog-sql.ts';
 import { parseEntry, textOfEntry } from '#dashboard/changelog-page.ts';
 import { findNames } from '#dashboard/names-sql.ts';
@@ -89,15 +89,10 @@ function ratesOf(before: Sample | undefined, after: Sample): Rates | undefined {
  * Returns a read of the state of a database, at most one every 5 s; its result is undefined if the database does not respond within a second.
  * The counters of the metrics are those of one process: PostgreSQL counts for all. `dataDir`: the folder of an embedded database.
  */
-export function createDatabaseStatus({
-  sql,
-  clock,
-  dataDir,
-}: {
-  sql: Sql;
-  clock: Clock;
-  dataDir: string | undefined;
-}): () => Promise<DatabaseStatus | undefined> {
+export function createDatabaseStatus(
+  { sql, clock }: Pick<Runtime, 'sql' | 'clock'>,
+  dataDir: string | undefined,
+): () => Promise<DatabaseStatus | undefined> {
   let last: Sample | undefined;
   return createCachedRead(async () => {
     const volume = await readVolume(sql);

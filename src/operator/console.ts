@@ -333,7 +333,7 @@ export function createConsole(
       const text = query.get('q')?.trim() ?? '';
       return htmlAnswer(200, readersPage(root, text, text === '' ? undefined : await findReaders(each(), text)));
     }),
-    audit: page((request) => audit(request)),
+    audit: page(audit),
   } satisfies Record<string, RawHandler>;
 }
 
@@ -362,7 +362,7 @@ function suspensionPages(
     find: (request: RawRequest) => Promise<Suspendable | undefined>;
     set: (id: string, suspension: Suspension) => Promise<void>;
   },
-): Record<'show' | 'submit', (request: RawRequest, session: Session) => Promise<RawResponse>> {
+) {
   const { what, find, set } = deps;
   const found = async (request: RawRequest): Promise<Suspendable> => {
     const one = await find(request);
@@ -385,5 +385,5 @@ function suspensionPages(
       return redirectAnswer(request.path);
     },
   );
-  return { show: (request, session) => show(request, session), submit: (request) => submit(request) };
+  return { show, submit };
 }

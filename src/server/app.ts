@@ -81,15 +81,7 @@ const takenChannel = (siblings: Siblings): TakenChannel => ({
 function openServer(
   { config, clock, log, siblings }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
-  {
-    bearer,
-    ...parts
-  }: Pick<
-    Services,
-    'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeRequest' | 'beforeReply' | 'isStopping'
-  > & {
-    bearer: Services['authenticate'];
-  },
+  parts: Omit<Services, 'settings' | 'naming' | 'clock' | 'log' | 'rateLimit' | 'whyUnavailable'>,
 ): FastifyInstance {
   const services: Services = {
     settings: {
@@ -102,7 +94,6 @@ function openServer(
     naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
     clock,
     log,
-    authenticate: bearer,
     ...parts,
     rateLimit: createRateLimit(config.rate, clock, siblings && takenChannel(siblings)),
     whyUnavailable,
@@ -123,9 +114,8 @@ const sendTo =
 
 /** Waits for running requests, at most for the time limit. */
 async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<void> {
-  const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
+  using _late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
   await server.close();
-  clearTimeout(late);
 }
 
 /** Opens the databases of the map. With a map the metrics of each have a label, also those of the home database. */
@@ -216,14 +206,12 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const bearer = createBearer(runtime);
     const { health } = observing;
     const { handlers, ...services } = compose(runtime, { databases, outbox, health, passwordCost, bearer });
-    const { isStopping } = health;
-    const metrics = observing.requests;
     const server = openServer(deps, handlers, {
       ...services,
-      bearer,
+      authenticate: bearer,
       beforeRequest: pace.work,
-      isStopping,
-      metrics,
+      isStopping: health.isStopping,
+      metrics: observing.requests,
     });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.

@@ -13,6 +13,7 @@ import {
   type EndGrants,
 } from '#identity/accounts/password-change.ts';
 import type { People } from '#identity/accounts/people.ts';
+import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createSignIn, createSignInPages } from '#identity/accounts/sign-in.ts';
 import { createSignUp } from '#identity/accounts/sign-up.ts';
 import { createUserOperations } from '#identity/accounts/users-api.ts';
@@ -46,6 +47,7 @@ import { createIntrospect, createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
+import type { Health } from '#core/lifecycle.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
@@ -135,20 +137,22 @@ export function openAccounts(
   };
 }
 
+/** What a process that serves has beside its `Runtime`, whose `sql` and `direct` are those of the home database. */
+export type ProcessParts = {
+  databases: Databases;
+  outbox: Outbox;
+  health: Health;
+  passwordCost: PasswordCost;
+  bearer: Bearer;
+};
+
 /** Creates the OAuth endpoints, and the operations and pages of apps. */
 export function openOAuth(
   runtime: Runtime,
   people: People,
-  {
-    serving,
-    parts: { databases, outbox, bearer },
-    memberEffects,
-  }: {
-    serving: Serving;
-    parts: { databases: Databases; outbox: Outbox; bearer: Bearer };
-    memberEffects: MemberEffects;
-  },
+  { serving, parts, memberEffects }: { serving: Serving; parts: ProcessParts; memberEffects: MemberEffects },
 ) {
+  const { databases, outbox, bearer } = parts;
   const { config, sealer, guard, derive } = runtime;
   const { throttle, sessions, verified } = people;
   const { publishing: effects } = serving;

@@ -5,7 +5,6 @@
 import { originOf } from '#identity/accounts/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
-import type { PasswordCost } from '#identity/accounts/users.ts';
 import { createPeople, createPages } from '#identity/accounts/people.ts';
 import { createUserErasure } from '#identity/accounts/user-end.ts';
 import { collections } from '#catalog/catalog.ts';
@@ -18,7 +17,6 @@ import { createFixedAddresses, createHealthEndpoints } from '#http/fixed-address
 import type { Params, RawHandler } from '#http/route.ts';
 import { rootOf, mcpAddressOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency.ts';
-import type { Health } from '#core/lifecycle.ts';
 import { shardOf } from '#core/ids.ts';
 import { listTestable, type Testable } from '#webhooks/webhook-sql.ts';
 import type { Bearer } from '#identity/oauth/oauth-tokens.ts';
@@ -37,7 +35,7 @@ import type { Eraser } from '#stores/store.ts';
 import { createStoreOperations } from '#stores/store-operations.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox } from '#stores/sandbox.ts';
-import { eraseDataOf, openAccounts, openOAuth } from './compose-identity.ts';
+import { eraseDataOf, openAccounts, openOAuth, type ProcessParts } from './compose-identity.ts';
 import { openReference } from './compose-reference.ts';
 import { shardOfAddress, type Databases } from './databases.ts';
 import { announceSent } from './publishing.ts';
@@ -75,15 +73,6 @@ import { createPublicKeys } from '#webhooks/rotate-key.ts';
 import { createWebhookOperations } from '#webhooks/webhook-operations.ts';
 import { createEventStatuses, createStoreStatuses } from '#webhooks/history/history-operations.ts';
 import { createRecoveries } from '#webhooks/recovery/recovery-operations.ts';
-
-/** What a process that serves has beside its `Runtime`, whose `sql` and `direct` are those of the home database. */
-type ProcessParts = {
-  databases: Databases;
-  outbox: Outbox;
-  health: Health;
-  passwordCost: PasswordCost;
-  bearer: Bearer;
-};
 
 /** The endpoint is a resource of its own for OAuth, because clients compare the address of the metadata with theirs. */
 const openMcp = ({ baseUrl, authUrl, naming }: Runtime['config']) => ({
@@ -250,7 +239,7 @@ function createHandlers({ home, bearer, throttle, pages }: Deps, database: Store
     chartsOf: createStoreCharts(runtime),
     failing: createFailing(search),
     storeChanges: createStoreChanges({ sql: runtime.sql, accounts: home, search }),
-    status: createDatabaseStatus({ ...runtime, dataDir: embeddedFolder(runtime.config, database.id) }),
+    status: createDatabaseStatus(runtime, embeddedFolder(runtime.config, database.id)),
   };
 }
 

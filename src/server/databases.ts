@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { parseId, shardOf } from '#core/ids.ts';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import { inTime, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { requireOwners } from '#shards/adopt.ts';
 import { HOME, type MapDatabase, type ShardMap } from '#shards/map.ts';
@@ -130,10 +130,7 @@ export class Databases implements Running {
         this.#starting.set(database.id, started);
         return started;
       });
-    const limit = new AbortController();
-    const late = delay(START_MS, undefined, { signal: limit.signal }).catch(() => {});
-    await Promise.race([Promise.all(starting), late]);
-    limit.abort();
+    await inTime(START_MS, Promise.all(starting), undefined);
   }
 
   async #startWhenAvailable(database: StoreDatabase): Promise<void> {

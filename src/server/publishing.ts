@@ -94,20 +94,14 @@ export function eventCachesOf(worker: Worker | undefined, siblings?: DatabaseSib
   };
 }
 
+type HandOver = (deliveries: readonly CommittedDelivery[]) => void;
+
 /**
  * Returns a function that passes committed deliveries to the owners of their shards: directly to a sibling process, which needs
  * no statement to send them, and by NOTIFY to any other process.
  */
-function createHandOver({
-  worker,
-  announcer,
-  siblings,
-}: {
-  worker: Worker | undefined;
-  announcer: Announcer;
-  siblings: DatabaseSiblings | undefined;
-}): (deliveries: readonly CommittedDelivery[]) => void {
-  const announce = (deliveries: readonly CommittedDelivery[]): void => {
+function createHandOver({ worker, announcer, siblings }: PublishingParts): HandOver {
+  const announce: HandOver = (deliveries) => {
     for (const one of deliveries) announcer.work(workOf(one));
   };
   if (worker === undefined || siblings === undefined) return announce;
@@ -156,9 +150,8 @@ type PublishingParts = {
 };
 
 export function openPublishing({ config, sql, log }: Pick<Runtime, 'config' | 'sql' | 'log'>, deps: PublishingParts) {
-  const { worker, siblings, allocateIds } = deps;
+  const { worker, siblings, allocateIds, metrics } = deps;
   const { baseUrl } = config;
-  const { metrics } = deps;
   const handOver = createHandOver(deps);
   siblings?.receive('pullDeliveries', deps.onPullDeliveries);
   const onPullDeliveries = (webhookIds: readonly number[]): void => {

@@ -8,8 +8,7 @@ import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import type { Config } from '#config/config.ts';
@@ -20,6 +19,7 @@ import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#e
 import { createIdempotencyPurges } from '#http/idempotency.ts';
 import type { RevocationEffects } from '#identity/oauth/grants.ts';
 import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import type { EachDatabase } from '#shards/map.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/stores-sql.ts';
 import { createUnattendedPurge } from '#webhooks/listener-operations.ts';
@@ -68,16 +68,6 @@ export function purgesOfHome({
 
 const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];
 
-type Deps = {
-  direct: Sql;
-  clock: Clock;
-  pace: Pace;
-  log: Log;
-  registry: Registry;
-  purges: readonly Purge[];
-  settings: { everyMs: number; batchRows: number; pauseMs: number };
-};
-
 function createMetrics(registry: Registry, purges: readonly Purge[]) {
   const purged = new Counter({
     name: 'halcyon_purged_rows_total',
@@ -100,9 +90,12 @@ function createMetrics(registry: Registry, purges: readonly Purge[]) {
 const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits only for the batch that is running. */
-export function startRetention(deps: Deps): Running {
-  const { direct, clock, pace, log, purges, settings } = deps;
-  const { purged, seconds } = createMetrics(deps.registry, purges);
+export function startRetention(
+  { direct, clock, pace, log }: Pick<Runtime, 'direct' | 'clock' | 'pace' | 'log'>,
+  settings: Readonly<Record<'everyMs' | 'batchRows' | 'pauseMs', number>>,
+  { registry, purges }: { registry: Registry; purges: readonly Purge[] },
+): Running {
+  const { purged, seconds } = createMetrics(registry, purges);
   const stopping = new AbortController();
   const { signal } = stopping;
 

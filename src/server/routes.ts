@@ -8,6 +8,10 @@ import { answerMcpProblem } from '#mcp/mcp-endpoint.ts';
 import type { Reference } from '#reference/reference.ts';
 import type { Handlers } from './compose.ts';
 
+// Endpoints of OAuth: those that pages of any origin may call, and the others.
+const ANY_ORIGIN = { cors: true, answerProblem: protocolProblem };
+const OWN_ORIGIN = { cors: false, answerProblem: protocolProblem };
+
 const referenceRoutes = (reference: Reference, api: string): Route[] => [
   resource(`${api}/docs`, { GET: reference.docs }, { isDocumentation: true }),
   resource(`${api}/docs/:page`, { GET: reference.docsPage }, { isDocumentation: true }),
@@ -36,7 +40,7 @@ function mcpRoutes({ mcp, reference }: Handlers, baseUrl: string): Route[] {
   const answerProblem = answerMcpProblem(reference.answerProblem, baseUrl);
   return [
     endpoint(`${rootOf(baseUrl)}/mcp`, { POST: mcp.serve }, { cors: false, answerProblem, needsToken: true }),
-    endpoint(pathname, { GET: mcp.metadata }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(pathname, { GET: mcp.metadata }, ANY_ORIGIN),
   ];
 }
 
@@ -72,59 +76,47 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
   resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id/cancel`, { POST: recoveries.cancel }),
 ];
 
-const clientRoutes = (
-  {
-    clients,
-    grants,
-    storeGrants,
-    ownClients,
-    ownToken,
-    logo,
-    listing,
-    revokeConnected,
-    register,
-    registration,
-  }: Handlers,
-  api: string,
-  auth: string,
-): Route[] => [
-  resource(`${api}/users/:user_id/clients`, { GET: clients.listOfUser }),
-  resource(`${api}/users/:user_id/grants`, { GET: grants.list }),
-  resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
-  resource(`${api}/stores/:store_id/grants`, { GET: storeGrants.list }),
+const clientRoutes = (of: Handlers, api: string, auth: string): Route[] => [
+  resource(`${api}/users/:user_id/clients`, { GET: of.clients.listOfUser }),
+  resource(`${api}/users/:user_id/grants`, { GET: of.grants.list }),
+  resource(`${api}/grants/:grant_id`, { GET: of.grants.read, DELETE: of.grants.remove }),
+  resource(`${api}/stores/:store_id/grants`, { GET: of.storeGrants.list }),
   resource(`${api}/stores/:store_id/members/:user_id/grants/:grant_id`, {
-    GET: storeGrants.read,
-    DELETE: storeGrants.remove,
+    GET: of.storeGrants.read,
+    DELETE: of.storeGrants.remove,
   }),
-  resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
-  resource(`${api}/clients/:client_id/installs`, { GET: clients.installs }),
+  resource(`${api}/clients`, { GET: of.clients.list, POST: of.clients.create }),
+  resource(`${api}/clients/:client_id/installs`, { GET: of.clients.installs }),
   resource(`${api}/clients/:client_id`, {
-    GET: clients.read,
-    PATCH: clients.patch,
-    PUT: clients.replace,
-    DELETE: clients.remove,
+    GET: of.clients.read,
+    PATCH: of.clients.patch,
+    PUT: of.clients.replace,
+    DELETE: of.clients.remove,
   }),
-  endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
+  endpoint(`${auth}/register`, { POST: of.register }, OWN_ORIGIN),
   endpoint(
     `${auth}/register/:client_id`,
-    { GET: registration.read, PUT: registration.replace, DELETE: registration.remove },
-    { cors: false, answerProblem: protocolProblem },
+    { GET: of.registration.read, PUT: of.registration.replace, DELETE: of.registration.remove },
+    OWN_ORIGIN,
   ),
-  page(`${auth}/clients/:client_id/logo`, { GET: logo }),
-  page(`${auth}/apps/:client_id`, { GET: listing.show }),
-  page(`${auth}/apps/:client_id/install`, { GET: listing.install }),
-  page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
-  page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
-  page(`${auth}/account/sandbox-store`, { POST: ownClients.sandbox }),
-  page(`${auth}/account/clients/new`, { GET: ownClients.blank }),
-  page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
-  page(`${auth}/account/clients/:client_id/token`, { GET: ownToken.show, POST: ownToken.decide }),
-  page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
-  page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: ownClients.endOlder }),
-  page(`${auth}/account/clients/:client_id/webhook-key`, { POST: ownClients.replaceKey }),
-  page(`${auth}/account/clients/:client_id/logo`, { POST: ownClients.setLogo }),
-  page(`${auth}/account/clients/:client_id/remove-logo`, { POST: ownClients.removeLogo }),
-  page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),
+  page(`${auth}/clients/:client_id/logo`, { GET: of.logo }),
+  page(`${auth}/apps/:client_id`, { GET: of.listing.show }),
+  page(`${auth}/apps/:client_id/install`, { GET: of.listing.install }),
+  page(`${auth}/account/connected/:grant_id/revoke`, { POST: of.revokeConnected }),
+  page(`${auth}/account/clients`, { GET: of.ownClients.list, POST: of.ownClients.create }),
+  page(`${auth}/account/sandbox-store`, { POST: of.ownClients.sandbox }),
+  page(`${auth}/account/clients/new`, { GET: of.ownClients.blank }),
+  page(`${auth}/account/clients/:client_id`, { GET: of.ownClients.show, POST: of.ownClients.change }),
+  page(`${auth}/account/clients/:client_id/token`, { GET: of.ownToken.show, POST: of.ownToken.decide }),
+  page(`${auth}/account/clients/:client_id/secret`, { POST: of.ownClients.rotate }),
+  page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: of.ownClients.endOlder }),
+  page(`${auth}/account/clients/:client_id/webhook-key`, { POST: of.ownClients.replaceKey }),
+  page(`${auth}/account/clients/:client_id/logo`, { POST: of.ownClients.setLogo }),
+  page(`${auth}/account/clients/:client_id/remove-logo`, { POST: of.ownClients.removeLogo }),
+  page(`${auth}/account/clients/:client_id/delete`, {
+    GET: of.ownClients.remove.show,
+    POST: of.ownClients.remove.submit,
+  }),
 ];
 
 /** The pages of people, in addition to those of Documents. */
@@ -241,24 +233,12 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: handlers.refeed }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(handlers.reference, api),
-    endpoint(`${api}/token`, { POST: handlers.token }, { cors: true, answerProblem: protocolProblem }),
-    endpoint(
-      `${auth}/device_authorization`,
-      { POST: handlers.deviceAuthorization },
-      { cors: true, answerProblem: protocolProblem },
-    ),
-    endpoint(`${auth}/revoke`, { POST: handlers.revoke }, { cors: true, answerProblem: protocolProblem }),
-    endpoint(`${auth}/introspect`, { POST: handlers.introspect }, { cors: false, answerProblem: protocolProblem }),
-    endpoint(
-      new URL(metadataOf(addresses.authUrl)).pathname,
-      { GET: handlers.metadata },
-      { cors: true, answerProblem: protocolProblem },
-    ),
-    endpoint(
-      new URL(resourceMetadataOf(addresses.baseUrl)).pathname,
-      { GET: handlers.resourceMetadata },
-      { cors: true, answerProblem: protocolProblem },
-    ),
+    endpoint(`${api}/token`, { POST: handlers.token }, ANY_ORIGIN),
+    endpoint(`${auth}/device_authorization`, { POST: handlers.deviceAuthorization }, ANY_ORIGIN),
+    endpoint(`${auth}/revoke`, { POST: handlers.revoke }, ANY_ORIGIN),
+    endpoint(`${auth}/introspect`, { POST: handlers.introspect }, OWN_ORIGIN),
+    endpoint(new URL(metadataOf(addresses.authUrl)).pathname, { GET: handlers.metadata }, ANY_ORIGIN),
+    endpoint(new URL(resourceMetadataOf(addresses.baseUrl)).pathname, { GET: handlers.resourceMetadata }, ANY_ORIGIN),
     ...mcpRoutes(handlers, addresses.baseUrl),
     ...healthRoutes(handlers, api),
     ...fixedRoutes(handlers),

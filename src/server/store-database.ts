@@ -20,7 +20,6 @@ import { createGuard } from '#delivery/attempt/http/outbound-guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
 import { startFollowing } from '#webhooks/app-access/follow.ts';
 import { PullStreams } from '#delivery/pull/pull-streams.ts';
-import type { EngineMetrics } from '#delivery/delivery-metrics.ts';
 import { createPreview, TestDeliveries } from '#delivery/attempt/test-deliveries.ts';
 import { attemptsMaxOf } from '#delivery/policy/policy.ts';
 import { DocumentRequests, Handshakes } from '#delivery/attempt/single-requests.ts';
@@ -28,7 +27,7 @@ import { Worker } from '#delivery/worker.ts';
 import { type IdAllocator, createIdAllocator, keepPartitions } from '#db/partitions.ts';
 import { createSamples } from '#events/sample-events.ts';
 import type { SendingOnDemand } from '#webhooks/webhook-access.ts';
-import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
+import { createNotices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook, createWebhooksOfStore } from '#webhooks/webhook-end.ts';
 import type { SendSample } from '#webhooks/send-now.ts';
 import { LiveStreams } from '#dashboard/live.ts';
@@ -43,7 +42,6 @@ import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
 import { VERSION } from './version.ts';
 import {
-  type InternalEvents,
   applyChange,
   eventCachesOf,
   openInternalEvents,
@@ -72,36 +70,11 @@ export function openGuard({ config, sql, direct, clock }: Pick<Runtime, 'config'
   return { ...guard, protect: (server: Sql) => void own.push(...serversOf(server)) };
 }
 
-/** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */
-function openNotices(
-  { config, sql, clock, log, mailer }: Pick<Runtime, 'config' | 'sql' | 'clock' | 'log' | 'mailer'>,
-  accounts: Sql,
-): Notices | undefined {
-  const { baseUrl, authUrl, delivery } = config;
-  const { deactivateAfterSeconds } = delivery;
-  return mailer && createNotices({ sql, accounts, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
-}
-
 /** Returns the settings of delivery, with those of requests. */
 function settingsOf({ delivery, baseUrl, naming, webhooks }: RuntimeConfig) {
   const { webhookHeaderPrefix: headerPrefix, relationPrefix } = naming;
   const userAgent = `Halcyon/${VERSION}`;
   return { ...delivery, baseUrl, headerPrefix, relationPrefix, userAgent, requestOrigin: webhooks.handshakeOrigin };
-}
-
-/** Creates the worker with the settings of the process without starting it. */
-function createWorker(
-  runtime: Omit<Runtime, 'mailer' | 'derive'>,
-  metrics: EngineMetrics,
-  internalEvents: InternalEvents,
-  notices: Notices | undefined,
-): Worker {
-  return new Worker(runtime, {
-    settings: settingsOf(runtime.config),
-    metrics,
-    disableWebhook: createDisableWebhook(internalEvents),
-    notify: (notice) => notices?.notify(notice),
-  });
 }
 
 /** Sends test deliveries, in processes that serve the API: one of a pull webhook is added to those that its listener fetches. */
@@ -223,7 +196,9 @@ type DatabaseDeps = {
 /** What delivers. None of it has a connection yet. */
 function createDelivering(deps: DatabaseDeps) {
   const { id, runtime, roles, registry, home, siblings } = deps;
-  const { config, sql, clock, log } = runtime;
+  const { config, sql, clock, log, mailer } = runtime;
+  const { baseUrl, authUrl, delivery } = config;
+  const { deactivateAfterSeconds } = delivery;
   // One allocator per process and database: ids rise in the order of events in this process.
   const allocateIds = createIdAllocator(clock.monotonicMs.bind(clock));
   const observing = observeStores(registry, runtime, id);
@@ -231,9 +206,15 @@ function createDelivering(deps: DatabaseDeps) {
   const changed = new ChangedWebhooks(siblings);
   const internalEvents = openInternalEvents(config, allocateIds, accounts, changed.onChanged);
   const announcer = createAnnouncer({ sql, log });
-  const notices = openNotices(runtime, home);
+  const notices =
+    mailer && createNotices({ sql, accounts: home, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
   const worker = roles.includes('deliver')
-    ? createWorker(runtime, observing.engine, internalEvents, notices)
+    ? new Worker(runtime, {
+        settings: settingsOf(config),
+        metrics: observing.engine,
+        disableWebhook: createDisableWebhook(internalEvents),
+        notify: (notice) => notices?.notify(notice),
+      })
     : undefined;
   if (worker !== undefined) {
     changed.add((webhook) => worker.webhookChanged(webhook));
@@ -297,7 +278,7 @@ async function startParts(
   const { caches, publishing } = serving;
   const ofStores = purgesOfStores({ ...runtime, ...publishing, caches });
   const purges = id === HOME ? purgesOfHome({ ...runtime, ...publishing, each: databases.each, ofStores }) : ofStores;
-  keep(startRetention({ direct, clock, pace, log, registry, settings: config.housekeeping, purges }));
+  keep(startRetention(runtime, config.housekeeping, { registry, purges }));
 }
 
 /** Creates the parts of a database. They connect when they are used or started. */

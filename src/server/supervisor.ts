@@ -6,8 +6,9 @@ import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Registry } from '@prometheus-io/client';
 import { scrapeGauge, aggregate, countersOf, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
+import type { Config } from '#config/config.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
-import type { Health, Running } from '#core/lifecycle.ts';
+import { inTime, type Health, type Running } from '#core/lifecycle.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import { deserialize, serialize } from 'node:v8';
@@ -100,10 +101,7 @@ class Child {
     const { promise, resolve } = Promise.withResolvers<Answers[Question]>();
     this.#answers.set(id, resolve);
     this.send({ kind: 'ask', id, question });
-    const timeout = new AbortController();
-    const late = delay(ANSWER_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
-    const answer = await Promise.race([promise, late, this.ended.then(() => undefined)]);
-    timeout.abort();
+    const answer = await inTime(ANSWER_MS, Promise.race([promise, this.ended.then(() => undefined)]), undefined);
     this.#answers.delete(id);
     return answer;
   }
@@ -132,18 +130,13 @@ type Place = {
   metrics: ProcessMetrics;
 };
 
-type SupervisorSettings = {
-  processes: number;
-  /** 0: no listener. */
-  metricsPort: number;
-  host: string;
-  /** How long the processes may take to stop. */
-  stopMs: number;
+type Deps = {
+  config: Pick<Config, 'processes' | 'metricsPort' | 'host' | 'stopping'>;
   /** Settings of the processes that differ from those of the supervisor. */
   env: Readonly<Record<string, string>>;
+  opened: Opened;
+  log: Log;
 };
-
-type Deps = { settings: SupervisorSettings; opened: Opened; log: Log };
 
 export class Supervisor implements Running {
   readonly #deps: Deps;
@@ -174,7 +167,7 @@ export class Supervisor implements Running {
 
   /** Starts all processes and resolves when all of them serve. Rejects with the error of the first that cannot start. */
   async start(): Promise<void> {
-    const { processes, metricsPort: port, host } = this.#deps.settings;
+    const { processes, metricsPort: port, host } = this.#deps.config;
     if (port !== 0) {
       const registry = { contentType: this.#registry.contentType, metrics: () => this.#metrics() };
       const health = { readiness: () => this.#readiness() };
@@ -207,7 +200,7 @@ export class Supervisor implements Running {
     for (const { child } of this.#places) child.send({ kind: 'stop' });
     const timer = setTimeout(() => {
       for (const { child } of this.#places) child.kill();
-    }, this.#deps.settings.stopMs);
+    }, this.#deps.config.stopping.allMs);
     const ends = await Promise.all(this.#places.map(({ child }) => child.ended));
     clearTimeout(timer);
     this.hasStoppedInTime = ends.every(({ isClean }) => isClean);
@@ -215,8 +208,8 @@ export class Supervisor implements Running {
   }
 
   #fork(): Child {
-    const { opened, settings } = this.#deps;
-    const child: Child = new Child(cluster.fork(settings.env), opened, (message) => this.#pass(child, message));
+    const { opened, env } = this.#deps;
+    const child: Child = new Child(cluster.fork(env), opened, (message) => this.#pass(child, message));
     return child;
   }
 

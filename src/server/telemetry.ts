@@ -3,20 +3,15 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { collectDefaultMetrics, Registry } from '@prometheus-io/client';
 import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
-import type { Sql } from '#db/pool.ts';
 import { createDatabaseCheck } from '#db/activity.ts';
-import { createEngineMetrics, type EngineMetrics } from '#delivery/delivery-metrics.ts';
-import { createRecoveryMetrics, type RecoveryMetrics } from '#events/replay/recoveries.ts';
+import { createEngineMetrics } from '#delivery/delivery-metrics.ts';
+import { createRecoveryMetrics } from '#events/replay/recoveries.ts';
 import { createRequestMetrics } from '#http/requests.ts';
-import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check } from '#core/lifecycle.ts';
 import { observeDatabase, aggregate, serveMetrics, type ProcessMetrics } from '#metrics/metrics-server.ts';
 import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
-import { createPublishMetrics, type PublishMetrics } from '#events/publish/publish.ts';
-
-/** The metrics of a database with stores. */
-export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; recoveries: RecoveryMetrics };
+import { createPublishMetrics } from '#events/publish/publish.ts';
 
 /** Returns the data folder if the database with this id is the embedded one, whose disk can be read. */
 export function embeddedFolder({ database, dataDir }: Runtime['config'], id: number): string | undefined {
@@ -28,7 +23,7 @@ export function observeStores(
   registry: Registry,
   { config, sql, clock }: Pick<Runtime, 'config' | 'sql' | 'clock'>,
   id: number,
-): StoreMetrics {
+) {
   observeDatabase(registry, { sql, clock, dataDir: embeddedFolder(config, id) });
   return {
     engine: createEngineMetrics(registry),
@@ -36,9 +31,6 @@ export function observeStores(
     recoveries: createRecoveryMetrics(registry),
   };
 }
-
-const databaseOf = ({ sql, clock }: { sql: Sql; clock: Clock }) =>
-  createDatabaseCheck({ sql, clock, migrations: MIGRATIONS });
 
 /** Starts the metrics listener. It starts first and stops last, so that a starting or stopping process can be observed. */
 export async function openObserving({
@@ -57,7 +49,7 @@ export async function openObserving({
     contentType: registry.contentType,
     metrics: async () => (ofDatabases.size === 0 ? registry : aggregate([await metrics()])).metrics(),
   };
-  const checks: Check[] = [await databaseOf({ sql, clock })];
+  const checks: Check[] = [await createDatabaseCheck({ sql, clock, migrations: MIGRATIONS })];
   if (clock instanceof DatabaseClock) {
     clock.observe(registry);
     checks.push(clock.check);

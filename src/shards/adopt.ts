@@ -50,7 +50,7 @@ type Preparation = {
 export type Prepared = { identity: string; applied: readonly string[]; isKeyAdopted: boolean };
 
 /** Adds the name of the database to an error that an operator can fix. */
-function withName(name: string, error: unknown, setting = 'SHARD_DATABASES'): unknown {
+export function withName(name: string, error: unknown, setting = 'SHARD_DATABASES'): unknown {
   if (error instanceof UnusableError) {
     const remedy = error.remedy.replaceAll('DATABASE_URL', setting);
     return new UnusableError(`${name}: ${error.problem}`, remedy, error.cause);
@@ -125,7 +125,7 @@ const LOCK_MS = 1_000;
 export type Assigned = { url: string | undefined; name: string; shards: readonly number[] };
 type Others = (Assigned & { url: string })[];
 /** An assigned database that is open and prepared. */
-export type Candidate = Assigned & { url: string; sql: Sql; identity: string };
+type Candidate = Assigned & { url: string; sql: Sql; identity: string };
 
 /** Throws a `DatabaseError` if a database is not a home database. */
 export function requireHome({ home }: Identity): void {

@@ -24,13 +24,11 @@ export async function readVersion(home: Queryable): Promise<number> {
   return row?.version ?? 0;
 }
 
+/** The address of a database in hexadecimal digits. */
 type MapRow = {
   version: number | null;
   owners: number[];
-  ids: number[];
-  names: string[];
-  identities: string[];
-  addresses: (string | null)[];
+  databases: (Omit<MapDatabase, 'address'> & { address: string | null })[];
 };
 
 /** Returns the map of the home database. One statement, so that all parts have the same version. */
@@ -41,19 +39,12 @@ export async function readMap(home: Queryable): Promise<ShardMap> {
         select coalesce(o.database, ${UNOWNED}) from generate_series(0, ${SHARDS - 1}) as s (shard)
         left join shard_owner o using (shard) order by shard
       ) as owners,
-      array(select id from shard_database order by id) as ids,
-      array(select name from shard_database order by id) as names,
-      array(select identity::text from shard_database order by id) as identities,
-      array(select encode(address, 'hex') from shard_database order by id) as addresses`);
+      (select coalesce(json_agg(d order by id), '[]') from (
+        select id, name, identity, encode(address, 'hex') as address from shard_database
+      ) as d) as databases`);
   if (row.version === null) return undivided((await readIdentity(home)).identity);
-  const databases = row.ids.map((id, index): MapDatabase => {
-    const address = row.addresses[index] ?? null;
-    return {
-      id,
-      name: row.names[index] ?? '',
-      identity: row.identities[index] ?? '',
-      address: address === null ? null : Buffer.from(address, 'hex'),
-    };
+  const databases = row.databases.map(({ id, name, identity, address }): MapDatabase => {
+    return { id, name, identity, address: address === null ? null : Buffer.from(address, 'hex') };
   });
   return { version: row.version, owners: row.owners, databases };
 }

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { isUnavailable, SHARD_MOVES } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
-import type { Running } from '#core/lifecycle.ts';
+import { inTime, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import {
   deleteChanges,
@@ -114,8 +114,6 @@ export class Outbox implements Running {
   async flush(): Promise<void> {
     const { clock, flushMs } = this.#deps;
     if (clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
-    const limit = new AbortController();
-    const late = delay(flushMs, true, { signal: limit.signal }).catch(() => false);
     let waiting: readonly number[] = [];
     // The home database may not respond either.
     const apply = async (): Promise<boolean> => {
@@ -123,8 +121,7 @@ export class Outbox implements Running {
       await Promise.all(waiting.map((id) => this.#applyTo(id)));
       return false;
     };
-    if (await Promise.race([apply(), late])) for (const id of waiting) if (this.#runs.has(id)) this.#late.add(id);
-    limit.abort();
+    if (await inTime(flushMs, apply(), true)) for (const id of waiting) if (this.#runs.has(id)) this.#late.add(id);
   }
 
   async stop(): Promise<void> {

@@ -146,3 +146,11 @@ test('an existing folder is not changed, and while a shard is in no database not
   assert.equal((await readdir(folder)).includes('other'), false);
   assert.deepEqual(await readdir(join(folder, 'there')), []);
 });
+
+test('a database that is down is named, with the exit code of one that does not answer', async () => {
+  await servers[1].postmaster.stop();
+  const { code, err } = await runProcess(['backup', '--to', join(folder, 'down')], env);
+  assert.match(err, /:5432\/[bc]: PostgreSQL cannot be used/);
+  assert.equal(code, 3, err);
+  assert.equal((await readdir(folder)).includes('down'), false);
+});

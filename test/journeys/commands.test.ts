@@ -202,6 +202,11 @@ const MISTYPED: readonly (readonly [args: string[], pattern: RegExp])[] = [
   [['store', 'create'], /'--name <name>'.* halcyon store create --help/],
   [['user', 'create'], /'email'.* halcyon user create --help/],
   [['publish', 'x', '--retry-for', 'soon'], /--retry-for must be a whole number/],
+  [['publish', 'x', '--retry-for', ''], /--retry-for must be a whole number/],
+  [
+    ['verify', '--key-file', 'x', '--headers', 'x', '--body', 'x', '--max-age', '-1'],
+    /--max-age must be a whole number/,
+  ],
   [['publish', 'x', '--store', 'mine'], /--store must be an id/],
   [['store', 'add-member', '1', 'ada'], /user_id must be an id/],
   [['store', 'add-member', '1', '1', '--role', 'guest'], /Allowed choices are owner, member/],

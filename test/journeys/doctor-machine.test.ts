@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { readConfig, type Config } from '#config/config.ts';
-import { adviceOnPort } from '#cli/explain.ts';
+import { adviceOnPort } from '#cli/ports.ts';
 import { DISK, FOLDER, NAMES, NETWORK_CHECKS, NODE } from '../../src/cli/doctor/machine-checks.ts';
 import { checkSettings } from '../../src/cli/doctor/settings-check.ts';
 import { printed, runCommand, startCommand } from '../setup/command.ts';

@@ -180,7 +180,7 @@ test('the operator creates an app of a member with tokens for a store of that me
     [['--store', String(alpha)], 2, /--store needs --owner/],
     [['--owner', server.ada, '--store', String(foreign)], 1, /of which the owner of the app is a member/],
     [['--owner', server.ada, '--store', String(alpha), '--scope', 'user_full_access'], 2, /no scope for a store/],
-    [['--owner', server.ada, '--store', 'mine'], 2, /--store must be a whole number/],
+    [['--owner', server.ada, '--store', 'mine'], 2, /--store must be an id/],
   ];
   for (const [options, exit, message] of refused) {
     const ended = await create(...options);

@@ -30,15 +30,8 @@ function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: 
   const registry = new Registry();
   const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
-  const fixture = startRetention({
-    direct: on,
-    clock: systemClock,
-    pace: NEVER_QUIET,
-    log,
-    registry,
-    purges,
-    settings,
-  });
+  const runtime = { direct: on, clock: systemClock, pace: NEVER_QUIET, log };
+  const fixture = startRetention(runtime, settings, { registry, purges });
   return { stop: fixture.stop, metrics: () => registry.metrics() };
 }
 

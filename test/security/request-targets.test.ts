@@ -21,7 +21,7 @@ const app = await startTestApp({ roles: ['serve'], env: { METRICS_PORT: String(m
 const demo = await startDemoReceiver({ port: 0, key: 'k', headerPrefix: 'Service', playedUntilMs: 0, print: () => {} });
 ends.after(() => demo.stop());
 const login = await openLoopback({ state: 's', issuer: app.baseUrl });
-ends.after(() => login.close());
+ends.after(async () => login[Symbol.asyncDispose]());
 
 const LISTENERS: readonly (readonly [name: string, port: number, soundPath: string, status: number])[] = [
   ['the API', Number(new URL(app.baseUrl).port), '/docs', 200],

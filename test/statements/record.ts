@@ -71,7 +71,7 @@ export async function recordTexts(source: Source, files: readonly string[]): Pro
   };
   const sql = Object.assign(located, createTag(execute)) as Queryable;
   const ofPool = { begin: inPart, reserve: async () => sql };
-  Object.assign(sql, ofPool, { reads: sql, release: () => {} });
+  Object.assign(sql, ofPool, { reads: sql, release: () => {}, [Symbol.dispose]: () => {} });
   const { makerOf, propertyOf } = makersOf(checker, () => {
     call.hasPool = true;
     return sql;

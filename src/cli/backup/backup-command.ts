@@ -1,19 +1,20 @@
 /** `halcyon backup`: writes the whole database to one file, or several databases to a folder. */
-import { stat, link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { stat, link, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve, dirname } from 'node:path';
-import { Command } from 'commander';
 import { findRunning, findServer } from '#db/embedded.ts';
-import { openPool, type DatabaseAddress, DatabaseError, type Queryable, type Sql } from '#db/pool.ts';
+import { openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
 import { checkServer, hasTable } from '#db/usable.ts';
+import { withName } from '#shards/adopt.ts';
 import { readMap, listLeasedShards, readIdentity, openAddress } from '#shards/map-sql.ts';
 import { type ShardMap, formatShards, HOME, shardsOf, type MapDatabase } from '#shards/map.ts';
 import { readConfig, type Config } from '#config/config.ts';
-import { examples, printResult } from '../command.ts';
+import { printResult, CliCommand } from '../command.ts';
 import { UserError } from '../explain.ts';
+import { flush } from '../key-file.ts';
 import type { Terminal } from '../terminal.ts';
 import { dump, runProgram } from './dump.ts';
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createSealer } from '#db/seal.ts';
 import { listMoves } from '#shards/move/move-sql.ts';
@@ -51,8 +52,7 @@ type Snapshot = Source & { on: Queryable; major: number; snapshot: string };
 /** Opens a connection; the name of the database is added to an error. */
 async function connect(pool: Sql, { name }: Source) {
   const version = await checkServer(pool).catch((error: unknown) => {
-    const message = error instanceof Error ? error.message.replaceAll('DATABASE_URL', 'SHARD_DATABASES') : '';
-    throw new DatabaseError(`${name}: ${message}`, { cause: error });
+    throw withName(name, error);
   });
   return { on: await pool.reserve(), major: Math.floor(version / 10_000) };
 }
@@ -62,26 +62,21 @@ async function withSnapshots<T>(
   sources: readonly Source[],
   use: (snapshots: readonly Snapshot[]) => Promise<T>,
 ): Promise<T> {
-  const pools: Sql[] = [];
-  try {
-    const opened = await Promise.all(
-      sources.map(async (source) => {
-        const pool = openPool(source.from, { connections: 1, applicationName: 'halcyon' });
-        pools.push(pool);
-        return { ...source, ...(await connect(pool, source)) };
-      }),
-    );
-    const snapshots: Snapshot[] = [];
-    for (const one of opened) snapshots.push({ ...one, snapshot: await exportSnapshot(one.on) });
-    try {
-      await requireComplete(snapshots);
-      return await use(snapshots);
-    } finally {
-      for (const { on } of snapshots) await endSnapshot(on).catch(() => {});
-    }
-  } finally {
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 0 })));
+  await using ends = new AsyncDisposableStack();
+  const opened = await Promise.all(
+    sources.map(async (source) => {
+      const pool = openPool(source.from, { connections: 1, applicationName: 'halcyon' });
+      ends.defer(() => pool.end({ timeout: 0 }));
+      return { ...source, ...(await connect(pool, source)) };
+    }),
+  );
+  const snapshots: Snapshot[] = [];
+  for (const one of opened) {
+    snapshots.push({ ...one, snapshot: await exportSnapshot(one.on) });
+    ends.defer(() => endSnapshot(one.on).catch(() => {}));
   }
+  await requireComplete(snapshots);
+  return await use(snapshots);
 }
 
 /** Throws a `UserError` if a move is under way, or unless the snapshots have exactly one lease of each shard. */
@@ -109,10 +104,15 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-type SetOptions = { config: Config; map: ShardMap; home: DatabaseAddress; folder: string };
+/** What was written. `key`: where the secret key is. `describe` gets its size and how long it took. */
+type Written = { at: object; kind: string; bytes: number; key: string; describe: (size: string) => string[] };
 
-/** Writes the dumps and the manifest into a new folder, which is removed if one fails. */
-async function backupSet(terminal: Terminal, { config, map, home, folder }: SetOptions): Promise<Manifest> {
+/** Writes the dumps of the databases of a map and the manifest into a new folder, which is removed if one fails. */
+async function writeSet(
+  terminal: Terminal,
+  folder: string,
+  { config, map, home }: { config: Config; map: ShardMap; home: DatabaseAddress },
+): Promise<Written> {
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST') throw new UserError(`${folder} already exists: choose another folder with --to`);
     throw new UserError(`${folder} cannot be created (${error.code}): choose another folder with --to`);
@@ -130,26 +130,21 @@ async function backupSet(terminal: Terminal, { config, map, home, folder }: SetO
       await writeAtomically(join(folder, MANIFEST), (part) =>
         writeFile(part, `${JSON.stringify(manifest, null, 2)}\n`),
       );
-      return manifest;
+      const { databases } = manifest;
+      return {
+        at: { folder, manifest: join(folder, MANIFEST) },
+        kind: 'dumps',
+        bytes: databases.reduce((sum, one) => sum + one.bytes, 0),
+        key: 'HALCYON_SECRET_KEY',
+        describe: (size) => [
+          ...databases.map(({ file, name, shards }) => `${join(folder, file)}: ${name}, shards ${shards || 'none'}`),
+          `${databases.length} databases, ${size}, and ${MANIFEST}, which lists them`,
+        ],
+      };
     });
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
-  }
-}
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
-async function flush(path: string): Promise<void> {
-  const handle = await open(path);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 
@@ -164,7 +159,7 @@ async function renameNew(part: string, path: string): Promise<void> {
   try {
     await link(part, path);
   } catch {
-    if (await exists(path)) throw alreadyExists(path);
+    if (existsSync(path)) throw alreadyExists(path);
     return rename(part, path);
   }
   return rm(part);
@@ -176,12 +171,11 @@ async function renameNew(part: string, path: string): Promise<void> {
  * a `.part`; its name is random, so that concurrent runs do not write to the same file.
  */
 export async function writeAtomically(path: string, write: (part: string) => Promise<void>): Promise<number> {
-  if (await exists(path)) throw alreadyExists(path);
+  if (existsSync(path)) throw alreadyExists(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
-  const handle = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+  await writeFile(part, '', { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
     throw new UserError(`${path} cannot be written (${error.code}): choose a file in a writable folder with --to`);
   });
-  await handle.close();
   try {
     await write(part);
     await flush(part);
@@ -220,15 +214,11 @@ async function copyCluster(terminal: Terminal, dataDir: string, file: string): P
 type Dumped = { kind: 'dump'; address: DatabaseAddress; major: number; map: ShardMap | undefined };
 
 async function readDumped(address: DatabaseAddress): Promise<Dumped> {
-  const sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
-  try {
-    const major = Math.floor((await checkServer(sql)) / 10_000);
-    // A back-up may be made before an upgrade.
-    const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
-    return { kind: 'dump', address, major, map: map?.version === 0 ? undefined : map };
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  await using sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
+  const major = Math.floor((await checkServer(sql)) / 10_000);
+  // A back-up may be made before an upgrade.
+  const map = (await hasTable(sql, 'shard_map')) ? await readMap(sql) : undefined;
+  return { kind: 'dump', address, major, map: map?.version === 0 ? undefined : map };
 }
 
 async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind: 'copy' }> {
@@ -236,28 +226,9 @@ async function sourceOf({ database, dataDir }: Config): Promise<Dumped | { kind:
   const url = database.directUrl ?? database.url;
   const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
   if (address !== undefined) return readDumped(address);
-  const found = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
-  if (found === undefined)
+  if (!existsSync(join(dataDir, 'postgres', 'data')))
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
-}
-
-/** What was written. `key`: where the secret key is. `describe` gets its size and how long it took. */
-type Written = { at: object; kind: string; bytes: number; key: string; describe: (size: string) => string[] };
-
-/** Backs up the databases of a map of shards. */
-async function writeSet(terminal: Terminal, folder: string, set: Omit<SetOptions, 'folder'>): Promise<Written> {
-  const { databases } = await backupSet(terminal, { ...set, folder });
-  return {
-    at: { folder, manifest: join(folder, MANIFEST) },
-    kind: 'dumps',
-    bytes: databases.reduce((sum, one) => sum + one.bytes, 0),
-    key: 'HALCYON_SECRET_KEY',
-    describe: (size) => [
-      ...databases.map(({ file, name, shards }) => `${join(folder, file)}: ${name}, shards ${shards || 'none'}`),
-      `${databases.length} databases, ${size}, and ${MANIFEST}, which lists them`,
-    ],
-  };
 }
 
 async function writeOne(
@@ -289,12 +260,11 @@ async function backup(terminal: Terminal, to: string | undefined): Promise<void>
       ? await writeSet(terminal, pathOf(''), { config, map: source.map, home: source.address })
       : await writeOne(terminal, pathOf(source.kind === 'dump' ? '.dump' : '.tar'), { config, source });
   const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
-  if (terminal.isJson === true) return printResult(terminal, { ...at, kind, bytes, seconds, secret_key: key });
-  for (const line of describe(`${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s`)) terminal.print(line);
-  terminal.print(
+  printResult(terminal, { ...at, kind, bytes, seconds, secret_key: key }, [
+    ...describe(`${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s`),
     `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
-  );
-  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+    'How to restore it: docs/operating.md, "Back up and restore"',
+  ]);
 }
 
 const HELP = `
@@ -305,11 +275,11 @@ is complete, and never replaces an existing file.
 With several databases (SHARD_DATABASES) it is a folder: a dump of each database, of the same moment, and manifest.json, which
 lists them with their shards, sizes and SHA-256.`;
 
-export function createBackupCommand(terminal: Terminal): Command {
-  return new Command('backup')
+export function createBackupCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('backup')
     .description('write the whole database to one file')
     .option('--to <file>', 'the file or folder; default: a name with the time, in the current folder')
     .addHelpText('after', HELP)
-    .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
+    .examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json')
     .action((options: { to?: string }) => backup(terminal, options.to));
 }

@@ -10,7 +10,7 @@ import { handshakeHeaders, verifyDelivery, WebhookError } from '#receiver';
 import { Worker } from 'node:worker_threads';
 import type { Running } from '#core/lifecycle.ts';
 
-type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
+type Received = { verified: boolean; headers: Record<string, string>; body: Buffer };
 
 /** The path of an endpoint that fails, in the played day for its last half hour. */
 export const FAILING_PATH = '/warehouse';
@@ -93,7 +93,7 @@ export function createDemoReceiver(options: {
     if (body === undefined) return send(response, 413, 'text/plain', 'too large\n');
     const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
     const verified = await isVerified(headers, body, options);
-    received.push({ headers, body, isVerified: verified });
+    received.push({ verified, headers, body });
     if (received.length > RECEIVED_MAX) received.shift();
     const event = headers[`${options.headerPrefix}-webhook-event`.toLowerCase()];
     const isFailing = request.url === FAILING_PATH && sentAtOf(headers) >= options.playedUntilMs - FAILING_MS;
@@ -121,11 +121,7 @@ export function createDemoReceiver(options: {
         last?.body ?? '',
       );
     }
-    const list = received.map(({ headers, body, isVerified: verified }) => ({
-      verified,
-      headers,
-      body: body.toString(),
-    }));
+    const list = received.map(({ verified, headers, body }) => ({ verified, headers, body: body.toString() }));
     return send(response, 200, 'application/json', `${JSON.stringify(list.toReversed(), null, 2)}\n`);
   };
 

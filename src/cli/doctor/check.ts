@@ -65,15 +65,13 @@ export function limitMsOf<Place>({ waitsMs }: Check<Place>, place: Place): numbe
 async function runCheck<Place>(one: Check<Place>, place: Place): Promise<readonly Verdict[]> {
   const limitMs = limitMsOf(one, place);
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no response within ${limitMs / 1_000} s`)), limitMs);
+  using _timer = setTimeout(() => reject(new Error(`no response within ${limitMs / 1_000} s`)), limitMs);
   try {
     return await Promise.race([one.run(place), late]);
   } catch (error) {
     if (error instanceof UnusableError) return [fail(error.problem, error.remedy)];
     const message = error instanceof Error ? error.message : String(error);
     return [fail(`the check failed: ${message}`, 'Run this again; an earlier finding may be the reason')];
-  } finally {
-    clearTimeout(timer);
   }
 }
 
@@ -91,7 +89,7 @@ export async function runChecks<Place>(
   return true;
 }
 
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+export const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 /** Returns a count with its noun: `1 shard`, `2,000 shards`; `many` is an irregular plural. */
 export function countOf(count: number, one: string, many = `${one}s`): string {

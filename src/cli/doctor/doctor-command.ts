@@ -1,7 +1,6 @@
 /** `halcyon doctor`: checks the environment of an installation and reports problems with remedies. */
-import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
-import { printResult, examples } from '../command.ts';
+import { printResult, CliCommand } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { countOf, type Finding } from './check.ts';
@@ -38,10 +37,10 @@ processes, on the same machine.
 
 "warn": works now, but may fail later. "fail": does not work. Exit code 1 if a check fails.`;
 
-export function createDoctorCommand(terminal: Terminal): Command {
-  return new Command('doctor')
+export function createDoctorCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('doctor')
     .description('check the installation and report problems with remedies')
     .addHelpText('after', HELP)
-    .addHelpText('after', examples('halcyon doctor', 'halcyon doctor --json'))
+    .examples('halcyon doctor', 'halcyon doctor --json')
     .action(() => doctor(terminal));
 }

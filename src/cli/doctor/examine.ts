@@ -1,11 +1,10 @@
 /** Runs the tables of checks in order of their dependencies; a check that cannot run does not prevent the others. */
 import { findRunning } from '#db/embedded.ts';
-import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
 import { HOME } from '#shards/map.ts';
 import { declareFile } from '#catalog/own/events-file.ts';
 import { declareMappings } from '#catalog/own/mapping-file.ts';
 import type { Clock } from '#core/clock.ts';
-import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
 import { fail, runChecks, warn, type Check, type Database, type Finding } from './check.ts';
 import { DISK, FOLDER, NAMES, NETWORK_CHECKS, NODE } from './machine-checks.ts';
@@ -14,6 +13,7 @@ import {
   identityCheck,
   LEASES_CHECK,
   MAP_CHECK,
+  openDatabase,
   openMembers,
   SEVERAL_CHECKS,
   type Member,
@@ -24,21 +24,6 @@ import { checkSettings } from './settings-check.ts';
 import { migrationsCheck, TABLE_CHECKS } from './table-checks.ts';
 
 type Report = (found: readonly Finding[]) => void;
-
-/** The minimum to detect whether each connection has its own session. */
-const CONNECTIONS = 2;
-
-function openDatabase(config: Config, clock: Clock, address: DatabaseAddress): Database {
-  const { directUrl, silenceMs } = config.database;
-  const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs };
-  const sql = openPool(address, { ...options, isShared: true });
-  return {
-    config,
-    clock,
-    sql,
-    direct: directUrl === undefined ? sql : openPool({ kind: 'url', url: directUrl }, options),
-  };
-}
 
 export const HOME_CHECKS: readonly Check<Database>[] = [
   ...SERVER_CHECKS,

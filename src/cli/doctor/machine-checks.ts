@@ -2,13 +2,13 @@
 import { Resolver } from 'node:dns/promises';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { connect, createServer, isIPv6 } from 'node:net';
+import { connect, isIPv6 } from 'node:net';
 import { readFreeSpace } from '#db/data-folder.ts';
 import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
 import type { Config } from '#config/config.ts';
-import { adviceOnPort } from '../explain.ts';
+import { adviceOnPort, refusalOf } from '../ports.ts';
 import { fail, graded, ok, warn, type Check, type Verdict } from './check.ts';
 
 const ANSWER_MS = 3_000;
@@ -30,21 +30,13 @@ async function probeHalcyon(address: string): Promise<true | string> {
   }
 }
 
-async function listenOn(host: string, port: number): Promise<string | undefined> {
-  const server = createServer();
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
-  server.listen(port, host, () => server.close(() => resolve(undefined)));
-  return promise;
-}
-
 type Place = Pick<Config, 'host' | 'port' | 'metricsPort' | 'baseUrl' | 'authUrl' | 'delivery' | 'mail'>;
 
 /** Returns the verdict on a port that a Halcyon uses, or that should be free. */
 async function onPort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT', root: string): Promise<Verdict> {
   const local = `http://${isIPv6(host) ? `[${host}]` : host}:${port}${root}`;
   if ((await probeHalcyon(local)) === true) return ok(`${setting}: a Halcyon answers at ${host}:${port}`);
-  const refused = await listenOn(host, port);
+  const refused = await refusalOf(host, port);
   if (refused === undefined) return ok(`${setting}: ${host}:${port} is free`);
   if (refused !== 'EADDRINUSE')
     return fail(`${setting}: cannot listen on ${host}:${port} (${refused})`, adviceOnPort(refused, setting));

@@ -1,5 +1,7 @@
 /** Checks of the server of each database, and of several databases: each shard has one owner, which alone delivers it, and changes reach all. */
-import { DatabaseError, openPool, type Sql } from '#db/pool.ts';
+import type { Config } from '#config/config.ts';
+import type { Clock } from '#core/clock.ts';
+import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { openAddress, listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { assignedIn, describeMap, requireHome, requireOwnStores, requireSameOwners, identify } from '#shards/adopt.ts';
@@ -10,6 +12,21 @@ import { countOf, fail, graded, ok, orOk, spanOf, warn, type Check, type Databas
 import { readSecondsAhead } from './table-checks.ts';
 import { withTimeouts, type Server, readServer, readSession } from './doctor-sql.ts';
 import { checkDatabaseText, checkPooled, checkServer, findCollationChange, remedyOfCollations } from '#db/usable.ts';
+
+/** The minimum to detect whether each connection has its own session. */
+const POOL = 2;
+
+export function openDatabase(config: Config, clock: Clock, address: DatabaseAddress): Database {
+  const { directUrl, silenceMs } = config.database;
+  const options = { connections: POOL, applicationName: 'halcyon', silenceMs };
+  const sql = openPool(address, { ...options, isShared: true });
+  return {
+    config,
+    clock,
+    sql,
+    direct: directUrl === undefined ? sql : openPool({ kind: 'url', url: directUrl }, options),
+  };
+}
 
 // The server of a database: it can be used, keeps what it accepts, and has connections. Needs no tables.
 
@@ -95,19 +112,11 @@ const TRIES = 5;
 
 /** Returns whether two open connections share a server session, as with PgBouncer in transaction mode. */
 async function isPooled(sql: Sql): Promise<boolean> {
-  const first = await sql.reserve();
-  try {
-    const second = await sql.reserve();
-    try {
-      for (let tries = 0; tries < TRIES; tries += 1)
-        if ((await readSession(first)) === (await readSession(second))) return true;
-      return false;
-    } finally {
-      second.release();
-    }
-  } finally {
-    first.release();
-  }
+  using first = await sql.reserve();
+  using second = await sql.reserve();
+  for (let tries = 0; tries < TRIES; tries += 1)
+    if ((await readSession(first)) === (await readSession(second))) return true;
+  return false;
 }
 
 /** Session locks, LISTEN and migrations need a dedicated session. Concurrent statements could get the shared session that this detects. */
@@ -136,8 +145,6 @@ export type Member = MapDatabase & { context: Database };
  */
 export type Several = { home: Database; map: ShardMap; members: Member[]; sealed: string[]; readable: Member[] };
 
-const MEMBER_CONNECTIONS = 2;
-
 export async function openMembers(home: Database): Promise<Several> {
   const { config, clock } = home;
   const map = await withTimeouts(home.direct, readMap);
@@ -151,14 +158,8 @@ export async function openMembers(home: Database): Promise<Several> {
     try {
       if (config.secretKeys === undefined) throw new Error('There is no HALCYON_SECRET_KEY');
       const url = openAddress(createSealer(...config.secretKeys), database) ?? '';
-      const options = {
-        connections: MEMBER_CONNECTIONS,
-        applicationName: 'halcyon',
-        silenceMs: config.database.silenceMs,
-      };
-      const sql = openPool({ kind: 'url', url }, options);
       const ownConfig = { ...config, database: { ...config.database, url, directUrl: undefined } };
-      members.push({ ...database, context: { config: ownConfig, clock, sql, direct: sql } });
+      members.push({ ...database, context: openDatabase(ownConfig, clock, { kind: 'url', url }) });
     } catch {
       sealed.push(database.name);
     }
@@ -178,12 +179,8 @@ async function refusalOf(act: () => Promise<void>): Promise<Verdict[]> {
 }
 
 async function identityAt(url: string, name: string): Promise<string | undefined> {
-  const sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'halcyon' });
-  try {
-    return await identify(sql, name);
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  await using sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'halcyon' });
+  return await identify(sql, name);
 }
 
 /** Compares `SHARD_DATABASES` with the map. */
@@ -196,17 +193,14 @@ async function compareSetting({ map, members, home: { config, direct } }: Severa
     const none = 'there is no map yet, so one database owns all shards';
     return refusal.length > 0 ? refusal : [warn(none, 'halcyon migrate, or a start, makes the map')];
   }
-  const assigned: Parameters<typeof requireSameOwners>[1][number][] = [];
-  for (const one of all) {
+  const assigned = await Array.fromAsync(all, async ({ url, name, shards: ofOne }) => {
     const known = members.find(({ context, id }) =>
-      one.url === undefined ? id === HOME : context.config.database.url === one.url,
+      url === undefined ? id === HOME : context.config.database.url === url,
     );
-    const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
-    assigned.push({
-      shards: one.shards,
-      id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id,
-    });
-  }
+    const identity = known === undefined && url !== undefined ? await identityAt(url, name) : undefined;
+    const id = known?.id ?? map.databases.find((database) => database.identity === identity)?.id;
+    return { shards: ofOne, id };
+  });
   return refusalOf(async () => requireSameOwners(map, assigned));
 }
 
@@ -321,8 +315,9 @@ export const SEVERAL_CHECKS: readonly Check<Several>[] = [
     // Processes open a pool for each database on a server.
     name: 'servers',
     run: async ({ readable }) => {
-      const uses: { member: Member; server: Server }[] = [];
-      for (const member of readable) uses.push({ member, server: await inspectServer(member.context.direct) });
+      const uses = await Array.fromAsync(readable, async (member) => {
+        return { member, server: await inspectServer(member.context.direct) };
+      });
       return [...Map.groupBy(uses, ({ server }) => server.id).values()].flatMap((group) =>
         group.slice(0, 1).map(({ member, server: { connections, connectionsMax } }) => {
           const { processes, database } = member.context.config;

@@ -1,11 +1,10 @@
 /** `halcyon listen`: forwards the events of a store to this computer, which Halcyon cannot reach. */
 import { readFile, writeFile, mkdir, readdir, rm } from 'node:fs/promises';
 import { resolve, join } from 'node:path';
-import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
-import { examples } from '../command.ts';
+import { CliCommand, printResult } from '../command.ts';
 import { UsageError, UserError } from '../explain.ts';
-import { openApi, type Api, follow, type ServerOptions } from '../session/api-session.ts';
+import { openApi, SERVER, type Api, follow, type ServerOptions } from '../session/api-session.ts';
 import type { Terminal } from '../terminal.ts';
 import { listenTo, type Listening, createReport } from './listener.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -203,18 +202,15 @@ function printIntroduction(
 ): void {
   const forward = address === undefined ? null : address.href;
   const events = pullWebhooks.flatMap((webhook) => webhook.events);
-  if (terminal.isJson === true) {
-    const webhooks = pullWebhooks.map(({ id }) => Number(id));
-    terminal.print(
-      JSON.stringify({ listening: { server, webhooks, events, forward, filter: filter ?? null, encryption_key: key } }),
-    );
-    return;
-  }
-  terminal.print(`Listening at ${server} for ${events.join(', ')}`);
-  terminal.print(`  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`);
-  if (filter !== undefined) terminal.print(`  filter   ${filter}`);
-  terminal.print(`  key      ${key}   (what your app verifies with)`);
-  terminal.print(`  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`);
+  const webhooks = pullWebhooks.map(({ id }) => Number(id));
+  const listening = { server, webhooks, events, forward, filter: filter ?? null, encryption_key: key };
+  printResult(terminal, { listening }, [
+    `Listening at ${server} for ${events.join(', ')}`,
+    `  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`,
+    ...(filter === undefined ? [] : [`  filter   ${filter}`]),
+    `  key      ${key}   (what your app verifies with)`,
+    `  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`,
+  ]);
 }
 
 async function removeAll(terminal: Terminal, pullWebhooks: readonly PullWebhook[]): Promise<void> {
@@ -269,8 +265,8 @@ Reconnects after restarts of the server: events that occur meanwhile are kept, a
 command is killed after the app has answered and before the server has the result.
 `;
 
-export function createListenCommand(terminal: Terminal): Command {
-  return new Command('listen')
+export function createListenCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('listen')
     .description('forward the events of your store to this computer')
     .option('--forward <url>', 'the URL of your app; default: show deliveries only')
     .option('--events <list>', 'events to receive, such as transaction/created,transaction/refunded')
@@ -282,15 +278,12 @@ export function createListenCommand(terminal: Terminal): Command {
     )
     .option('--key-file <file>', 'the signing key, created if the file is missing; default: a new key for each run')
     .option('--print-body', 'show the bodies, decrypted if necessary')
-    .option('--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login')
+    .option(...SERVER)
     .addHelpText('after', HELP)
-    .addHelpText(
-      'after',
-      examples(
-        'halcyon listen --forward http://localhost:3000/hook',
-        'halcyon listen --events customer/created --print-body',
-        "halcyon listen --filter 'total_order:greaterthan=100&currency_code=EUR'",
-      ),
+    .examples(
+      'halcyon listen --forward http://localhost:3000/hook',
+      'halcyon listen --events customer/created --print-body',
+      "halcyon listen --filter 'total_order:greaterthan=100&currency_code=EUR'",
     )
     .action((options: Options) => listen(options, terminal));
 }

@@ -214,12 +214,8 @@ const SILENT = 'the connection is silent';
 /** Reads once; throws on a time-out. Time counts only during a read, so a slow app does not look like a silent connection. */
 async function readWithin<T>(read: () => Promise<T>, silenceMs: number): Promise<T> {
   const { promise: silent, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(SILENT)), silenceMs);
-  try {
-    return await Promise.race([read(), silent]);
-  } finally {
-    clearTimeout(timer);
-  }
+  using _timer = setTimeout(() => reject(new Error(SILENT)), silenceMs);
+  return await Promise.race([read(), silent]);
 }
 
 /** Yields the events until the stream ends; throws if it breaks, or if not even a comment arrives for `silenceMs`. */
@@ -274,23 +270,17 @@ function isTransient(error: unknown): boolean {
 /** Yields the events of one connection; throws a `UserError` if it is rejected permanently. */
 async function* connect({ api, stop }: StreamOptions, address: string): AsyncGenerator<EventSourceMessage | 'open'> {
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(new UserError('no response in time', EXIT.unreachable)), ANSWER_MS);
+  using timer = setTimeout(() => timeout.abort(new UserError('no response in time', EXIT.unreachable)), ANSWER_MS);
   const signal = AbortSignal.any([stop, timeout.signal]);
-  let reason: string;
-  let status: number;
-  try {
-    const response = await api.open(address, { headers: { Accept: 'text/event-stream' }, signal });
-    ({ status } = response);
-    if (status === 200 && response.body !== null) {
-      clearTimeout(timer);
-      yield 'open';
-      yield* eventsIn(response.body, SILENCE_MS);
-      return;
-    }
-    reason = reasonOf({ status, json: objectIn(await textOf(response, DOCUMENT_BYTES_MAX).catch(() => '')) });
-  } finally {
+  const response = await api.open(address, { headers: { Accept: 'text/event-stream' }, signal });
+  const { status } = response;
+  if (status === 200 && response.body !== null) {
     clearTimeout(timer);
+    yield 'open';
+    yield* eventsIn(response.body, SILENCE_MS);
+    return;
   }
+  const reason = reasonOf({ status, json: objectIn(await textOf(response, DOCUMENT_BYTES_MAX).catch(() => '')) });
   if (isTemporary(status)) throw new UserError(reason, EXIT.unreachable);
   const isGone = status === 404 || status === 410;
   throw new UserError(isGone ? 'The webhook of this listener was removed: run halcyon listen again' : reason);

@@ -2,17 +2,16 @@
  * `halcyon publish` publishes the events of a file over the API, so that a running Halcyon delivers them at once. `halcyon load` stores the
  * versions of a file without events.
  */
-import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
-import { wholeNumber } from '../command.ts';
+import { CliCommand } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 import { resolveTarget, type TargetOptions, type Task } from './publish-requests.ts';
 import { publishInput } from './publish-run.ts';
 
-type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true; dryRun?: true };
+type Options = TargetOptions & { keepGoing?: true; retryFor: number; dryRun?: true };
 
-const RETRY_SECONDS_MAX = 86_400;
+const RETRY = { min: 0, max: 86_400, unit: ' of seconds' };
 
 const DEFAULTS = `
 The defaults of --url and --client-id are HALCYON_URL, HALCYON_CLIENT_ID and HALCYON_CLIENT_SECRET, or those of the demo
@@ -48,40 +47,33 @@ Examples:
 type LineCommand = { name: Task['command']; description: string; help: string };
 
 /** Returns a command that sends the lines of a file as a task says. */
-function createLineCommand(terminal: Terminal, { name, description, help }: LineCommand): Command {
-  return new Command(name)
+function createLineCommand(terminal: Terminal, { name, description, help }: LineCommand): CliCommand {
+  return new CliCommand(name)
     .description(description)
     .argument('<file>', 'the file, or - for stdin')
-    .option('--store <id>', 'the store of the lines')
+    .id('--store <id>', 'the store of the lines')
     .option('--url <address>', 'of the API')
     .option('--client-id <id>', 'the client of the platform')
     .option('--client-secret-file <file>', 'a file with its secret, or with the output of client create --json')
     .option('--keep-going', 'skip lines that are rejected')
-    .option('--retry-for <seconds>', 'how long to retry while the server is unreachable', '60')
-    .option('--json', 'print the result as one JSON object')
+    .number('--retry-for <seconds>', 'how long to retry while the server is unreachable', RETRY, 60)
     .addHelpText('after', help)
     .action(async (file: string, options: Options) => {
       const config = readConfig(terminal.env, terminal.cwd);
-      const retryForSeconds = wholeNumber('--retry-for', options.retryFor, {
-        min: 0,
-        max: RETRY_SECONDS_MAX,
-        unit: ' of seconds',
-      });
       const target = await resolveTarget(options, terminal, config);
       await publishInput(file, {
         task: name === 'publish' ? { command: name } : { command: name, isDryRun: options.dryRun === true },
         terminal,
         target,
-        retryForSeconds,
+        retryForSeconds: options.retryFor,
         keepsGoing: options.keepGoing === true,
-        isJson: options.json === true,
         clock: systemClock,
         random: Math.random,
       });
     });
 }
 
-export function createLineCommands(terminal: Terminal): Command[] {
+export function createLineCommands(terminal: Terminal): CliCommand[] {
   const publish = 'publish the events of a file, one JSON object per line';
   const load = 'load the history of a store from a file, one JSON object per line, without events';
   return [

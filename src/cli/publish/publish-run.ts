@@ -12,6 +12,7 @@ import {
   resourceOf,
   withKeys,
 } from './publish-keys.ts';
+import { countOf, whole } from '../doctor/check.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { openPublisher, type Outcome, type Task, type PublishTarget } from './publish-requests.ts';
@@ -61,7 +62,6 @@ type PublishRun = {
   target: PublishTarget;
   retryForSeconds: number;
   keepsGoing: boolean;
-  isJson: boolean;
   clock: Clock;
   random: () => number;
 };
@@ -77,8 +77,6 @@ type PublishCounts = {
   bytes: number;
   refused: number;
 };
-
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 /** The words of a task. `sofar` says how much is done when it stops. */
 type Words = {
@@ -123,7 +121,7 @@ const WORDS = {
 
 const wordsOf = (task: Task): Words => (task.command === 'load' && task.isDryRun ? WORDS.dryRun : WORDS[task.command]);
 
-const amountOf = (count: number, { one }: Words): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
+const amountOf = (count: number, { one }: Words): string => countOf(count, one);
 
 /** Returns the error with a remedy; undefined if every line is published or loaded. */
 function failureOf(thrown: unknown, counts: PublishCounts, signal: string | undefined, words: Words): unknown {
@@ -137,10 +135,8 @@ function failureOf(thrown: unknown, counts: PublishCounts, signal: string | unde
     return new UserError(`${thrown.message}. ${sofar}. To continue, ${runAgain}`, thrown.exitCode);
   if (thrown !== undefined) return thrown;
   if (counts.refused === 0) return undefined;
-  const lines =
-    counts.refused === 1
-      ? '1 line was rejected. Correct it'
-      : `${whole.format(counts.refused)} lines were rejected. Correct them`;
+  const correct = counts.refused === 1 ? 'was rejected. Correct it' : 'were rejected. Correct them';
+  const lines = `${countOf(counts.refused, 'line')} ${correct}`;
   return new UserError(`${lines} and ${runAgain}`, EXIT.incomplete);
 }
 
@@ -158,7 +154,7 @@ async function readLines({ stream, position }: Input, next: (line: Line) => Prom
 }
 
 /** Counts the results of lines, and prints them with the progress and the summary. */
-function createReport({ task, terminal, clock, isJson }: PublishRun, input: Input) {
+function createReport({ task, terminal, clock }: PublishRun, input: Input) {
   const words = wordsOf(task);
   const counts: PublishCounts = { done: 0, kept: 0, bytes: 0, refused: 0 };
   const warnings = new Map<string, number>();
@@ -209,7 +205,7 @@ function createReport({ task, terminal, clock, isJson }: PublishRun, input: Inpu
       const seconds = Number(secondsNow().toFixed(3));
       const sent =
         task.command === 'publish' ? { published: done } : { loaded: done - kept, kept, dry_run: task.isDryRun };
-      if (isJson) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
+      if (terminal.isJson === true) terminal.print(JSON.stringify({ complete, ...sent, refused, seconds, faults }));
       else if (done > 0 || !hasFailed) terminal.print(summaryOf(counts, seconds, words));
     },
   };

@@ -1,12 +1,10 @@
 /** `halcyon relay` publishes the rows of an outbox table, which a shop writes in the transactions that change its data. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Option } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { readSecret } from '#config/env.ts';
 import { createPublisher } from '#publisher';
-import { examples, wholeNumber } from '../command.ts';
+import { CliCommand, printResult, readFileOf } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { resolveServer, type ServerOptions } from '../publish/publish-requests.ts';
 import type { Terminal } from '../terminal.ts';
@@ -16,13 +14,14 @@ type Options = ServerOptions & {
   from?: string;
   fromFile?: string;
   table: string;
-  batch: string;
-  metricsPort?: string;
+  batch: number;
+  metricsPort?: number;
   once?: true;
   init?: 'postgres' | 'mysql';
 };
 
 const MIB = 1024 * 1024;
+const PORTS = { min: 1, max: 65_535 };
 /** The limit of a request. */
 const ROWS_MAX = 1_000;
 /** How long the publisher repeats a request. Meanwhile the rows of other stores wait for the next round. */
@@ -33,19 +32,17 @@ const STOP_MS = 5_000;
 /** Returns the address of the database. */
 export async function readAddress(
   { from, fromFile }: Pick<Options, 'from' | 'fromFile'>,
-  { env, cwd, warn }: Pick<Terminal, 'env' | 'cwd' | 'warn'>,
+  terminal: Pick<Terminal, 'env' | 'cwd' | 'warn'>,
 ): Promise<string> {
   if (from !== undefined) {
     if (URL.canParse(from) && new URL(from).password !== '')
-      warn('--from has a password, which all users of this machine can read: use HALCYON_RELAY_FROM or --from-file');
+      terminal.warn(
+        '--from has a password, which all users of this machine can read: use HALCYON_RELAY_FROM or --from-file',
+      );
     return from;
   }
-  if (fromFile === undefined) return readSecret(env, 'HALCYON_RELAY_FROM') ?? '';
-  try {
-    return (await readFile(resolve(cwd, fromFile), 'utf8')).trim();
-  } catch (error) {
-    throw new UserError(`--from-file: ${(error as Error).message}`);
-  }
+  if (fromFile === undefined) return readSecret(terminal.env, 'HALCYON_RELAY_FROM') ?? '';
+  return (await readFileOf('--from-file', fromFile, terminal)).toString().trim();
 }
 
 const MISSING =
@@ -60,22 +57,18 @@ export async function openSource(address: string, table: Table): Promise<Source 
 }
 
 /** Prints the definition of the tables. */
-async function printTables(database: 'postgres' | 'mysql', table: Table, { print, isJson }: Terminal): Promise<void> {
+async function printTables(database: 'postgres' | 'mysql', table: Table, terminal: Terminal): Promise<void> {
   const sql =
     database === 'postgres'
       ? (await import('./relay-postgres-sql.ts')).postgresTables(table)
       : (await import('./relay-mysql-sql.ts')).mysqlTables(table);
-  print(isJson === true ? JSON.stringify({ sql }) : sql);
+  printResult(terminal, { sql }, [sql]);
 }
 
 async function run(options: Options, terminal: Terminal, config: Config): Promise<void> {
   const table = readTable(options.table);
   if (options.init !== undefined) return printTables(options.init, table, terminal);
-  const batch = wholeNumber('--batch', options.batch, { min: 1, max: ROWS_MAX });
-  const port =
-    options.metricsPort === undefined
-      ? undefined
-      : wholeNumber('--metrics-port', options.metricsPort, { min: 1, max: 65_535 });
+  const { batch, metricsPort: port } = options;
   const address = await readAddress(options, terminal);
   const { url, clientId, clientSecret, versionHeader } = await resolveServer(options, terminal, config);
   const publisher = createPublisher({
@@ -94,7 +87,6 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     setTimeout(() => limit.abort(), STOP_MS).unref();
   });
   limit.signal.addEventListener('abort', () => void publisher.close({ signal: limit.signal }));
-  const { random } = Math;
   const { warn, print, isJson } = terminal;
   const { Relay, serveRelayMetrics } = await import('./relay-run.ts');
   const relay = new Relay({
@@ -104,7 +96,7 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
     once: options.once === true,
     stop: stop.signal,
     clock: systemClock,
-    random,
+    random: Math.random,
     warn,
     say: (text) => (isJson === true ? undefined : print(`${text} to ${url}`)),
   });
@@ -115,7 +107,7 @@ async function run(options: Options, terminal: Terminal, config: Config): Promis
   } finally {
     await metrics?.stop();
     const { published, refused } = relay;
-    print(isJson === true ? JSON.stringify({ published, refused }) : `${published} published, ${refused} refused`);
+    printResult(terminal, { published, refused }, [`${published} published, ${refused} refused`]);
   }
   if (options.once === true && relay.refused > 0)
     throw new UserError(
@@ -134,26 +126,23 @@ It ends at a signal. A second relay of a table waits until the first ends.
 The defaults of --url and --client-id are those of halcyon publish. The client must be trusted.
 `;
 
-export function createRelayCommand(terminal: Terminal): Command {
-  return new Command('relay')
+export function createRelayCommand(terminal: Terminal): CliCommand {
+  return new CliCommand('relay')
     .description('publish the rows of an outbox table in PostgreSQL, MySQL or MariaDB')
     .option('--from <address>', 'of the database: postgres://… or mysql://…; default: HALCYON_RELAY_FROM')
     .option('--from-file <file>', 'a file with this address')
     .option('--table <name>', 'the outbox table, or <schema>.<name>', 'halcyon_outbox')
-    .option('--batch <rows>', 'how many rows are read at once, at most 1000', '500')
-    .option('--metrics-port <port>', 'serve /metrics and /health/ready at this port of HOST')
+    .number('--batch <rows>', 'how many rows are read at once, at most 1000', { min: 1, max: ROWS_MAX }, 500)
+    .number('--metrics-port <port>', 'serve /metrics and /health/ready at this port of HOST', PORTS)
     .option('--once', 'end when the rows are published: exit code 2 if some are refused, 3 if some are left')
     .option('--url <address>', 'of the API')
     .option('--client-id <id>', 'the client of the platform')
     .option('--client-secret-file <file>', 'a file with its secret, or with the output of client create --json')
     .addOption(new Option('--init <database>', 'print the definition of the tables').choices(['postgres', 'mysql']))
     .addHelpText('after', HELP)
-    .addHelpText(
-      'after',
-      examples(
-        'halcyon relay --init postgres | psql shop',
-        'halcyon relay --from-file shop-database --url https://api.example.com --client-secret-file platform.json',
-      ),
+    .examples(
+      'halcyon relay --init postgres | psql shop',
+      'halcyon relay --from-file shop-database --url https://api.example.com --client-secret-file platform.json',
     )
     .action((options: Options) => run(options, terminal, readConfig(terminal.env, terminal.cwd)));
 }

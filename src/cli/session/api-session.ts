@@ -22,6 +22,13 @@ import { token } from '#config/env.ts';
 // Selects the server, and discovers its endpoints from its home document and its metadata (RFC 8414).
 
 export type ServerOptions = { server?: string };
+export const SERVER = [
+  '--server <address>',
+  'of the API; default: HALCYON_SERVER, or the server of the login',
+] as const;
+
+/** The longest time that a login waits for its user. */
+export const TIMEOUT_SECONDS_MAX = 3_600;
 
 export type Server = {
   /** The server's own address, the prefix of its links. */
@@ -44,14 +51,9 @@ export function serverOf({ server }: ServerOptions, { env }: Pick<Terminal, 'env
 /** Returns the version header of the API, whose name an operator can change. */
 function versionHeaders({ env }: Terminal): Record<string, string> {
   return {
-    [token(env, 'VERSION_HEADER', 'SERVICE-API-VERSION')]: '1',
+    [token(env['VERSION_HEADER'] || 'SERVICE-API-VERSION', 'VERSION_HEADER')]: '1',
     Accept: 'application/json',
   };
-}
-
-function requireAvailable(address: string, response: JsonResponse): JsonResponse {
-  if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
-  return response;
 }
 
 const AUTHORIZE = '/authorize';
@@ -69,7 +71,8 @@ function requireProtected(url: string, { issuer, protected_resources: named }: S
 }
 
 async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
-  const home = requireAvailable(server, await exchange(server, { headers: versionHeaders(terminal) }));
+  const home = await exchange(server, { headers: versionHeaders(terminal) });
+  if (isTemporary(home.status)) throw unreachable(server, `it answers ${home.status}`);
   const authorize = linkOf(home.json, 'authorize');
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
     throw new UserError(`The server at ${server} is no Halcyon (${reasonOf(home)}): check --server`);

@@ -7,21 +7,13 @@ import * as client from 'openid-client';
 import { systemClock } from '#core/clock.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { wholeNumber } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import type { Server, ServerOptions } from './api-session.ts';
+import { TIMEOUT_SECONDS_MAX, type Server, type ServerOptions } from './api-session.ts';
 import type { Login } from './credentials.ts';
 import { clientAt, DENIED, pollDeviceCode, redeemCode, requestDeviceCode } from './session-tokens.ts';
 
 // Receives the redirect of the browser on a free loopback port (RFC 8252 §7.3).
-
-type Loopback = {
-  redirectUri: string;
-  /** Resolves with the address that has the authorization code; rejects with a `UserError` if the user denied access. */
-  redirected: Promise<URL>;
-  close: () => Promise<void>;
-};
 
 const PATH = '/callback';
 
@@ -52,7 +44,7 @@ const refusalOf = (query: URLSearchParams): UserError =>
   );
 
 /** Starts the server. Rejects redirects without the `state` of this login or of another issuer (RFC 9207). */
-export async function openLoopback({ state, issuer }: { state: string; issuer: string }): Promise<Loopback> {
+export async function openLoopback({ state, issuer }: { state: string; issuer: string }) {
   const { promise: redirected, resolve, reject } = Promise.withResolvers<URL>();
   // Prevents an unhandled rejection before the caller awaits it.
   redirected.catch(() => {});
@@ -82,8 +74,9 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
   const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`;
   return {
     redirectUri,
+    /** Resolves with the address that has the authorization code; rejects with a `UserError` if the user denied access. */
     redirected,
-    close: async () => {
+    [Symbol.asyncDispose]: async () => {
       server.close();
       server.closeAllConnections();
       await once(server, 'close');
@@ -93,8 +86,6 @@ export async function openLoopback({ state, issuer }: { state: string; issuer: s
 
 // Authorizes a terminal without a browser: the user enters a code in a browser elsewhere (RFC 8628).
 
-/** The longest time that a login waits for its user. */
-const TIMEOUT_SECONDS_MAX = 3_600;
 /** The seconds by which the interval grows after `slow_down` (RFC 8628 §3.5), and while the server does not answer. */
 const SLOWER_SECONDS = 5;
 
@@ -135,23 +126,17 @@ async function authorizeByDevice({ metadata }: Server, terminal: Terminal, stop:
   }
 }
 
-export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: string };
+export type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: number };
 
 /** Waits for the user's decision, a time-out or a stop signal. */
 async function waitFor<Result>(decision: Promise<Result>, seconds: number, terminal: Terminal): Promise<Result> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
-    reject(new UserError(message));
-  }, seconds * 1000);
+  const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
+  using _timer = setTimeout(() => reject(new UserError(message)), seconds * 1000);
   const stopped = terminal.untilStopSignal().then((signal): never => {
     throw new UserError(`${signal}: you are not logged in`, EXIT.interrupted);
   });
-  try {
-    return await Promise.race([decision, timeout, stopped]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return await Promise.race([decision, timeout, stopped]);
 }
 
 /** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
@@ -162,22 +147,18 @@ async function authorizeByRedirect(
 ): Promise<Login> {
   const [state, verifier] = [client.randomState(), client.randomPKCECodeVerifier()];
   const server = clientAt(metadata);
-  const loopback = await openLoopback({ state, issuer: metadata.issuer });
-  try {
-    const { href } = client.buildAuthorizationUrl(server, {
-      scope: 'store_full_access',
-      redirect_uri: loopback.redirectUri,
-      state,
-      code_challenge: await client.calculatePKCECodeChallenge(verifier),
-      code_challenge_method: 'S256',
-    });
-    terminal.warn(`Allow it in your browser, at this address:\n\n  ${href}\n`);
-    if (opensPage) terminal.openPage?.(href);
-    const redirected = await waitFor(loopback.redirected, seconds, terminal);
-    return await redeemCode(server, redirected, { verifier, state }, systemClock.now());
-  } finally {
-    await loopback.close();
-  }
+  await using loopback = await openLoopback({ state, issuer: metadata.issuer });
+  const { href } = client.buildAuthorizationUrl(server, {
+    scope: 'store_full_access',
+    redirect_uri: loopback.redirectUri,
+    state,
+    code_challenge: await client.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  });
+  terminal.warn(`Allow it in your browser, at this address:\n\n  ${href}\n`);
+  if (opensPage) terminal.openPage?.(href);
+  const redirected = await waitFor(loopback.redirected, seconds, terminal);
+  return await redeemCode(server, redirected, { verifier, state }, systemClock.now());
 }
 
 /** Returns whether the browser of the user is elsewhere, and so cannot reach a local port. */
@@ -185,7 +166,7 @@ const isRemote = ({ env, openPage }: Terminal): boolean => Boolean(env['SSH_CONN
 
 /** Authorizes with a code for another device if asked to, or if no browser runs here; else by a redirect to this computer. */
 export async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
-  const seconds = wholeNumber('--timeout', options.timeout, { min: 1, max: TIMEOUT_SECONDS_MAX, unit: ' of seconds' });
+  const { timeout: seconds } = options;
   const hasDeviceCodes = server.metadata.device_authorization_endpoint !== undefined;
   if (options.device === true && !hasDeviceCodes)
     throw new UserError(`${server.url} has no codes for devices: it runs an older version. Omit --device`);

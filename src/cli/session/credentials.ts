@@ -20,12 +20,6 @@ export type Login = {
 
 type Logins = Readonly<Record<string, Login>>;
 
-export type Credentials = {
-  read: () => Promise<Logins>;
-  /** Replaces a server's login by the result of `change`, under a lock against concurrent changes. */
-  change: (server: string, change: (login: Login | undefined) => Promise<Login | undefined>) => Promise<void>;
-};
-
 const FILE = 'credentials.json';
 const LOCK_PREFIX = `${FILE}.lock.`;
 /** The owner of a lock waits for at most one response (`REQUEST_SECONDS` in json-request.ts), so an older lock belongs to a killed process. */
@@ -97,12 +91,17 @@ async function withLock<T>(folder: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-export function openCredentials(terminal: Pick<Terminal, 'env'>): Credentials {
+type Change = (login: Login | undefined) => Promise<Login | undefined>;
+
+export type Credentials = ReturnType<typeof openCredentials>;
+
+export function openCredentials(terminal: Pick<Terminal, 'env'>) {
   const folder = settingsFolder(terminal);
   const path = join(folder, FILE);
   return {
-    read: () => readLogins(path),
-    change: async (server, change) => {
+    read: (): Promise<Logins> => readLogins(path),
+    /** Replaces a server's login by the result of `change`, under a lock against concurrent changes. */
+    change: async (server: string, change: Change): Promise<void> => {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       // An existing folder may be readable by other users.
       await chmod(folder, 0o700);

@@ -54,7 +54,7 @@ const CONNECTIONS = 2;
 /** A database that may be new: `prepare` applies the migrations, and checks its key. */
 type Found = Place & { prepare: () => Promise<void> };
 
-export type Databases = {
+type Databases = {
   home: Sql;
   homeName: string;
   /** How long processes serve without the home database. */
@@ -70,17 +70,11 @@ export type Databases = {
   alone: (work: () => Promise<void>) => Promise<void>;
 };
 
-type Opened = {
-  installation: Installation;
-  homeUrl: string;
-  homeOutageMs: number;
-  map: ShardMap;
-  pools: Sql[];
-  log: Log;
-};
+/** `pools`: those of databases that are not of the map. */
+type Opened = { installation: Installation; homeUrl: string; pools: AsyncDisposableStack; log: Log };
 
-function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
-  const { databases, direct } = installation;
+function placesOf({ installation, homeUrl }: Opened): Pick<Databases, 'place' | 'isReachable'> {
+  const { databases, direct, map } = installation;
   const isReachable = (id: number): boolean => id === HOME || databases.some((one) => one.id === id && one.isPrepared);
   const place = (id: number): Place => {
     if (id === HOME) return { id, name: nameIn(map, id), sql: direct, url: homeUrl };
@@ -93,10 +87,10 @@ function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'plac
 }
 
 /** Opens a database by its address; it may be one of the map. */
-async function openByUrl(url: string, { installation, map, pools, log }: Opened, terminal: Terminal): Promise<Found> {
+async function openByUrl(url: string, { installation, pools, log }: Opened, terminal: Terminal): Promise<Found> {
   const name = nameOf({ kind: 'url', url });
-  const sql = openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
-  pools.push(sql);
+  const { map } = installation;
+  const sql = pools.use(openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' }));
   const identity = await warnIfLate(log, name, identify(sql, name, '--to'));
   const known = map.databases.find((one) => one.identity === identity);
   const { identity: home } = await readIdentity(installation.direct);
@@ -117,7 +111,7 @@ const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && U
 
 async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Promise<Found> {
   if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
-  const { databases } = opened.map;
+  const { databases } = opened.installation.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
   // A database of the map was prepared when it was opened.
   if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: async () => {} };
@@ -125,59 +119,49 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
 
-async function openAll(terminal: Terminal): Promise<Opened> {
+async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const { url, directUrl, shards, homeOutageMs } = config.database;
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
   const log = createCommandLog(terminal, config.logLevel);
   // A move changes the map, so the setting differs from it until it is corrected.
-  const installation = await openInstallation(config, log, { usesRunningServer: true, followsMap: true });
-  const { map } = installation;
-  const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [], log };
-  if (shards === undefined || map.version > 0) return opened;
-  await installation.close();
-  throw new UserError(
-    'SHARD_DATABASES is set, and there is no map yet: start Halcyon once, which makes it, or remove the setting',
-  );
-}
-
-export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
-  const opened = await openAll(terminal);
-  const { installation, homeUrl, homeOutageMs, map, pools } = opened;
-  const { direct: home, secretKeys, isKeyAdopted } = installation;
-  try {
-    await run({
-      home,
-      homeName: nameOf({ kind: 'url', url: homeUrl }),
-      homeOutageMs,
-      map,
-      sealer: createSealer(...secretKeys),
-      ...placesOf(opened),
-      find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
-      alone: async (work) => {
-        if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
-        const workOnMap = async (): Promise<void> => {
-          if ((await readVersion(home)) !== map.version)
-            throw new UserError('The map of shards has changed since this command began: run it again');
-          await work();
-        };
-        if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
-          throw new UserError('Another halcyon shards command is running: wait until it has ended');
-      },
-    });
-  } finally {
-    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
-    await installation.close();
-  }
+  await using installation = await openInstallation(config, log, { usesRunningServer: true, followsMap: true });
+  const { map, direct: home, secretKeys, isKeyAdopted } = installation;
+  if (shards !== undefined && map.version === 0)
+    throw new UserError(
+      'SHARD_DATABASES is set, and there is no map yet: start Halcyon once, which makes it, or remove the setting',
+    );
+  await using pools = new AsyncDisposableStack();
+  const homeUrl = directUrl ?? url;
+  const opened = { installation, homeUrl, pools, log };
+  await run({
+    home,
+    homeName: nameOf({ kind: 'url', url: homeUrl }),
+    homeOutageMs,
+    map,
+    sealer: createSealer(...secretKeys),
+    ...placesOf(opened),
+    find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
+    alone: async (work) => {
+      if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
+      const workOnMap = async (): Promise<void> => {
+        if ((await readVersion(home)) !== map.version)
+          throw new UserError('The map of shards has changed since this command began: run it again');
+        await work();
+      };
+      if (!(await tryUnderLock(home, LOCKS.shardsCommand, workOnMap)))
+        throw new UserError('Another halcyon shards command is running: wait until it has ended');
+    },
+  });
 }
 
 /** Returns the command that moves the shards. */
-export function moveCommand(shards: readonly number[], to: string): string {
+function moveCommand(shards: readonly number[], to: string): string {
   return `halcyon shards move ${formatShards(shards).replaceAll(' ', '')} --to ${to}`;
 }
 
 /** Parses shards such as `64-127,200`. */
-export function parseShards(text: string): number[] {
+function parseShards(text: string): number[] {
   const shards = text.split(/[,\s]+/).flatMap((part) => {
     const [, first = '', last = first] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(part) ?? [];
     const range = { first: Number(first), last: Number(last) };
@@ -200,22 +184,16 @@ const withoutPassword = (url: string): string =>
 
 type DatabaseLine = { id: number; name: string; shards: string; is_reachable: boolean } & Partial<DatabaseState>;
 
-async function linesOf({ map, place, isReachable }: Databases): Promise<DatabaseLine[]> {
-  const lines: DatabaseLine[] = [];
-  for (const { id, name } of map.databases) {
+function linesOf({ map, place, isReachable }: Databases): Promise<DatabaseLine[]> {
+  return Array.fromAsync(map.databases, async ({ id, name }) => {
     const shards = shardsOf(map, id);
     const state = isReachable(id) ? await readDatabaseState(place(id).sql, shards) : {};
-    lines.push({ id, name, shards: formatShards(shards), is_reachable: isReachable(id), ...state });
-  }
-  return lines;
+    return { id, name, shards: formatShards(shards), is_reachable: isReachable(id), ...state };
+  });
 }
 
 /** Returns the state of a move, its databases and its shards. */
-async function describeMove(
-  databases: Databases,
-  move: Move,
-): Promise<{ state: string; from: string; to: string; shards: string }> {
-  const { map, place, isReachable } = databases;
+async function describeMove({ map, place, isReachable }: Databases, move: Move) {
   const about = { shards: formatShards(move.shards), from: nameIn(map, move.source), to: nameIn(map, move.target) };
   if (move.dateEnded !== null)
     return { ...about, state: 'ended; its rows in the source wait for halcyon shards drop-moved' };
@@ -228,8 +206,7 @@ async function describeMove(
 export async function status(terminal: Terminal): Promise<void> {
   await withDatabases(terminal, async (databases) => {
     const lines = await linesOf(databases);
-    const moves = [];
-    for (const move of await listMoves(databases.home)) moves.push(await describeMove(databases, move));
+    const moves = await Array.fromAsync(await listMoves(databases.home), (move) => describeMove(databases, move));
     if (terminal.isJson === true)
       return printResult(terminal, { version: databases.map.version, databases: lines, moves });
     terminal.print(`Version ${databases.map.version} of the map of shards`);
@@ -270,11 +247,10 @@ export async function plan(
       from: shownName(from),
       command: moveCommand(shards, shownName(to)),
     }));
-    if (terminal.isJson === true) return printResult(terminal, { by, databases: sums, moves });
-    for (const { name, now, planned } of sums)
-      terminal.print(`${name.padEnd(NAME_WIDTH)} ${now} ${by} now, ${planned} planned`);
-    if (moves.length === 0) terminal.print('No move makes the databases more even.');
-    for (const { command } of moves) terminal.print(command);
+    printResult(terminal, { by, databases: sums, moves }, [
+      ...sums.map(({ name, now, planned }) => `${name.padEnd(NAME_WIDTH)} ${now} ${by} now, ${planned} planned`),
+      ...(moves.length === 0 ? ['No move makes the databases more even.'] : moves.map(({ command }) => command)),
+    ]);
   });
 }
 
@@ -331,13 +307,12 @@ function report(
   terminal.showProgress?.('');
   const refused = refusedMs === undefined ? undefined : Math.round(refusedMs);
   const rounded = steps.map(({ step, ms }) => ({ step, ms: Math.round(ms) }));
-  if (terminal.isJson === true) return printResult(terminal, { ...about, refused_ms: refused ?? null, steps: rounded });
-  terminal.print(`Shards ${about.shards} are in ${about.to}.`);
-  for (const { step, ms } of rounded) terminal.print(`  ${step.padEnd(10)}${String(ms).padStart(9)} ms`);
-  if (refused !== undefined) terminal.print(`Publishing to these shards was refused for ${refused} ms.`);
-  terminal.print(
+  printResult(terminal, { ...about, refused_ms: refused ?? null, steps: rounded }, [
+    `Shards ${about.shards} are in ${about.to}.`,
+    ...rounded.map(({ step, ms }) => `  ${step.padEnd(10)}${String(ms).padStart(9)} ms`),
+    ...(refused === undefined ? [] : [`Publishing to these shards was refused for ${refused} ms.`]),
     `Remove or correct SHARD_DATABASES. The rows in ${about.from} are kept until halcyon shards drop-moved.`,
-  );
+  ]);
 }
 
 export async function moveShards(
@@ -379,8 +354,7 @@ async function undo(
     );
   const onDeleted = (table: string, rows: number): void => terminal.warn(`  ${rows} rows of ${table} deleted`);
   await abortMove(home, { move: open, source: place(open.source), target, onDeleted });
-  if (terminal.isJson === true) printResult(terminal, { aborted: true });
-  else terminal.print('The move is undone.');
+  printResult(terminal, { aborted: true }, ['The move is undone.']);
 }
 
 /** Removes the databases without shards from the map, and returns their names. */
@@ -420,10 +394,10 @@ export async function drop(terminal: Terminal, { now }: { now?: true }): Promise
         });
       }
       const removed = await removeEmpty(home, place);
-      if (terminal.isJson === true) return printResult(terminal, { moves: due.length, rows: deleted, removed });
-      terminal.print(due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`);
-      for (const name of removed)
-        terminal.print(`${name} has no shards and has left the map: no process uses it any more.`);
+      printResult(terminal, { moves: due.length, rows: deleted, removed }, [
+        due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`,
+        ...removed.map((name) => `${name} has no shards and has left the map: no process uses it any more.`),
+      ]);
     });
   });
 }

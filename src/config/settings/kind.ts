@@ -7,7 +7,6 @@ import {
   flag,
   forwardProxy,
   integer,
-  integerOrAuto,
   key,
   list,
   networks,
@@ -17,8 +16,10 @@ import {
   text,
   token,
   withSecretFile,
+  type Bounds,
   type Env,
 } from '../env.ts';
+import { brandColor, brandName } from '../brand.ts';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/schema';
 
@@ -40,43 +41,56 @@ const code = (value: string | number): string => `\`${value}\``;
 /** Formats a limit with commas from 10,000 on; defaults have none, because operators copy them. */
 const grouped = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
 
-/** An integer; its unit is in the name of the setting. */
-export function whole(defaultValue: number, [min, max]: readonly [min: number, max: number], meaning: string) {
-  return {
-    defaultText: code(defaultValue),
-    allowed: `${grouped(min)}–${grouped(max)}`,
+/** Returns a value; throws a `ConfigError` that says what to change. */
+type Parse<Value> = (value: string, name: string) => Value;
+
+/**
+ * Returns the function that describes a setting of a kind, by its allowed values in Markdown, its parser, and the value and default text of
+ * one that is not set.
+ */
+const kind =
+  <Value, Unset>(allowed: string, parse: Parse<Value>, unset: Unset, initial = NONE) =>
+  (meaning: string, defaultText = initial): Setting<Value | Unset> => ({
+    defaultText,
+    allowed,
     meaning,
-    read: (env: Env, name: string): number => integer(env, name, defaultValue, min, max),
+    read: (env, name) => {
+      const value = text(env, name);
+      return value === undefined ? unset : parse(value, name);
+    },
+  });
+
+/** Marks a setting as secret: its value is in its variable, or in the file of its `fileVariable`. */
+const secret =
+  <Value, Unset>(describe: ReturnType<typeof kind<Value, Unset>>): typeof describe =>
+  (...described) => {
+    const setting = describe(...described);
+    return { ...setting, isSecret: true, read: (env, name) => setting.read(withSecretFile(env, name), name) };
   };
+
+const asText = (value: string): string => value;
+const shownBounds = ([min, max]: Bounds): string => `${grouped(min)}–${grouped(max)}`;
+
+/** An integer; its unit is in the name of the setting. */
+export function whole(defaultValue: number, bounds: Bounds, meaning: string): Setting<number> {
+  const parse: Parse<number> = (value, name) => integer(value, name, bounds);
+  return kind(shownBounds(bounds), parse, defaultValue, code(defaultValue))(meaning);
 }
 
 /** `undefined` if it is `auto`: the value then depends on the machine. */
-export function wholeOrAuto([min, max]: readonly [min: number, max: number], meaning: string) {
-  return {
-    defaultText: code('auto'),
-    allowed: `\`auto\`, ${grouped(min)}–${grouped(max)}`,
-    meaning,
-    read: (env: Env, name: string): number | undefined => integerOrAuto(env, name, min, max),
-  };
+export function wholeOrAuto(bounds: Bounds, meaning: string): Setting<number | undefined> {
+  const parse: Parse<number | undefined> = (value, name) =>
+    value === 'auto' ? undefined : integer(value, name, bounds, 'auto or ');
+  return kind(`\`auto\`, ${shownBounds(bounds)}`, parse, undefined, code('auto'))(meaning);
 }
 
 /** A name that existing clients expect. */
 export function word(defaultValue: string, meaning: string): Setting<string> {
-  return {
-    defaultText: code(defaultValue),
-    allowed: 'letters, digits, hyphens',
-    meaning,
-    read: (env, name) => token(env, name, defaultValue),
-  };
+  return kind('letters, digits, hyphens', token, defaultValue, code(defaultValue))(meaning);
 }
 
 export function anyText(defaultValue: string, allowed: string, meaning: string): Setting<string> {
-  return {
-    defaultText: code(defaultValue),
-    allowed,
-    meaning,
-    read: (env, name) => text(env, name) ?? defaultValue,
-  };
+  return kind(allowed, asText, defaultValue, code(defaultValue))(meaning);
 }
 
 /** `undefined` if it is not set: the default then depends on other settings, or there is none. */
@@ -84,70 +98,42 @@ type Optional<Value> = Setting<Value | undefined>;
 
 /** A text, validated by the code that uses it. */
 export function unvalidatedText(defaultText: string, allowed: string, meaning: string): Optional<string> {
-  return {
-    defaultText,
-    allowed,
-    meaning,
-    read: text,
-  };
+  return kind(allowed, asText, undefined)(meaning, defaultText);
 }
-
-/** Returns the function that describes a setting of a kind, by its allowed values in Markdown and its parser. */
-const kind =
-  <Value>(allowed: string, read: Setting<Value>['read'], initial = NONE) =>
-  (meaning: string, defaultText = initial): Setting<Value> => ({ defaultText, allowed, meaning, read });
-
-/** Marks a setting as secret: its value is in its variable, or in the file of its `fileVariable`. */
-const secret = <Value>(setting: Setting<Value>): Setting<Value> => ({
-  ...setting,
-  isSecret: true,
-  read: (env, name) => setting.read(withSecretFile(env, name), name),
-});
-
-const secretKind = <Value>(allowed: string, read: Setting<Value>['read']) => {
-  const describe = kind(allowed, read);
-  return (meaning: string, defaultText = NONE): Setting<Value> => secret(describe(meaning, defaultText));
-};
 
 /** A secret text, validated by the code that uses it. */
 export function secretText(defaultText: string, allowed: string, meaning: string): Optional<string> {
-  return secret(unvalidatedText(defaultText, allowed, meaning));
+  return secret(kind(allowed, asText, undefined))(meaning, defaultText);
 }
 
 export function choice(defaultText: string, choices: readonly string[], meaning: string): Optional<string> {
-  return {
-    defaultText,
-    allowed: choices.map(code).join(', '),
-    meaning,
-    read: (env, name) => oneOf(env, name, choices),
-  };
+  const parse: Parse<string> = (value, name) => oneOf(value, name, choices);
+  return kind(choices.map(code).join(', '), parse, undefined, defaultText)(meaning);
 }
 
-export const onOff = kind('`1` or `0`', flag, 'off');
-export const words = kind('words, separated by commas', list);
-export const networkList = kind('CIDRs, separated by commas', networks);
-export const originList = kind('origins, separated by commas', readOrigins);
-export const address = kind('a URL', publicAddress);
-export const mailAddress = kind('an e-mail address', text);
-export const contact = kind('`mailto:…`, `https://…`', contactUri);
-export const database = secretKind('`postgres://…`', databaseUrl);
-export const databasesOfShards = secretKind('`<first>-<last>=postgres://…`, separated by spaces', shardDatabases);
-export const secretKey = secretKind('32 bytes: hex or base64', key);
-export const mailUrl = secretKind('`smtps://…`, `smtp://…`', smtpUrl);
-export const proxyUrl = secretKind('`http://…`', forwardProxy);
-export const openIdProviders = secretKind('a JSON array', readOpenIdProviders);
+const EMPTY: readonly never[] = Object.freeze([]);
+export const onOff = kind('`1` or `0`', flag, false, 'off');
+export const words = kind('words, separated by commas', list, EMPTY);
+export const networkList = kind('CIDRs, separated by commas', networks, EMPTY);
+export const originList = kind('origins, separated by commas', parseOrigins, EMPTY);
+export const address = kind('a URL', publicAddress, undefined);
+export const mailAddress = kind('an e-mail address', asText, undefined);
+export const contact = kind('`mailto:…`, `https://…`', contactUri, undefined);
+export const storeId = kind('the id of a store', parseStoreId, undefined);
+export const shownName = kind('1 to 40 characters', brandName, 'Halcyon', code('Halcyon'));
+export const color = kind('`#rrggbb`', brandColor, undefined);
+export const database = secret(kind('`postgres://…`', databaseUrl, undefined));
+export const databasesOfShards = secret(
+  kind('`<first>-<last>=postgres://…`, separated by spaces', shardDatabases, undefined),
+);
+export const secretKey = secret(kind('32 bytes: hex or base64', key, undefined));
+export const mailUrl = secret(kind('`smtps://…`, `smtp://…`', smtpUrl, undefined));
+export const proxyUrl = secret(kind('`http://…`', forwardProxy, undefined));
+export const openIdProviders = secret(kind('a JSON array', parseOpenIdProviders, EMPTY));
 
-export function storeId(meaning: string): Optional<number> {
-  return {
-    defaultText: NONE,
-    allowed: 'the id of a store',
-    meaning,
-    read: (env, name) => {
-      const value = text(env, name);
-      if (value === undefined || /^[1-9]\d{0,15}$/.test(value)) return value === undefined ? undefined : Number(value);
-      throw new ConfigError(`${name} must be the id of a store, a whole number such as 986`);
-    },
-  };
+function parseStoreId(value: string, name: string): number {
+  if (/^[1-9]\d{0,15}$/.test(value)) return Number(value);
+  throw new ConfigError(`${name} must be the id of a store, a whole number such as 986`);
 }
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
@@ -160,11 +146,11 @@ function isSafe({ protocol, hostname }: URL): boolean {
 /** They are in a header of each page. */
 const ORIGINS_MAX = 20;
 
-function readOrigins(env: Env, name: string): readonly string[] {
-  const origins = list(env, name);
+function parseOrigins(value: string, name: string): readonly string[] {
+  const origins = list(value);
   if (origins.length > ORIGINS_MAX) throw new ConfigError(`${name} has more than ${ORIGINS_MAX} origins`);
   for (const origin of origins) {
-    const url = URL.canParse(origin) ? new URL(origin) : undefined;
+    const url = URL.parse(origin);
     if (url?.origin !== origin || !isSafe(url) || /[*;,\s]/.test(origin))
       throw new ConfigError(
         `${name} has "${origin}": write origins such as https://admin.example.com, separated by commas`,
@@ -212,8 +198,8 @@ const PROVIDERS_EXAMPLE =
 
 /** Returns why an issuer cannot be used; http is only for a provider on the same computer. */
 function issuerFault(issuer: string): string | undefined {
-  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
-  if (url !== undefined && isSafe(url) && url.search === '' && url.hash === '' && url.username === '') return undefined;
+  const url = URL.parse(issuer);
+  if (url !== null && isSafe(url) && url.search === '' && url.hash === '' && url.username === '') return undefined;
   return 'issuer must be an https address such as https://accounts.google.com';
 }
 
@@ -235,9 +221,7 @@ function faultOf(providers: Static<typeof Providers>): string | undefined {
 }
 
 /** Messages do not quote the value: it contains secrets. */
-function readOpenIdProviders(env: Env, name: string): readonly OpenIdProvider[] {
-  const value = text(env, name);
-  if (value === undefined) return [];
+function parseOpenIdProviders(value: string, name: string): readonly OpenIdProvider[] {
   const refuse = (why: string): never => {
     throw new ConfigError(`${name}: ${why}`);
   };
@@ -294,9 +278,9 @@ function readRange(name: string, written: string): ShardRange {
   );
 }
 
-/** Returns the ranges in the order of their shards; undefined if the variable is not set. Throws a `ConfigError` for a gap or an overlap. */
-export function shardDatabases(env: Env, name: string): readonly ShardRange[] | undefined {
-  const parts = (env[name] ?? '').split(/\s+/).filter((part) => part !== '');
+/** Returns the ranges in the order of their shards; undefined for white space. Throws a `ConfigError` for a gap or an overlap. */
+export function shardDatabases(value: string, name: string): readonly ShardRange[] | undefined {
+  const parts = value.split(/\s+/).filter((part) => part !== '');
   if (parts.length === 0) return undefined;
   const ranges = parts.map((part) => readRange(name, part)).toSorted((a, b) => a.first - b.first);
   let next = 0;

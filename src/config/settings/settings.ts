@@ -3,7 +3,6 @@
  * generates the tables in docs/operating.md from them.
  */
 import type { Env } from '../env.ts';
-import { brandColor, brandName, type Accent } from '../brand.ts';
 import {
   type Setting,
   address,
@@ -28,6 +27,8 @@ import {
   mailUrl,
   openIdProviders,
   originList,
+  shownName,
+  color,
 } from './kind.ts';
 
 // The number of processes.
@@ -248,31 +249,19 @@ const COMMANDS = {
 
 // The name, logo and colour of the operator on pages and in mails.
 
-const DEFAULT_NAME = 'Halcyon';
-
-const shownName: Setting<string> = {
-  defaultText: `\`${DEFAULT_NAME}\``,
-  allowed: '1 to 40 characters',
-  meaning: 'the name on all pages, also on those for signing in and for approving apps, and of the sender of mails',
-  read: (env, variable) => brandName(env, variable, DEFAULT_NAME),
-};
-
-const color: Setting<Accent | undefined> = {
-  defaultText: 'blue',
-  allowed: '`#rrggbb`',
-  meaning:
-    'the colour of links and buttons. Its contrast with white and with the paper of the pages must be at least 4.5; the error names the nearest possible colour. In dark mode a lighter one is used if necessary',
-  read: brandColor,
-};
-
 const BRAND = {
-  BRAND_NAME: shownName,
+  BRAND_NAME: shownName(
+    'the name on all pages, also on those for signing in and for approving apps, and of the sender of mails',
+  ),
   BRAND_LOGO: unvalidatedText(
     '–',
     'a path',
     'a PNG, JPEG or WebP of at most 64 KiB, shown 32 pixels high before the name. It is a file and not an address, because Halcyon serves it itself: no other server learns who signs in, or can change what the consent page shows',
   ),
-  BRAND_COLOR: color,
+  BRAND_COLOR: color(
+    'the colour of links and buttons. Its contrast with white and with the paper of the pages must be at least 4.5; the error names the nearest possible colour. In dark mode a lighter one is used if necessary',
+    'blue',
+  ),
 };
 
 // Limits of the API, and configurable names for existing clients.

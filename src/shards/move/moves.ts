@@ -235,14 +235,6 @@ type Input = {
   databases: readonly number[];
 };
 
-const extremesOf = (
-  databases: readonly number[],
-  sumOf: (database: number) => number,
-): [most: number, least: number] => {
-  const sorted = databases.toSorted((a, b) => sumOf(b) - sumOf(a));
-  return [sorted[0] ?? 0, sorted.at(-1) ?? 0];
-};
-
 export function sumsOf({ owners, loads, databases }: Input): Map<number, number> {
   const sums = new Map(databases.map((database) => [database, 0]));
   for (const [shard, owner] of owners.entries()) sums.set(owner, (sums.get(owner) ?? 0) + (loads[shard] ?? 0));
@@ -258,7 +250,8 @@ export function evenOwners({ owners, loads, databases }: Input): number[] {
   const input = { owners: [...owners], loads: loads.map((load) => load + 1), databases };
   const sums = sumsOf(input);
   for (;;) {
-    const [most, least] = extremesOf(databases, (database) => sums.get(database) ?? 0);
+    const sorted = databases.toSorted((a, b) => (sums.get(b) ?? 0) - (sums.get(a) ?? 0));
+    const [most = HOME, least = HOME] = [sorted[0], sorted.at(-1)];
     const gap = (sums.get(most) ?? 0) - (sums.get(least) ?? 0);
     const loadOf = (shard: number): number => input.loads[shard] ?? 0;
     const movable = input.owners.flatMap((owner, shard) => (owner === most && loadOf(shard) < gap ? [shard] : []));
