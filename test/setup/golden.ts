@@ -10,7 +10,18 @@ const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
 const SHOWN_LINES = 16;
 const SHOWN_CHARACTERS = 240;
 
-const cut = (line: string): string => (line.length > SHOWN_CHARACTERS ? `${line.slice(0, SHOWN_CHARACTERS)}…` : line);
+/** The characters before the first one that differs from the line beside it. */
+const SHOWN_BEFORE = 80;
+
+/** Returns the part of a long line in which it differs from the line before or after it that only the other text has. */
+function cut(line: string, index: number, lines: readonly string[]): string {
+  if (line.length <= SHOWN_CHARACTERS) return line;
+  const other = [lines[index - 1], lines[index + 1]].find((one) => one !== undefined && one[0] !== line[0]) ?? '';
+  let differs = 1;
+  while (differs < line.length && line[differs] === other[differs]) differs += 1;
+  const from = Math.max(2, differs - SHOWN_BEFORE);
+  return `${line.slice(0, 2)}${from > 2 ? '…' : ''}${line.slice(from, from + SHOWN_CHARACTERS)}…`;
+}
 
 function withoutEach(lines: readonly string[], others: readonly string[]): string[] {
   const left = [...others];
@@ -38,7 +49,7 @@ export function differenceOf(actual: readonly string[], expected: readonly strin
     if (operation === 0) return [];
     return [`${operation === 1 ? '+' : '-'} ${line}`];
   });
-  const shown = changed.slice(0, SHOWN_LINES).map(cut);
+  const shown = changed.slice(0, SHOWN_LINES).map((line, index) => cut(line, index, changed));
   return changed.length > shown.length ? [...shown, `and ${changed.length - shown.length} more lines`] : shown;
 }
 

@@ -327,8 +327,12 @@ function yesOrNo(options: ControlOptions): Markup {
 }
 
 // The line break after <textarea> is not part of its text; without it, a leading line break in the text would be lost.
-const textarea = (options: ControlOptions, text: string, rows: number): Markup =>
-  html`<textarea ${attributes(options)} rows="${rows}" spellcheck="false">${'\n'}${kept(text)}</textarea>`;
+function textarea(options: ControlOptions, text: string): Markup {
+  const { kind, isMultiple } = options.field;
+  const isProse = !isMultiple && kind !== 'json' && kind !== 'code';
+  const rest = isProse ? html`rows="3"` : html`rows="5" spellcheck="false"`;
+  return html`<textarea ${attributes(options)} ${rest}>${'\n'}${kept(text)}</textarea>`;
+}
 
 const inputOf = (options: ControlOptions, type: Markup, value: string | undefined, rest?: Markup): Markup =>
   html`<input ${type} ${attributes(options)} ${value !== undefined && html`value="${value}"`} ${rest} />`;
@@ -362,8 +366,7 @@ function textInput(options: ControlOptions, isLong: boolean): Markup {
   const text = options.values.join('\n');
   const { field } = options;
   // A single-line field would drop line ends.
-  if (isLong || text.includes('\n') || text.includes('\r'))
-    return textarea(options, text, field.kind === 'json' || field.kind === 'code' ? 5 : 3);
+  if (isLong || text.includes('\n') || text.includes('\r')) return textarea(options, text);
   const mode = field.kind === 'url' ? html`type="text" inputmode="url" spellcheck="false"` : html`type="text"`;
   return inputOf(options, mode, text, minLength(field));
 }
@@ -373,7 +376,7 @@ function control(options: ControlOptions): Markup {
   const { field } = options;
   const { kind, choices } = field;
   if (kind === 'secret') return secretInput(options);
-  if (field.isMultiple) return textarea(options, options.values.join('\n'), 5);
+  if (field.isMultiple) return textarea(options, options.values.join('\n'));
   if (choices !== undefined)
     return select(
       options,
