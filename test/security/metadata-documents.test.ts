@@ -6,6 +6,7 @@ import { createUser } from '#identity/accounts/users.ts';
 import { isClientUrl } from '#identity/oauth/protocol-requests.ts';
 import { DOCUMENT_REDIRECT, startDocumentHost } from '../setup/document-host.ts';
 import { passwords } from '../setup/passwords.ts';
+import { until } from '../setup/until.ts';
 import { suspending } from './operators.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
 import * as fc from 'fast-check';
@@ -236,6 +237,28 @@ test('a person can cause 20 requests, then one every 30 seconds, and other peopl
   assert.equal((await of.open(pathOf(host.publish('/many/0')))).status, 200, 'a document that is kept causes none');
   const other = await newPerson();
   assert.equal((await other.of.open(pathOf(next))).status, 200);
+});
+
+test('a person with slow documents has four at once, and other people are not delayed', async () => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { of } = await newPerson();
+  const slow = Array.from({ length: 4 }, (_, n) =>
+    host.respondAt(`/slow/${n}`, (response) => void released.then(() => response.writeHead(404).end())),
+  );
+  const waiting = slow.map((one) => of.open(pathOf(one)));
+  await until(
+    async () => host.got.filter((one) => one.startsWith('GET /slow/')),
+    ({ length }) => length === 4,
+  );
+  const next = host.publish('/slow-next');
+  const { status, text } = await of.open(pathOf(next));
+  assert.equal(status, 400);
+  assert.match(text, /others of yours are being fetched; try again shortly/);
+  const other = await newPerson();
+  assert.equal((await other.of.open(pathOf(next))).status, 200);
+  release();
+  for (const { status: ended } of await Promise.all(waiting)) assert.equal(ended, 400);
+  assert.equal((await of.open(pathOf(next))).status, 200);
 });
 
 test('a redirect address that the document does not list is refused, also if the document loses it before the decision', async () => {

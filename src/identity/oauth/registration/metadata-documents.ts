@@ -119,13 +119,16 @@ function newClient(clientId: string, settings: DocumentSettings, now: Date): Con
   };
 }
 
+/** A quarter of those of a process, so that a person with slow documents does not refuse those of others. */
+const AT_ONCE_PER_PERSON = 4;
+
 type Kept = { settings: DocumentSettings; expiresMs: number };
 type Read = (url: string, userId: number, now: Date) => Promise<DocumentSettings | Fault>;
 
 /** Returns what reads a document, or says why it cannot be used. Failures are not kept (draft §5.2), but what a person causes is limited. */
 function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
   const kept = new LRUCache<string, Kept>(entriesUpTo(DOCUMENTS_KEPT_MAX));
-  const underWay = new Map<string, Promise<DocumentSettings | Fault>>();
+  const underWay = new Map<string, { userId: number; reading: Promise<DocumentSettings | Fault> }>();
   const fetchNow = async (url: string, now: Date): Promise<DocumentSettings | Fault> => {
     try {
       const fetched = await fetchDocument(url);
@@ -149,11 +152,14 @@ function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
     if (!taken.allowed)
       return unusableDocument(`too many were fetched; try again in ${taken.retryAfterSeconds} seconds`);
     // Another request may have fetched it since.
-    const meanwhile = findKept(url, now) ?? underWay.get(url);
+    const meanwhile = findKept(url, now) ?? underWay.get(url)?.reading;
     if (meanwhile !== undefined) return meanwhile;
-    const fetching = fetchNow(url, now);
-    underWay.set(url, fetching);
-    return fetching;
+    const own = underWay.values().filter((one) => one.userId === userId);
+    if ([...own].length >= AT_ONCE_PER_PERSON)
+      return unusableDocument('others of yours are being fetched; try again shortly');
+    const reading = fetchNow(url, now);
+    underWay.set(url, { userId, reading });
+    return reading;
   };
 }
 
