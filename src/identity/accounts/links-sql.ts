@@ -190,6 +190,7 @@ export type PortalRow = Member & {
   email: string;
   storeName: string;
   isSandbox: boolean;
+  /** Frames may contain the pages. */
   isFramed: boolean;
   /** The internal id of the client that made the link. */
   client: number;
