@@ -146,14 +146,9 @@ export function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promise<boo
  */
 export function updateEmail(
   sql: Queryable,
-  {
-    userId,
-    email,
-    isVerified = true,
-    isOfPlatform = false,
-    now,
-  }: { userId: number; email: string; isVerified?: boolean; isOfPlatform?: boolean; now: Date },
+  change: { userId: number; email: string; isVerified?: boolean; isOfPlatform?: boolean; now: Date },
 ): Promise<boolean> {
+  const { userId, email, isVerified = true, isOfPlatform = false, now } = change;
   return hasRows(sql`
     update users set email = ${email}, is_email_verified = ${isVerified}, is_email_of_platform = ${isOfPlatform},
       revision = revision + 1

@@ -12,7 +12,7 @@ import { inPersonOf, type Suspensions } from '#core/principal.ts';
 import { suspensionOf } from '#core/problem.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Credentials } from './accounts-sql.ts';
-import { createSecurityMails, type SecurityMails } from './account-mails.ts';
+import { createSecurityMails } from './account-mails.ts';
 import {
   createAttempts,
   createDevices,
@@ -42,16 +42,7 @@ import {
   accountNav,
 } from './page-kit.ts';
 import { createPasswords, type PasswordCost, type Passwords } from './users.ts';
-import {
-  createSessions,
-  type Session,
-  type Sessions,
-  cookiesOf,
-  frameOriginsOf,
-  isOfFrame,
-  carried,
-  carry,
-} from './sessions.ts';
+import { createSessions, type Session, cookiesOf, frameOriginsOf, isOfFrame, carried, carry } from './sessions.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
 export type SecondFactors = {
@@ -67,21 +58,11 @@ export type SecondFactors = {
 };
 
 /** Everything that a page needs to know who its visitor is, and to ask them again. */
-export type People = {
-  passwords: Passwords;
-  sessions: Sessions;
-  throttle: Throttle;
-  factors: SecondFactors;
-  signedIn: SignedIn;
-  /** The same pages and forms, for people whose e-mail address is verified. */
-  verified: SignedIn;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-};
+export type People = ReturnType<typeof createPeople>;
 
 function createFactors(
   runtime: Runtime,
-  { passwords, throttle }: Pick<People, 'passwords' | 'throttle'>,
+  { passwords, throttle }: { passwords: Passwords; throttle: Throttle },
 ): SecondFactors {
   const { config, derive, mailer, sql } = runtime;
   const { baseUrl, authUrl } = config;
@@ -96,7 +77,7 @@ function createFactors(
 }
 
 /** `cost`: of new password hashes. */
-export function createPeople(runtime: Runtime, cost: PasswordCost): People {
+export function createPeople(runtime: Runtime, cost: PasswordCost) {
   const { config, derive } = runtime;
   const { authUrl, accounts } = config;
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce, cost });
@@ -106,7 +87,9 @@ export function createPeople(runtime: Runtime, cost: PasswordCost): People {
   const { devices, stepUp } = factors;
   const checks = { sessions, authUrl, nonceKeys: derive('form nonce'), stepUp };
   const signedIn = createSignedIn(checks);
+  /** The same pages and forms, for people whose e-mail address is verified. */
   const verified = createSignedIn({ ...checks, isForVerified: true });
+  /** Undefined if mail is not configured. */
   const securityMails = createSecurityMails(runtime, { devices, throttle });
   return { passwords, sessions, throttle, factors, signedIn, verified, securityMails };
 }

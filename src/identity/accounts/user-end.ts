@@ -80,9 +80,10 @@ type MayErase = (tx: Tx) => Promise<void>;
 async function eraseLockedUser(
   tx: Tx,
   { changelog, eraseUserData }: { changelog: Changelog; eraseUserData: EraseUserData },
-  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest; mayErase?: MayErase },
+  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest },
+  mayErase?: MayErase,
 ): Promise<void> {
-  const { userId, actor, client, request, mayErase } = erased;
+  const { userId, actor, client, request } = erased;
   const { now } = request;
   const by = { userId, client, origin: originOf(request), now };
   await eraseUserData.lock(tx, userId);
@@ -99,32 +100,29 @@ async function eraseLockedUser(
   await changelog.record(tx, changes, now);
 }
 
-export type UserErasure = {
-  /** Erases a user. Throws a 404 if the user does not exist. */
-  eraseUser: (
-    userId: number,
-    request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
-    mayErase?: MayErase,
-  ) => Promise<void>;
-  /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
-  eraseUnverified: (tx: Tx, email: string, request: ErasureRequest) => Promise<void>;
-};
+export type UserErasure = ReturnType<typeof createUserErasure>;
 
 export function createUserErasure(
   { sql }: Pick<Runtime, 'sql'>,
   effects: { changelog: Changelog; eraseUserData: EraseUserData },
-): UserErasure {
+) {
   return {
-    eraseUser: (userId, request, mayErase = async () => {}) =>
+    /** Erases a user. Throws a 404 if the user does not exist. */
+    eraseUser: (
+      userId: number,
+      request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
+      mayErase?: MayErase,
+    ): Promise<void> =>
       transaction(sql, async (tx) => {
         const revision = await lockForErasure(tx, userId);
         if (revision === undefined) throw notFound('user');
         request.unmodified(revision);
         const { principal } = request;
-        const by = { actor: actorOf(principal), client: principal.clientId, request, mayErase };
-        await eraseLockedUser(tx, effects, { userId, ...by });
+        const by = { actor: actorOf(principal), client: principal.clientId, request };
+        await eraseLockedUser(tx, effects, { userId, ...by }, mayErase);
       }),
-    eraseUnverified: async (tx, email, request) => {
+    /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
+    eraseUnverified: async (tx: Tx, email: string, request: ErasureRequest): Promise<void> => {
       const userId = await lockUnverified(tx, email);
       if (userId === undefined) return;
       await eraseLockedUser(tx, effects, { userId, actor: inPerson(userId), client: null, request });

@@ -262,10 +262,7 @@ let loading: ReturnType<typeof loadDictionaries> | undefined;
  * Returns why a password is guessed early (NIST SP 800-63B §3.1.1.2); undefined if it is not. zxcvbn has the 49,000 most common ones, and
  * finds them with digits, capitals and look-alikes (`P@ssw0rd123`), rows of keys, sequences, repetitions and the person's own e-mail.
  */
-export async function guessableFault({
-  email,
-  password,
-}: Record<'email' | 'password', string>): Promise<Fault | undefined> {
+export async function guessableFault({ email, password }: EmailAndPassword): Promise<Fault | undefined> {
   const estimator = await (loading ??= loadDictionaries());
   const own = ['halcyon', email, ...email.split('@')];
   const { score, feedback } = estimator.check(password.slice(0, ESTIMATED_CHARACTERS), own);
