@@ -111,31 +111,6 @@ const store = ({ sql, config: { accounts } }: Runtime, request: RawRequest, user
 
 const changeTitle = 'Change your e-mail address';
 
-function changePage(
-  root: string,
-  session: Session,
-  view: { nonce: string; fault: FormFault | undefined; typed: string },
-) {
-  const { nonce, fault, typed } = view;
-  return cardPage(
-    changeTitle,
-    html`${alertOf(fault)}
-      <p>
-        It is <strong>${session.email}</strong> now. We will mail the new address a link that makes the change, and this
-        one a link that stops it.
-      </p>
-      ${postForm({
-        action: `${root}/account/email`,
-        hidden: { nonce },
-        fields: html`<div class="field">${emailField(typed, fault, 'New e-mail address')}</div>
-          ${currentPasswordField(fault)}`,
-        submit: 'Send the link',
-        cancel: { href: `${root}/account` },
-      })}`,
-    accountNav(root),
-  );
-}
-
 /** Returns the same page whether or not the new address has an account. */
 const sentAnswer = ({ authUrl, accounts }: Runtime['config'], newEmail: string): RawResponse =>
   noticeAnswer(200, {
@@ -317,7 +292,24 @@ export function createChangeEmail(runtime: Runtime, people: People) {
   const { noMail } = endedAnswers(root);
   const change = passwordPage(runtime, people, verified, {
     name: 'change email',
-    render: async (session, view) => changePage(root, session, view),
+    render: async ({ email }, { nonce, fault, typed }) =>
+      cardPage(
+        changeTitle,
+        html`${alertOf(fault)}
+          <p>
+            It is <strong>${email}</strong> now. We will mail the new address a link that makes the change, and this one
+            a link that stops it.
+          </p>
+          ${postForm({
+            action: `${root}/account/email`,
+            hidden: { nonce },
+            fields: html`<div class="field">${emailField(typed, fault, 'New e-mail address')}</div>
+              ${currentPasswordField(fault)}`,
+            submit: 'Send the link',
+            cancel: { href: `${root}/account` },
+          })}`,
+        accountNav(root),
+      ),
     review: async ({ form }, { email }) => {
       const typed = form.get('email') ?? '';
       const newEmail = readEmail(typed);

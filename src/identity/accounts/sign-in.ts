@@ -181,8 +181,26 @@ export function createSignInPages(runtime: Runtime, people: People, parts: SignI
       const pending = carry(runtime.sealer, PENDING, person, request.now);
       const identity = request.form.get(IDENTITY_FIELD) ?? undefined;
       const { email } = user;
-      const view = { root, returnTo, identity, email, pending, hasApp, passkeyOptions, passkeyScripts, alert };
-      return htmlAnswer(alert === undefined ? 200 : 422, secondFactorPage(view), await optionsOf(returnTo));
+      const page = cardPage(
+        'Second step of the sign-in',
+        html`<p>Signing in as <strong>${email}</strong>.</p>
+          ${verificationForm({
+            action: `${root}/sign-in/second-factor`,
+            fields: html`${returnField(returnTo)}${identityField(identity)}
+              <input type="hidden" name="pending" value="${pending}" />`,
+            email,
+            factors: { hasApp, passkeyOptions },
+            alert,
+            submit: 'Sign in',
+            cancel: { href: `${root}/sign-in`, label: 'Start again' },
+          })}
+          <p class="soft">
+            Without your passkeys, app and recovery codes, only the operator of this service can let you in again.
+          </p>`,
+        undefined,
+        passkeyScripts,
+      );
+      return htmlAnswer(alert === undefined ? 200 : 422, page, await optionsOf(returnTo));
     },
     finish: async (request, user, alert) => {
       const identity = identityOf(runtime, request);
@@ -329,41 +347,6 @@ function signInPage(view: {
       ${linking === undefined && providers.map((provider) => providerForm(root, provider, returnTo))}
       <p><a href="${root}/forgot-password">Forgot your password?</a></p>
       ${view.allowsSignUp && html`<p>New here? <a href="${root}/sign-up">Create an account</a></p>`}`,
-    undefined,
-    view.passkeyScripts,
-  );
-}
-
-/** Renders the page that asks for the second factor, after the password. `pending` is the sealed state between both. */
-function secondFactorPage(view: {
-  root: string;
-  returnTo: string | undefined;
-  /** The sealed field of an identity with which the person signs in. */
-  identity: string | undefined;
-  email: string;
-  pending: string;
-  hasApp: boolean;
-  passkeyOptions: string | undefined;
-  passkeyScripts: Markup;
-  alert: string | undefined;
-}): string {
-  const { root, returnTo, email, pending, hasApp, passkeyOptions, alert } = view;
-  const fields = html`${returnField(returnTo)}${identityField(view.identity)}`;
-  return cardPage(
-    'Second step of the sign-in',
-    html`<p>Signing in as <strong>${email}</strong>.</p>
-      ${verificationForm({
-        action: `${root}/sign-in/second-factor`,
-        fields: html`${fields}<input type="hidden" name="pending" value="${pending}" />`,
-        email,
-        factors: { hasApp, passkeyOptions },
-        alert,
-        submit: 'Sign in',
-        cancel: { href: `${root}/sign-in`, label: 'Start again' },
-      })}
-      <p class="soft">
-        Without your passkeys, app and recovery codes, only the operator of this service can let you in again.
-      </p>`,
     undefined,
     view.passkeyScripts,
   );

@@ -79,14 +79,19 @@ function endOf({ query, now }: RawRequest): Date | null {
   return new Date(now.getTime() + days * DAY_MS);
 }
 
-function tokensPage(
-  { config, root, client }: { config: Consenting['runtime']['config']; root: string; client: Client },
-  { access, refresh, ends }: { access: string; refresh: string; ends: Date | null },
-): string {
+/** Redeems the code of the approval for its owner, and shows the tokens. */
+async function showTokens(
+  { runtime: { sql, config }, root }: Consenting,
+  { client, ends, now }: { client: Client; ends: Date | null; now: Date },
+  { code, granted }: { code: string; granted: Granted },
+): Promise<RawResponse> {
+  const tokens = await redeem(sql, hashToken(code), granted, { lifetimes: config.oauth, now });
+  if (tokens === undefined) throw new Error('The code of the approval was redeemed already');
+  const { access_token: access, refresh_token: refresh } = tokens;
   const { clientId, isPublic } = client;
   const { baseUrl, naming } = config;
   const credentials = isPublic ? `-d client_id=${clientId}` : `-u '${clientId}:<client secret>'`;
-  return cardPage(
+  const page = cardPage(
     'Tokens created',
     html`<p class="good" role="status">
         Copy the tokens now, and store them like a password. They are shown only once.
@@ -110,20 +115,7 @@ function tokensPage(
       <div class="buttons"><a class="button quiet" href="${pathOf(root, clientId)}">Open the app's page</a></div>`,
     accountNav(root, 'apps'),
   );
-}
-
-/** Redeems the code of the approval for its owner, and shows the tokens. */
-async function showTokens(
-  { runtime: { sql, config }, root }: Consenting,
-  { client, ends, now }: { client: Client; ends: Date | null; now: Date },
-  { code, granted }: { code: string; granted: Granted },
-): Promise<RawResponse> {
-  const tokens = await redeem(sql, hashToken(code), granted, { lifetimes: config.oauth, now });
-  if (tokens === undefined) throw new Error('The code of the approval was redeemed already');
-  return htmlAnswer(
-    200,
-    tokensPage({ config, root, client }, { access: tokens.access_token, refresh: tokens.refresh_token, ends }),
-  );
+  return htmlAnswer(200, page);
 }
 
 async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<Consent | RawResponse> {
