@@ -27,7 +27,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { idIn, type RawRequest } from '#http/route.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { conflict, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 
 /** `root` is the path prefix of the pages, without a trailing slash; `token` is the one in the link. */
@@ -164,7 +164,7 @@ const createAccept = ({ sql, config }: Runtime, effects: MemberEffects): Operati
         );
       } catch (error) {
         if (!(error instanceof NotAccepted)) throw error;
-        throw new Problem(409, { code: 'not_accepted', message: REFUSED[error.refusal] });
+        throw conflict('not_accepted', REFUSED[error.refusal]);
       }
       return { status: 204, next: `${addressOfStore(storeId, config.baseUrl)}/overview`, done: 'joined' };
     },

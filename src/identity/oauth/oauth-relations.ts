@@ -3,7 +3,7 @@
  * documents the OAuth endpoints.
  */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
-import type { Principal } from '#core/principal.ts';
+import { inPersonOf, type Principal } from '#core/principal.ts';
 import { clientDocument, installDocument } from './clients/client-document.ts';
 import type { Install } from './clients/client-lists-sql.ts';
 import type { Client } from './clients/clients-sql.ts';
@@ -95,15 +95,11 @@ const install: Install = {
 
 /** The app of the grant. */
 const app: Principal = {
-  userId: 41,
+  ...inPersonOf(41, [1001]),
   clientId: client.id,
   publicClientId: client.clientId,
   grantId: grant.id,
   scope: 'store_full_access',
-  permissions: null,
-  stores: [1001],
-  suspended: new Map(),
-  owned: [],
 };
 
 const grantExample: Example = ({ baseUrl }) =>

@@ -3,7 +3,7 @@
  * shown its tokens there, once.
  */
 import { cardPage, accountNav, choice } from '#identity/accounts/page-kit.ts';
-import { invalid, suspended } from '#core/problem.ts';
+import { invalid, invalidValue, suspended } from '#core/problem.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -70,12 +70,7 @@ function endOf({ query, now }: RawRequest): Date | null {
   const text = query.get('days') ?? '';
   if (text === '') return null;
   const days = DAYS.find((one) => String(one) === text);
-  if (days === undefined)
-    throw invalid({
-      code: 'invalid_value',
-      message: `days must be one of ${DAYS.join(', ')}, or empty`,
-      field: 'days',
-    });
+  if (days === undefined) throw invalid(invalidValue('days', `days must be one of ${DAYS.join(', ')}, or empty`));
   return new Date(now.getTime() + days * DAY_MS);
 }
 
@@ -128,7 +123,7 @@ async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<
   if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
   const scope = readScope(query.get('scope') ?? '');
   if (scope === undefined || !mayAskFor(client.scopes, scope))
-    throw invalid({ code: 'invalid_value', message: 'scope must be scopes of the app', field: 'scope' });
+    throw invalid(invalidValue('scope', 'scope must be scopes of the app'));
   const ends = endOf(rawRequest);
   return openConsent(consenting, {
     request: { client, scope, redirectUri: null, codeChallenge: null, own: { ends } },

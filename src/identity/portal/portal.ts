@@ -5,7 +5,7 @@
  */
 import { inPerson } from '#changelog/changelog.ts';
 import { shardOf } from '#core/ids.ts';
-import { Problem, invalid, temporary, suspended } from '#core/problem.ts';
+import { Problem, conflict, invalid, invalidValue, temporary, suspended } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { transaction } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -33,18 +33,14 @@ const LINK_SECONDS = 60;
 /** Unused links of a member in a store; an older one ends. */
 const LINKS_KEPT = 5;
 
-const NOT_A_MEMBER = {
-  code: 'invalid_value',
-  message: 'user must be the id of a member of the store',
-  field: 'user',
-};
+const NOT_A_MEMBER = invalidValue('user', 'user must be the id of a member of the store');
 
 /** Throws the reason why no link can let the person into the store. */
 function requireOpen(store: StoreRow, user: Credentials | undefined, requiresSecondFactor: boolean): void {
   if (store.suspendedReason !== null) throw suspended('store', store.suspendedReason);
   if (requiresSecondFactor || store.secondFactor === 'required') {
     const message = 'A second factor is required to open this store, which a link does not prove: the member signs in';
-    throw new Problem(409, { code: 'second_factor_required', message });
+    throw conflict('second_factor_required', message);
   }
   if (user === undefined) throw invalid(NOT_A_MEMBER);
   if (user.disabledReason !== null) throw suspended('account', user.disabledReason);
@@ -77,12 +73,8 @@ function createMake({ sql, config }: Runtime, { throttle }: People, { changelog 
       const subject = `${key.storeId} ${key.userId}`;
       const taken = await throttle.take([{ limit: 'portal links to member', subject }], now);
       if (!taken.allowed) {
-        const { retryAfterSeconds: wait } = taken;
-        throw temporary(
-          429,
-          { code: 'too_many_requests', message: `Too many links for this member; wait ${wait} s` },
-          wait,
-        );
+        const message = `Too many links for this member; wait ${taken.retryAfterSeconds} s`;
+        throw temporary(429, { code: 'too_many_requests', message }, taken.retryAfterSeconds);
       }
       const { token, hash } = newLinkToken('portal');
       const expires = new Date(now.getTime() + LINK_SECONDS * 1_000);

@@ -18,7 +18,7 @@ import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
-import { invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { conflict, invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
@@ -115,10 +115,9 @@ async function insert(
   const expires = new Date(now.getTime() + stores.invitationLifetimeHours * HOUR_MS);
   const hashes = { hash: linked.hash, mailedHash: mailed?.hash ?? null };
   await insertInvitation(tx, { ...store, ...hashes, id, email, role, createdBy, now, expires });
-  if ((await countInvitations(tx, { ...store, now })) > stores.invitationsPerStore) {
-    const message = `A store has at most ${stores.invitationsPerStore} pending invitations; revoke one first`;
-    throw new Problem(409, { code: 'limit_reached', message });
-  }
+  const { invitationsPerStore: limit } = stores;
+  if ((await countInvitations(tx, { ...store, now })) > limit)
+    throw conflict('limit_reached', `A store has at most ${limit} pending invitations; revoke one first`);
   await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(changelog, request));
   const row = await findInvitation(tx, { ...store, id }, now);
   if (row === undefined) throw new Error('An invitation that was just made does not exist');

@@ -14,7 +14,7 @@ import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
-import { invalid, notFound, Problem } from '#core/problem.ts';
+import { invalid, invalidValue, notFound, Problem } from '#core/problem.ts';
 import { refusals } from '../oauth-errors.ts';
 import { shownHost, withParameters } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeTexts } from '../scope.ts';
@@ -141,7 +141,7 @@ function storeIdOf({ query }: RawRequest): string | undefined {
   if (text === '') return undefined;
   const storeId = parseId(text);
   if (storeId !== undefined) return String(storeId);
-  throw invalid({ code: 'invalid_value', message: 'store_id must be the id of a store', field: 'store_id' });
+  throw invalid(invalidValue('store_id', 'store_id must be the id of a store'));
 }
 
 /**
