@@ -1,6 +1,6 @@
 /** SQL of stores and memberships. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import { firstOf, totalOf, type Queryable, type Sql } from '#db/pool.ts';
+import { firstOf, oneOf, totalOf, type Queryable, type Sql } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -20,9 +20,7 @@ export type StoreRow = RowOf<typeof storeFields> & {
 };
 
 export async function nextNumber(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
-  if (row === undefined) throw new Error('nextval returned no row');
-  return row.n;
+  return (await oneOf(sql<{ n: number }[]>`select nextval('id_n') as n`)).n;
 }
 
 export async function insertStore(

@@ -1,5 +1,5 @@
 /** SQL of second factors. Writes the tables passkey, authenticator_app, recovery_code and used_challenge. */
-import { firstOf, hasRows, type Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
 
 /** The factors of a user: passkeys in the order of creation, and the number of unused recovery codes. */
 export type Factors = { passkeys: readonly PasskeyRow[]; hasApp: boolean; recoveryCodes: number };
@@ -17,10 +17,10 @@ export async function findFactors(sql: Queryable, userId: number): Promise<Facto
   const passkeys = await sql<PasskeyRow[]>`
     select id, credential_id as "credentialId", name, transports, date_created as "dateCreated", date_used as "dateUsed"
     from passkey where user_id = ${userId} order by id`;
-  const [row] = await sql<{ hasApp: boolean; recoveryCodes: number }[]>`
+  const others = await oneOf(sql<Omit<Factors, 'passkeys'>[]>`
     select exists (select from authenticator_app where user_id = ${userId}) as "hasApp",
-      (select count(*)::int from recovery_code where user_id = ${userId}) as "recoveryCodes"`;
-  return { passkeys, hasApp: row?.hasApp === true, recoveryCodes: row?.recoveryCodes ?? 0 };
+      (select count(*)::int from recovery_code where user_id = ${userId}) as "recoveryCodes"`);
+  return { passkeys, ...others };
 }
 
 export function insertPasskey(

@@ -3,7 +3,7 @@
  * approval. oauth-purges-sql.ts deletes expired rows.
  */
 import type { Session } from '#identity/accounts/sessions.ts';
-import { firstOf, hasRows, type Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { GrantedScope } from '../scope.ts';
 import { isClientAuthenticated, type ClientClaim } from '../grants-sql.ts';
@@ -77,7 +77,7 @@ export async function insertApproval(
     codeExpires: Date;
   },
 ): Promise<number> {
-  const [row] = await sql<{ grantId: number }[]>`
+  const { grantId } = await oneOf(sql<{ grantId: number }[]>`
     with made as (
       insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created, date_ends)
       values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope},
@@ -88,9 +88,8 @@ export async function insertApproval(
     select ${approval.codeHash}, id, ${approval.redirectUri}, ${approval.codeChallenge}, ${approval.codeExpires}
     from made
     returning grant_id as "grantId"
-  `;
-  if (row === undefined) throw new Error('The inserted grant was not returned');
-  return row.grantId;
+  `);
+  return grantId;
 }
 
 /** The seconds by which `slow_down` extends the interval (RFC 8628 §3.5). */

@@ -1,5 +1,5 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
-import { firstOf, hasRows, type Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { LoggedGrant } from '../grants.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -218,16 +218,15 @@ export type ClientUsage = { people: number; stores: number; accounts: number; la
 export const GRANTS_COUNTED_MAX = 10_000;
 
 /** Counts the active grants of a client, at most `GRANTS_COUNTED_MAX`. */
-export async function usageOf(sql: Queryable, client: number): Promise<ClientUsage> {
-  const [row] = await sql<ClientUsage[]>`
+export function usageOf(sql: Queryable, client: number): Promise<ClientUsage> {
+  return oneOf(sql<ClientUsage[]>`
     select count(distinct user_id) as people, count(distinct store_id) as stores,
       count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
     from (
       select user_id, store_id, date_used from access_grant
       where client = ${client} and user_id is not null and date_revoked is null
       limit ${GRANTS_COUNTED_MAX}
-    ) g`;
-  return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
+    ) g`);
 }
 
 type Logo = { mediaType: PictureType; bytes: Buffer };

@@ -65,12 +65,6 @@ export function createRegistrationToken(sql: Sql, { days, now }: { days: number;
   });
 }
 
-/** Returns the id of a valid token; undefined if it is unknown or has expired. */
-async function findRegistrationTokenId(sql: Sql, token: string, now: Date): Promise<string | undefined> {
-  const hash = hashToken(token);
-  return (await isRegistrationToken(sql, hash, now)) ? idOfHash(hash) : undefined;
-}
-
 /** Revokes a token, given itself or its id, and returns the id; undefined if there is no such token. */
 export function revokeRegistrationToken(sql: Sql, which: string, now: Date): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
@@ -81,6 +75,11 @@ export function revokeRegistrationToken(sql: Sql, which: string, now: Date): Pro
     return id;
   });
 }
+
+const INVALID_CHALLENGE = `${REALM}, error="invalid_token"`;
+
+const unauthorized = (message: string, challenge: string): Problem =>
+  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
 
 /** `token` is a registration token, `anonymous` an open registration; both are throttled. */
 type Registrar =
@@ -102,14 +101,11 @@ async function takeFrom(throttle: Throttle, bucket: Bucket, now: Date): Promise<
 
 async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: string, now: Date): Promise<Registrar> {
   if (looksLike('registrationToken', token)) {
-    const id = await findRegistrationTokenId(sql, token, now);
-    if (id !== undefined) {
-      const throttled = await takeFrom(throttle, { limit: 'registration by token', subject: id }, now);
-      return { kind: 'token', caller: { registration_token: id }, ...throttled };
-    }
-    const message = 'The registration token is unknown or has expired';
-    const headers = { 'WWW-Authenticate': `${REALM}, error="invalid_token"` };
-    throw new Problem(401, { code: 'invalid_token', message }, { headers });
+    if (!(await isRegistrationToken(sql, hashToken(token), now)))
+      throw unauthorized('The registration token is unknown or has expired', INVALID_CHALLENGE);
+    const id = idOfInvitation(token);
+    const throttled = await takeFrom(throttle, { limit: 'registration by token', subject: id }, now);
+    return { kind: 'token', caller: { registration_token: id }, ...throttled };
   }
   const { scope, clientId, publicClientId } = await bearer(token, now);
   if (scope === 'platform') return { kind: 'platform', caller: callerOf(clientId, publicClientId) };
@@ -120,10 +116,8 @@ async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: stri
 
 async function anonymously(isOpen: boolean, throttle: Throttle, request: RawRequest): Promise<Registrar> {
   const { address, now } = request;
-  if (!isOpen) {
-    const message = 'Registering a client needs a registration token of the operator, as a bearer token';
-    throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
-  }
+  if (!isOpen)
+    throw unauthorized('Registering a client needs a registration token of the operator, as a bearer token', REALM);
   const bucket = { limit: 'registration from address', subject: addressPrefix(address) } as const;
   return { kind: 'anonymous', ...(await takeFrom(throttle, bucket, now)) };
 }
@@ -260,23 +254,15 @@ const NOT_ACCEPTED = [
   'client_id_issued_at',
 ];
 
-const unauthorized = (message: string, challenge: string): Problem =>
-  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
-
-const noToken = (): Problem =>
-  unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
-
 const wrongToken = (): Problem =>
-  unauthorized(
-    'The registration access token is not that of this client, or was replaced',
-    `${REALM}, error="invalid_token"`,
-  );
+  unauthorized('The registration access token is not that of this client, or was replaced', INVALID_CHALLENGE);
 
 /** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2), and a 403 for a suspended one. */
 async function managedBy(sql: Sql, { headers, params }: RawRequest): Promise<Managed> {
   const token = bearerTokenOf(headers['authorization']);
   const { client_id: clientId = '' } = params;
-  if (token === undefined) throw noToken();
+  if (token === undefined)
+    throw unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
   if (!looksLike('managementToken', token) || !isClientId(clientId)) throw wrongToken();
   const client = await findManagedClient(sql, clientId, hashToken(token));
   if (client === undefined) throw wrongToken();
