@@ -33,7 +33,7 @@ import { addressPrefix } from '#core/address-prefix.ts';
 import { tooManyAnswer } from './page-kit.ts';
 import type { UserErasure } from './user-end.ts';
 import { addUser } from './users.ts';
-import { cookiesOf, carried, carry } from './sessions.ts';
+import { CARRIED_MS, cookiesOf, carried, carry } from './sessions.ts';
 import type { Log } from '#core/log.ts';
 import * as client from 'openid-client';
 
@@ -195,7 +195,6 @@ export function createProvider(
 
 // The pages.
 
-const VALID_SECONDS = 10 * 60;
 /** Browsers reject a cookie of more than 4,096 bytes. */
 const RETURN_LENGTH_MAX = 2_000;
 
@@ -217,7 +216,7 @@ function createAttemptCookies({ sealer, config }: Runtime) {
       const proofs = { state: random(), nonce: random(), verifier: random() };
       const kept = returnTo === undefined || returnTo.length > RETURN_LENGTH_MAX ? undefined : returnTo;
       const attempt: SignInAttempt = { proofs, returnTo: kept };
-      return { cookie: set(name, carry(sealer, boundTo(provider), attempt, now), VALID_SECONDS), proofs };
+      return { cookie: set(name, carry(sealer, boundTo(provider), attempt, now), CARRIED_MS / 1_000), proofs };
     },
     /** Returns the sign-in with this provider that the browser has started; undefined if there is none, or it has expired. */
     find: ({ cookies, now }: RawRequest, provider: string) => {

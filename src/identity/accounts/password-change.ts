@@ -9,7 +9,7 @@ import type { RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials, updatePassword } from './accounts-sql.ts';
+import { deleteSessionsOf, findUserByEmail, lockUser, updatePassword } from './accounts-sql.ts';
 import { originOf, recordAuditEntry, type AuditEntry, type Origin } from './audit.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
@@ -30,7 +30,7 @@ import {
   usernameField,
 } from './page-kit.ts';
 import { passwordPage, type People } from './people.ts';
-import type { Session, Sessions } from './sessions.ts';
+import type { Session } from './sessions.ts';
 import { addUser } from './users.ts';
 import type { Mailer } from '#mail/mailer.ts';
 import { lockForErasure } from './users-sql.ts';
@@ -87,26 +87,7 @@ function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor
   })}`;
 }
 
-/**
- * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
- * verified.
- */
-const replace = (
-  { sql }: Pick<Runtime, 'sql'>,
-  { sessions, endGrants: end }: { sessions: Sessions; endGrants: EndGrants },
-  request: RawRequest,
-  { user, passwordHash }: { user: Credentials; passwordHash: string },
-): Promise<string | undefined> =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
-    if ((await lockVerified(tx, user)) === undefined) return undefined;
-    const endGrants = request.form.get('end_grants') === '1' ? end : undefined;
-    const by = { actor: inPerson(user.id), origin: originOf(request), now };
-    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
-    return sessions.start(tx, user.id, request);
-  });
-
-export function createChange(runtime: Runtime, people: People, endGrants: EndGrants): FormHandlers {
+export function createChange(runtime: Runtime, people: People, end: EndGrants): FormHandlers {
   const { signedIn, passwords, sessions, factors, securityMails } = people;
   const root = rootOf(runtime.config.authUrl);
   const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(runtime.sql, userId));
@@ -132,8 +113,15 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
       return fault && { fault };
     },
     submit: async (request, { email }, user) => {
-      const passwordHash = await passwords.hash(request.form.get('password') ?? '');
-      const cookie = await replace(runtime, { sessions, endGrants }, request, { user, passwordHash });
+      const { form, now } = request;
+      const passwordHash = await passwords.hash(form.get('password') ?? '');
+      const endGrants = form.get('end_grants') === '1' ? end : undefined;
+      const by = { actor: inPerson(user.id), origin: originOf(request), now };
+      const cookie = await transaction(runtime.sql, async (tx) => {
+        if ((await lockVerified(tx, user)) === undefined) return undefined;
+        await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
+        return sessions.start(tx, user.id, request);
+      });
       if (cookie === undefined) return undefined;
       securityMails?.send(request, user, PASSWORD_CHANGED);
       const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];

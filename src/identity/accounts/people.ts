@@ -42,7 +42,16 @@ import {
   accountNav,
 } from './page-kit.ts';
 import { createPasswords, type PasswordCost, type Passwords } from './users.ts';
-import { createSessions, type Session, cookiesOf, frameOriginsOf, isOfFrame, carried, carry } from './sessions.ts';
+import {
+  createSessions,
+  type Session,
+  cookiesOf,
+  frameOriginsOf,
+  isOfFrame,
+  carried,
+  carry,
+  CARRIED_MS,
+} from './sessions.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
 export type SecondFactors = {
@@ -149,8 +158,6 @@ type TabsOf = (
   nameOf: (storeId: number) => NamedStore | undefined,
 ) => { tabs: Markup; store: string } | undefined;
 
-const KEPT_SECONDS = 600;
-
 /** Browsers discard cookies above 4,096 bytes. */
 const COOKIE_BYTES_MAX = 4_000;
 
@@ -164,7 +171,7 @@ function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>)
     /** Returns the `Set-Cookie` that keeps the form; undefined if the form is too long. */
     keep: (form: KeptForm, now: Date): string | undefined => {
       const value = carry(sealer, BOUND_TO, form, now);
-      return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, KEPT_SECONDS);
+      return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, CARRIED_MS / 1_000);
     },
     /** Returns the form that was kept for the page, and the `Set-Cookie` that removes it. */
     take: ({ cookies, now }: Pick<RawRequest, 'cookies' | 'now'>, page: string) => {
