@@ -6,13 +6,7 @@ import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import {
-  guarded,
-  type ApiRequest,
-  type CreatedResult,
-  type Operation,
-  type AddressedRequest,
-} from '#http/operation.ts';
+import { guarded, type ApiRequest, type CreatedResult, type AddressedRequest } from '#http/operation.ts';
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
@@ -146,25 +140,6 @@ function keyOf(request: AddressedRequest) {
   return { ...storeOfAddress(request), id };
 }
 
-const createRevoke = ({ sql, config }: Runtime, changelog: Changelog): Operation =>
-  guarded({
-    title: 'Revoke the invitation',
-    isConditional: true,
-    summary: 'Revokes an invitation: its links end at once; for signed-in owners and the scope platform',
-    access: 'owner',
-    handle: async (request) => {
-      const key = keyOf(request);
-      await transaction(sql, async (tx) => {
-        const revoked = await deleteInvitation(tx, key, request.now);
-        if (revoked === undefined) throw notFound('invitation');
-        request.unmodified(revoked.dateCreated.getTime());
-        const { role } = revoked;
-        await recordInvitation(tx, key, { action: 'deleted', role }, byOf(changelog, request));
-      });
-      return { status: 204, next: addressOfMembers(key.storeId, config.baseUrl) };
-    },
-  });
-
 async function pendingInvitations(
   { sql, config: { baseUrl, stores } }: Runtime,
   { storeId, now }: { storeId: number; now: Date },
@@ -229,7 +204,23 @@ export function createInvitationOperations(
         return { status: 200, document: invitationDocument(row, { baseUrl, link: null }) };
       },
     }),
-    revoke: createRevoke(runtime, changelog),
+    revoke: guarded({
+      title: 'Revoke the invitation',
+      isConditional: true,
+      summary: 'Revokes an invitation: its links end at once; for signed-in owners and the scope platform',
+      access: 'owner',
+      handle: async (request) => {
+        const key = keyOf(request);
+        await transaction(sql, async (tx) => {
+          const revoked = await deleteInvitation(tx, key, request.now);
+          if (revoked === undefined) throw notFound('invitation');
+          request.unmodified(revoked.dateCreated.getTime());
+          const { role } = revoked;
+          await recordInvitation(tx, key, { action: 'deleted', role }, byOf(changelog, request));
+        });
+        return { status: 204, next: addressOfMembers(key.storeId, baseUrl) };
+      },
+    }),
   };
 }
 

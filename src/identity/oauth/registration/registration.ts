@@ -17,7 +17,6 @@ import { jsonAnswer } from '#http/answers.ts';
 import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
 import { isClientId } from '../protocol-requests.ts';
 import {
-  type AppKeys,
   type AppWebhooks,
   type Caller,
   callerOf,
@@ -199,18 +198,6 @@ const clientOf = (
   now: request.now,
 });
 
-/** Returns the keys of the webhook that was registered; null without one. */
-async function registeredKeys(
-  sql: Sql,
-  appWebhooks: AppWebhooks,
-  clientId: string,
-  { webhookUrl }: Metadata,
-  now: Date,
-): Promise<AppKeys | null> {
-  const client = webhookUrl === null ? undefined : await findClient(sql, clientId);
-  return client === undefined ? null : appWebhooks.keysOf(sql, client.id, now);
-}
-
 /**
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
@@ -230,15 +217,13 @@ export function createRegister(runtime: Runtime, people: People, deps: AppsDeps)
     const notAllowed = await appWebhooks.consentFaults(metadata.webhookUrl, asker);
     if (notAllowed.length > 0) return refused(notAllowed);
     const token = createToken('managementToken');
-    const client = {
-      ...clientOf(config.oauth, appWebhooks, registrar, metadata, request),
-      managementTokenHash: token.hash,
-    };
-    const made = await createClient(sql, client);
+    const client = clientOf(config.oauth, appWebhooks, registrar, metadata, request);
+    const made = await createClient(sql, { ...client, managementTokenHash: token.hash });
     const credentials = { ...made, ...(made.client_secret !== undefined && { client_secret_expires_at: 0 }) };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
-    const managed = management(config.authUrl, credentials.client_id, token.value);
-    const webhookKeys = await registeredKeys(sql, appWebhooks, credentials.client_id, metadata, request.now);
+    const managed = management(config.authUrl, made.client_id, token.value);
+    const row = metadata.webhookUrl === null ? undefined : await findClient(sql, made.client_id);
+    const webhookKeys = row === undefined ? null : await appWebhooks.keysOf(sql, row.id, request.now);
     return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
   };
 }
