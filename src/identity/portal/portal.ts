@@ -112,21 +112,6 @@ const invalidPage = (runtime: Pick<Runtime, 'config'>, request: RawRequest): Raw
       <p>Open the store again where you found the link.</p>`,
   });
 
-/** Renders the page of a valid link. The person decides, so that no other site can put them into the store of another person. */
-const linkPage = (
-  root: string,
-  { storeName, email, token }: PortalRow & { token: string },
-  signedInAs: string | undefined,
-): Markup =>
-  html`<p>You open this store as <strong>${email}</strong>.</p>
-    ${
-      signedInAs !== undefined &&
-      html`<p class="alert">
-        This browser is signed in as <strong>${signedInAs}</strong>, and will be signed out of that account.
-      </p>`
-    }
-    ${postForm({ action: `${root}/portal`, hidden: { token }, submit: `Open ${storeName}` })}`;
-
 /** Renders the page that a frame shows in place of the sign-in, which no frame may contain. */
 const windowPage = (path: string): Markup =>
   html`<p>Your visit has ended, or what you want to do needs a sign-in. Nothing was changed.</p>
@@ -174,11 +159,19 @@ function createPages(runtime: Runtime, people: People, effects: MemberEffects): 
     find: async (hash, now) =>
       accounts.requiresSecondFactor ? undefined : findPortal(sql, { hash, isUsed: false, now }),
     invalid: (request) => invalidPage(runtime, request),
-    show: async (found, request) => {
+    // The person decides, so that no other site can put them into the store of another person.
+    show: async ({ storeName, userId, email, token }, request) => {
       const session = frameOriginsOf(config, request).length === 0 ? await people.sessions.find(request) : null;
-      const other = session === null || session.userId === found.userId ? undefined : session.email;
-      const content = linkPage(root, found, other);
-      return shown(runtime, request, { title: found.storeName, content });
+      const content = html`<p>You open this store as <strong>${email}</strong>.</p>
+        ${
+          session !== null &&
+          session.userId !== userId &&
+          html`<p class="alert">
+            This browser is signed in as <strong>${session.email}</strong>, and will be signed out of that account.
+          </p>`
+        }
+        ${postForm({ action: `${root}/portal`, hidden: { token }, submit: `Open ${storeName}` })}`;
+      return shown(runtime, request, { title: storeName, content });
     },
     submit: async (request, found) => {
       const isFramed = frameOriginsOf(config, request).length > 0;

@@ -22,7 +22,6 @@ import {
   callerOf,
   type ClientActor,
   createClient,
-  type NewClient,
   UNUSED_DAYS,
 } from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
@@ -178,26 +177,6 @@ function networkOf({ address }: Pick<RawRequest, 'address'>): string {
   return `address ${addressPrefix(address)}`;
 }
 
-const clientOf = (
-  { clientsPerUser }: Runtime['config']['oauth'],
-  { declare }: AppWebhooks,
-  registrar: Registrar,
-  { authMethod, ...details }: Metadata,
-  request: RawRequest,
-): Omit<NewClient, 'managementTokenHash'> => ({
-  ...details,
-  declare,
-  isPublic: authMethod === 'none',
-  trusted: false,
-  // The platform is trusted to verify its clients; all others state unverified details.
-  isVerified: registrar.kind === 'platform',
-  owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
-  unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
-  caller: 'caller' in registrar ? registrar.caller : undefined,
-  origin: originOf(request),
-  now: request.now,
-});
-
 /**
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
@@ -205,7 +184,9 @@ const clientOf = (
 export function createRegister(runtime: Runtime, people: People, deps: AppsDeps): RawHandler {
   const { appWebhooks, bearer } = deps;
   const { sql, config } = runtime;
+  const { clientsPerUser } = config.oauth;
   return async (request) => {
+    const { now } = request;
     const registrar = await registrarOf(runtime, people, bearer, request);
     const { metadata, faults: read } = readBody(request);
     const faults = [...read, ...(await appWebhooks.faultsOf(metadata.webhookUrl))];
@@ -217,13 +198,26 @@ export function createRegister(runtime: Runtime, people: People, deps: AppsDeps)
     const notAllowed = await appWebhooks.consentFaults(metadata.webhookUrl, asker);
     if (notAllowed.length > 0) return refused(notAllowed);
     const token = createToken('managementToken');
-    const client = clientOf(config.oauth, appWebhooks, registrar, metadata, request);
-    const made = await createClient(sql, { ...client, managementTokenHash: token.hash });
+    const { authMethod, ...details } = metadata;
+    const made = await createClient(sql, {
+      ...details,
+      declare: appWebhooks.declare,
+      isPublic: authMethod === 'none',
+      trusted: false,
+      // The platform is trusted to verify its clients; all others state unverified details.
+      isVerified: registrar.kind === 'platform',
+      owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
+      unusedUntil: 'giveBack' in registrar ? new Date(now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
+      caller: 'caller' in registrar ? registrar.caller : undefined,
+      origin: originOf(request),
+      managementTokenHash: token.hash,
+      now,
+    });
     const credentials = { ...made, ...(made.client_secret !== undefined && { client_secret_expires_at: 0 }) };
-    const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
+    const issued = { client_id_issued_at: Math.floor(now.getTime() / 1_000) };
     const managed = management(config.authUrl, made.client_id, token.value);
     const row = metadata.webhookUrl === null ? undefined : await findClient(sql, made.client_id);
-    const webhookKeys = row === undefined ? null : await appWebhooks.keysOf(sql, row.id, request.now);
+    const webhookKeys = row === undefined ? null : await appWebhooks.keysOf(sql, row.id, now);
     return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
   };
 }
