@@ -2,6 +2,7 @@
 import { firstOf, hasRows, totalOf, type Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import { grantFields, type LoggedGrant } from '../grants.ts';
+import type { Ended } from '../oauth-sql.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
@@ -201,11 +202,9 @@ export async function lockClientsOfMember(
   `;
 }
 
-type RevokedRow = { client: number; storeId: number | null };
-
 /** Revokes all grants for one store, locked in the order of their ids. */
-export function revokeGrantsFor(sql: Queryable, storeId: number, now: Date) {
-  return sql<(RevokedRow & { userId: number | null })[]>`
+export function revokeGrantsFor(sql: Queryable, storeId: number, now: Date): Promise<Ended[]> {
+  return sql<Ended[]>`
   with ending as (
     select id as ending_id from access_grant where store_id = ${storeId} and date_revoked is null
     order by id for no key update
