@@ -101,11 +101,10 @@ const checksWithRedirect: Steps = [
 ];
 
 function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
-  for (const [, check] of steps) {
-    const fault = check(candidate);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
+  return steps
+    .values()
+    .map(([, check]) => check(candidate))
+    .find((fault) => fault !== undefined);
 }
 
 /**

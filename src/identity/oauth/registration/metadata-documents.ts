@@ -126,16 +126,12 @@ function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
   const kept = new LRUCache<string, Kept>(entriesUpTo(DOCUMENTS_KEPT_MAX));
   const underWay = new Map<string, Promise<DocumentSettings | Fault>>();
   const fetchNow = async (url: string, now: Date): Promise<DocumentSettings | Fault> => {
-    try {
-      const fetched = await fetchDocument(url);
-      if (fetched.kind === 'failed') return unusableDocument(fetched.why);
-      const settings = readDocument(url, fetched.text, now);
-      if (typeof settings === 'string') return unusableDocument(settings);
-      kept.set(url, { settings, expiresMs: now.getTime() + keptSeconds(fetched.headers) * 1_000 });
-      return settings;
-    } finally {
-      underWay.delete(url);
-    }
+    const fetched = await fetchDocument(url);
+    if (fetched.kind === 'failed') return unusableDocument(fetched.why);
+    const settings = readDocument(url, fetched.text, now);
+    if (typeof settings === 'string') return unusableDocument(settings);
+    kept.set(url, { settings, expiresMs: now.getTime() + keptSeconds(fetched.headers) * 1_000 });
+    return settings;
   };
   const findKept = (url: string, now: Date): DocumentSettings | undefined => {
     const known = kept.get(url);
@@ -150,7 +146,7 @@ function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
     // Another request may have fetched it since.
     const meanwhile = findKept(url, now) ?? underWay.get(url);
     if (meanwhile !== undefined) return meanwhile;
-    const fetching = fetchNow(url, now);
+    const fetching = fetchNow(url, now).finally(() => underWay.delete(url));
     underWay.set(url, fetching);
     return fetching;
   };
