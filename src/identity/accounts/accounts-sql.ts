@@ -285,11 +285,8 @@ export async function deleteIdentity(
 }
 
 /** Returns whether the person of an account knows a password of it. */
-export async function hasPassword(sql: Queryable, userId: number): Promise<boolean> {
-  const [row] = await sql<{ hasPassword: boolean }[]>`
-    select has_password as "hasPassword" from users where id = ${userId}
-  `;
-  return row?.hasPassword === true;
+export function hasPassword(sql: Queryable, userId: number): Promise<boolean> {
+  return hasRows(sql`select from users where id = ${userId} and has_password`);
 }
 
 export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };

@@ -274,7 +274,7 @@ export function endOlderSecret(sql: Sql, clientId: string, actor: ClientActor): 
     const { now } = actor;
     const client = await lockConfidential(tx, clientId, now);
     if (client === undefined) throw notFound('confidential client');
-    if ((await endRetired(tx, client.id, now)) === 0) return;
+    if (!(await endRetired(tx, client.id, now))) return;
     const detail = { name: client.name, older_until: now.toISOString() };
     await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });

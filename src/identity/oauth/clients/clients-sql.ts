@@ -1,5 +1,5 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
-import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, totalOf, type Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { LoggedGrant } from '../grants.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -28,11 +28,10 @@ export function lockOwner(sql: Queryable, userId: number): Promise<boolean> {
   return hasRows(sql`select from users where id = ${userId} for no key update`);
 }
 
-export async function countClientsOf(sql: Queryable, userId: number): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*) from client where owner = ${userId} and date_deleted is null
-  `;
-  return row?.count ?? 0;
+export function countClientsOf(sql: Queryable, userId: number): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total from client where owner = ${userId} and date_deleted is null
+  `);
 }
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
@@ -303,10 +302,9 @@ export async function insertSecret(sql: Queryable, client: number, hash: Buffer,
   await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
 }
 
-/** Expires the older secrets now and returns their number. */
-export async function endRetired(sql: Queryable, client: number, now: Date): Promise<number> {
-  const { count } = await sql`
+/** Expires the older secrets now, and returns whether there are any. */
+export function endRetired(sql: Queryable, client: number, now: Date): Promise<boolean> {
+  return hasRows(sql`
     update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
-  `;
-  return count;
+  `);
 }
