@@ -61,13 +61,11 @@ export function actionOf({ before, after }: Pick<Change, 'before' | 'after'>): '
   return after === null ? 'deleted' : 'changed';
 }
 
-const isSame = (a: Value | undefined, b: Value | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
-
 /** Returns the properties that differ; all properties if the resource was created or deleted. */
 function changedProperties({ before, after }: Pick<Change, 'before' | 'after'>): Pick<Change, 'before' | 'after'> {
   if (before === null || after === null) return { before, after };
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-    (name) => !isSame(before[name], after[name]),
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
   );
   const select = (properties: Facts) => Object.fromEntries(names.map((name) => [name, properties[name] ?? null]));
   return { before: select(before), after: select(after) };

@@ -15,7 +15,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Running, Pace } from '#core/lifecycle.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
-export { oneOf, type Fragment, type Queryable } from './statement.ts';
+export { firstOf, hasRows, oneOf, totalOf, type Fragment, type Queryable } from './statement.ts';
 
 /** A transaction. Its statements are executed in the order in which they are awaited, without waiting for each other. */
 export type Tx = Queryable;

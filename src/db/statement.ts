@@ -14,6 +14,21 @@ export async function oneOf<Row>(rows: PromiseLike<readonly Row[]>): Promise<Row
   return row;
 }
 
+/** Returns the first row of a statement; undefined if it has none. */
+export async function firstOf<Row>(rows: PromiseLike<readonly Row[]>): Promise<Row | undefined> {
+  return (await rows)[0];
+}
+
+/** Returns whether a statement has returned or changed a row. */
+export async function hasRows(rows: PromiseLike<{ readonly count: number }>): Promise<boolean> {
+  return (await rows).count > 0;
+}
+
+/** Returns the number that a statement selects as `total`. */
+export async function totalOf(rows: PromiseLike<readonly { total: number }[]>): Promise<number> {
+  return (await oneOf(rows)).total;
+}
+
 /** The text of a statement, its parameters, and the name under which a connection prepares it. `origin`: where it is written. */
 export type Command = {
   text: string;

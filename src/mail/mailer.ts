@@ -30,59 +30,6 @@ const QUEUE_MAX = 1_000;
 /** `ready`: mails to send now. `delayed`: timers of mails to be retried. */
 type Queue = { ready: QueuedMail[]; delayed: Set<NodeJS.Timeout> };
 
-/**
- * Separate queues for requested mails and notices: when many endpoints begin to fail at once, notices must not delay or
- * displace a requested link.
- */
-class MailQueues {
-  readonly #requested: Queue = { ready: [], delayed: new Set() };
-  readonly #notices: Queue = { ready: [], delayed: new Set() };
-
-  /** Queues a mail. Returns false if its queue is full. */
-  add(mail: Mail): boolean {
-    const { ready, delayed } = this.#queueOf(mail);
-    if (ready.length + delayed.size >= QUEUE_MAX) return false;
-    ready.push({ mail, failures: 0 });
-    return true;
-  }
-
-  /** Queues a mail again after the delay and calls `onReady`. */
-  retryLater(queued: QueuedMail, delayMs: number, onReady: () => void): void {
-    const { ready, delayed } = this.#queueOf(queued.mail);
-    const timer = setTimeout(() => {
-      delayed.delete(timer);
-      ready.push(queued);
-      onReady();
-    }, delayMs);
-    delayed.add(timer);
-  }
-
-  /** Removes and returns the next mail, requested mails first. */
-  next(): QueuedMail | undefined {
-    return this.#requested.ready.shift() ?? this.#notices.ready.shift();
-  }
-
-  /** Drops the delayed mails and returns their number. */
-  dropDelayed(): number {
-    let dropped = 0;
-    for (const { delayed } of [this.#requested, this.#notices]) {
-      dropped += delayed.size;
-      for (const timer of delayed) clearTimeout(timer);
-      delayed.clear();
-    }
-    return dropped;
-  }
-
-  /** Drops the ready mails and returns their number. */
-  dropReady(): number {
-    return this.#requested.ready.splice(0).length + this.#notices.ready.splice(0).length;
-  }
-
-  #queueOf({ isNotice }: Mail): Queue {
-    return isNotice === true ? this.#notices : this.#requested;
-  }
-}
-
 const MAILS_AT_ONCE = 2;
 /** Pauses between the attempts to send a mail; there is one attempt more than pauses. */
 const RETRY_DELAYS_MS: readonly number[] = [5_000, 60_000];
@@ -120,12 +67,9 @@ const openTransport = async (url: string) => (await import('nodemailer')).create
 
 /** Connects with the same TLS settings as for mails, and signs in without sending. Rejects with the reason. */
 export async function tryMailServer(url: string): Promise<void> {
-  const transport = await openTransport(url);
-  try {
-    await transport.verify();
-  } finally {
-    transport.close();
-  }
+  using resources = new DisposableStack();
+  const transport = resources.adopt(await openTransport(url), (opened) => opened.close());
+  await transport.verify();
 }
 
 /**
@@ -162,27 +106,38 @@ export function createMailer(deps: {
 }): Mailer & Running {
   const { log, from, retryDelaysMs = RETRY_DELAYS_MS } = deps;
   const opening = openTransport(deps.url);
-  const queues = new MailQueues();
+  const requested: Queue = { ready: [], delayed: new Set() };
+  // A queue of their own: when many endpoints begin to fail at once, notices must not delay or displace a requested link.
+  const notices: Queue = { ready: [], delayed: new Set() };
+  const queueOf = ({ isNotice }: Mail): Queue => (isNotice === true ? notices : requested);
   const inFlight = new Set<Promise<void>>();
   const end = new AbortController();
   let isStopping = false;
 
+  const retryLater = (queued: QueuedMail, delayMs: number): void => {
+    const { ready, delayed } = queueOf(queued.mail);
+    const timer = setTimeout(() => {
+      delayed.delete(timer);
+      ready.push(queued);
+      sendNext();
+    }, delayMs);
+    delayed.add(timer);
+  };
   const send = async (queued: QueuedMail): Promise<void> => {
     const { subject } = queued.mail;
     try {
       const signal = AbortSignal.any([end.signal, AbortSignal.timeout(TRY_TIMEOUT_MS)]);
-      const transport = await opening;
-      await transport.sendMail({ ...messageOf(queued.mail), from, signal });
+      await (await opening).sendMail({ ...messageOf(queued.mail), from, signal });
       log.debug({ subject }, 'mail sent');
     } catch (error) {
       const delayMs = isPermanent(error) || isStopping ? undefined : retryDelaysMs[queued.failures];
       if (delayMs === undefined) log.error({ subject, ...reasonOf(error) }, 'sending mail failed');
-      else queues.retryLater({ ...queued, failures: queued.failures + 1 }, delayMs, sendNext);
+      else retryLater({ ...queued, failures: queued.failures + 1 }, delayMs);
     }
   };
   const sendNext = (): void => {
     while (inFlight.size < MAILS_AT_ONCE && !end.signal.aborted) {
-      const queued = queues.next();
+      const queued = requested.ready.shift() ?? notices.ready.shift();
       if (queued === undefined) return;
       const sending = send(queued).finally(() => {
         inFlight.delete(sending);
@@ -194,22 +149,24 @@ export function createMailer(deps: {
 
   return {
     send: (mail) => {
-      if (isStopping || !queues.add(mail)) {
+      const { ready, delayed } = queueOf(mail);
+      if (isStopping || ready.length + delayed.size >= QUEUE_MAX) {
         log.error({ subject: mail.subject }, 'mail dropped: queue full or process stopping');
         return;
       }
+      ready.push({ mail, failures: 0 });
       sendNext();
     },
     stop: async () => {
       isStopping = true;
-      const delayed = queues.dropDelayed();
+      const delayed = [...requested.delayed, ...notices.delayed];
+      for (const timer of delayed) clearTimeout(timer);
       const late = setTimeout(() => end.abort(), STOP_TIMEOUT_MS);
       while (inFlight.size > 0) await Promise.all(inFlight);
       clearTimeout(late);
-      const lost = delayed + queues.dropReady();
+      const lost = delayed.length + requested.ready.length + notices.ready.length;
       if (lost > 0) log.error({ mails: lost }, 'mails dropped: process stopping');
-      const transport = await opening;
-      transport.close();
+      (await opening).close();
     },
   };
 }

@@ -167,7 +167,7 @@ export function openOAuth(
     each: databases.each,
     onDeclared: () => outbox.noteEnqueued(),
   });
-  const authenticate = createClientAuthentication(runtime, { throttle });
+  const authenticate = createClientAuthentication(runtime, throttle);
   const documents = createClientDocuments(runtime, {
     fetchDocument: (url) => serving.documents.fetch(url),
     throttle,

@@ -112,14 +112,8 @@ export function readTimeZone(name: string): string | undefined {
 }
 
 /** Returns all faults of a store's details, each under the name of its property. */
-export function storeFaults({
-  name,
-  domain,
-  email,
-  timeZone,
-  subscriptionEvents,
-  secondFactor,
-}: StoreDetails): Fault[] {
+export function storeFaults(details: StoreDetails): Fault[] {
+  const { name, domain, email, timeZone, subscriptionEvents, secondFactor } = details;
   const faults: Fault[] = [];
   const check = (isValid: boolean, field: string, message: string): void => {
     if (!isValid) faults.push(invalidValue(field, `${field} ${message}`));

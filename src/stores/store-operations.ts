@@ -10,7 +10,6 @@ import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { accepting, guarded, type ApiRequest } from '#http/operation.ts';
 import { shardOf, type StoreKey } from '#core/ids.ts';
-import type { Listing } from '#core/listing.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { platformClient, type Principal, requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf, eraseStore, type Eraser, type LockAppsOf } from './store.ts';
@@ -93,16 +92,6 @@ async function requireFactorDecision(
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
-/** Returns the stores that a list shows; of the platform with a filter by `external_id`, the one that has it. */
-async function shownOf(
-  sql: Sql,
-  { principal, listing: { filters } }: Pick<ApiRequest, 'principal'> & { listing: Listing },
-): Promise<Parameters<typeof listStores>[1]> {
-  const ids = await keyedIds(sql, { principal, resource: 'store', filters });
-  const reach = ids === undefined ? reachOf(principal) : { ids, shards: ids.map(shardOf) };
-  return { reach, reader: platformClient(principal) };
-}
-
 /** A POST has no `unmodified`. */
 type Change = Pick<ApiRequest<StorePart>, 'principal' | 'body' | 'now'> & Partial<Pick<ApiRequest, 'unmodified'>>;
 
@@ -179,7 +168,10 @@ export function createStoreOperations({ sql, config: { baseUrl } }: Pick<Runtime
       title: 'Your stores',
       properties: STORE_PROPERTIES,
       handle: async ({ principal, listing: request }) => {
-        const shown = await shownOf(sql, { principal, listing: request });
+        // With a filter by `external_id`, the platform is shown the store that has it.
+        const ids = await keyedIds(sql, { principal, resource: 'store', filters: request.filters });
+        const reach = ids === undefined ? reachOf(principal) : { ids, shards: ids.map(shardOf) };
+        const shown = { reach, reader: platformClient(principal) };
         const [stores, total] = await Promise.all([listStores(sql, shown, request), countStores(sql, shown, request)]);
         return { path: `${baseUrl}/stores`, items: stores.map((store) => describe(store, principal)), total };
       },

@@ -1,6 +1,6 @@
 /** Documentation of the relations of home, stores and members; the examples are made by the same code as real documents. */
 import { listExample, type Chapter, type Example, type Relation } from '#http/relation.ts';
-import type { Principal } from '#core/principal.ts';
+import { inPersonOf, type Principal } from '#core/principal.ts';
 import { storeDocument, type PublishedCollection } from './store-document.ts';
 import { homeDocument } from './home.ts';
 import { invitationDocument, receivedDocument } from './invitations/invitation.ts';
@@ -49,15 +49,11 @@ const invitation: InvitationRow = {
 
 /** An app with access to the store. */
 const app: Principal = {
-  userId: 41,
+  ...inPersonOf(41, [store.id]),
   clientId: 11,
   publicClientId: 'q3Jm0vZxT8uKfW2c',
   grantId: 7,
   scope: 'store_full_access',
-  permissions: null,
-  stores: [store.id],
-  suspended: new Map(),
-  owned: [],
 };
 
 const platform: Principal = { ...app, userId: null, scope: 'platform', stores: [] };
@@ -182,13 +178,8 @@ const portalRelations: readonly Relation[] = [
 ];
 
 /** `collections`: the collections of published resources. */
-export function storeChapter({
-  authUrl,
-  collections,
-}: {
-  authUrl: string;
-  collections: readonly PublishedCollection[];
-}): Chapter {
+export function storeChapter(of: { authUrl: string; collections: readonly PublishedCollection[] }): Chapter {
+  const { authUrl, collections } = of;
   const homeOf =
     (principal: Principal): Example =>
     ({ baseUrl }) =>

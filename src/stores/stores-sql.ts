@@ -1,6 +1,6 @@
 /** SQL of stores and memberships. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Queryable, Sql } from '#db/pool.ts';
+import { firstOf, oneOf, totalOf, type Queryable, type Sql } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -20,9 +20,7 @@ export type StoreRow = RowOf<typeof storeFields> & {
 };
 
 export async function nextNumber(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
-  if (row === undefined) throw new Error('nextval returned no row');
-  return row.n;
+  return (await oneOf(sql<{ n: number }[]>`select nextval('id_n') as n`)).n;
 }
 
 export async function insertStore(
@@ -56,64 +54,46 @@ const expressions = (sql: Queryable, reader: Reader) => ({
 const columns = (sql: Queryable, reader: Reader = null) =>
   sql`${fields.selected(sql, expressions(sql, reader))}, revision, suspended_reason as "suspendedReason"`;
 
-export async function findStore(
-  sql: Queryable,
-  { shard, storeId }: StoreKey,
-  reader: Reader = null,
-): Promise<StoreRow | undefined> {
-  const [row] = await sql<StoreRow[]>`
-    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId}`;
-  return row;
+export function findStore(sql: Queryable, { shard, storeId }: StoreKey, reader: Reader = null) {
+  return firstOf(sql<StoreRow[]>`
+    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId}`);
 }
 
-export async function findSandbox(sql: Queryable, userId: number): Promise<StoreRow | undefined> {
-  const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where sandbox_of = ${userId}`;
-  return row;
+export function findSandbox(sql: Queryable, userId: number): Promise<StoreRow | undefined> {
+  return firstOf(sql<StoreRow[]>`select ${columns(sql)} from store where sandbox_of = ${userId}`);
 }
 
 /** Locks the user until the transaction ends, so that one sandbox store is created. Returns undefined if it does not exist. */
-export async function lockDeveloper(sql: Queryable, userId: number): Promise<{ isEmailVerified: boolean } | undefined> {
-  const [row] = await sql<{ isEmailVerified: boolean }[]>`
-    select is_email_verified as "isEmailVerified" from users where id = ${userId} for no key update`;
-  return row;
+export function lockDeveloper(sql: Queryable, userId: number): Promise<{ isEmailVerified: boolean } | undefined> {
+  return firstOf(sql<{ isEmailVerified: boolean }[]>`
+    select is_email_verified as "isEmailVerified" from users where id = ${userId} for no key update`);
 }
 
 /** Returns the store and locks its row until the transaction ends. */
-export async function lockStore(
-  sql: Queryable,
-  { shard, storeId }: StoreKey,
-  reader: Reader,
-): Promise<StoreRow | undefined> {
-  const [row] = await sql<StoreRow[]>`
-    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId} for no key update of store`;
-  return row;
+export function lockStore(sql: Queryable, { shard, storeId }: StoreKey, reader: Reader): Promise<StoreRow | undefined> {
+  return firstOf(sql<StoreRow[]>`
+    select ${columns(sql, reader)} from store where shard = ${shard} and id = ${storeId} for no key update of store`);
 }
 
 /** Updates all details of a locked store. */
-export async function updateStore(
+export function updateStore(
   sql: Queryable,
   store: StoreDetails & { shard: number; id: number; reader: Reader; now: Date },
 ): Promise<StoreRow | undefined> {
-  const [row] = await sql<StoreRow[]>`
+  return firstOf(sql<StoreRow[]>`
     update store set ${fields.assigned(sql, store)},
       revision = revision + 1, date_modified = ${store.now}
     where shard = ${store.shard} and id = ${store.id}
-    returning ${columns(sql, store.reader)}`;
-  return row;
+    returning ${columns(sql, store.reader)}`);
 }
 
 /** Suspends a store for a reason, or ends its suspension (null). Returns its name and the reason before; undefined if nothing changed. */
-export async function updateSuspension(
-  sql: Queryable,
-  { shard, storeId }: StoreKey,
-  reason: string | null,
-): Promise<{ name: string; before: string | null } | undefined> {
-  const [row] = await sql<{ name: string; before: string | null }[]>`
+export function updateSuspension(sql: Queryable, { shard, storeId }: StoreKey, reason: string | null) {
+  return firstOf(sql<{ name: string; before: string | null }[]>`
     update store s set suspended_reason = ${reason}
     from (select shard, id, suspended_reason from store where shard = ${shard} and id = ${storeId} for no key update) as was
     where s.shard = was.shard and s.id = was.id and (was.suspended_reason is null) <> ${reason === null}
-    returning s.name, was.suspended_reason as before`;
-  return row;
+    returning s.name, was.suspended_reason as before`);
 }
 
 /** The stores that a list may show; null for all, which only the platform sees. */
@@ -127,21 +107,16 @@ const compared = (sql: Queryable, reader: Reader) => fields.compared(sql, expres
 type Shown = { reach: Reach; reader: Reader };
 
 /** Returns a page of stores, ordered by id by default. */
-export async function listStores(sql: Queryable, { reach, reader }: Shown, listing: Listing): Promise<StoreRow[]> {
+export function listStores(sql: Queryable, { reach, reader }: Shown, listing: Listing): Promise<StoreRow[]> {
   const by = compared(sql, reader);
   return sql<StoreRow[]>`
   select ${columns(sql, reader)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, by)}
   order by ${ordered(sql, listing.order, by, [sql`id`])} ${paged(sql, listing)}`;
 }
 
-export async function countStores(
-  sql: Queryable,
-  { reach, reader }: Shown,
-  { filters }: Pick<Listing, 'filters'>,
-): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, compared(sql, reader))}`;
-  return row?.total ?? 0;
+export function countStores(sql: Queryable, { reach, reader }: Shown, { filters }: Pick<Listing, 'filters'>) {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, compared(sql, reader))}`);
 }
 
 /** `requiresFactor`: members without a second factor have no access in person. `suspendedReason`: null if the store is not suspended. */
@@ -154,7 +129,7 @@ export type MembershipRow = {
   suspendedReason: string | null;
 };
 
-export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
+export function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox",
       s.second_factor = 'required' as "requiresFactor", s.suspended_reason as "suspendedReason"
@@ -179,10 +154,9 @@ export async function readStoreRow(home: Queryable, { shard, storeId }: StoreKey
 export type Copied = { domain: string; timeZone: string };
 
 /** Returns the properties of the copy, and locks it until the transaction ends; undefined if there is none. */
-export async function lockCopy(tx: Queryable, { shard, storeId }: StoreKey): Promise<Copied | undefined> {
-  const [row] = await tx<Copied[]>`
-    select domain, time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId} for no key update`;
-  return row;
+export function lockCopy(tx: Queryable, { shard, storeId }: StoreKey): Promise<Copied | undefined> {
+  return firstOf(tx<Copied[]>`
+    select domain, time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId} for no key update`);
 }
 
 /** Inserts or replaces the copy, and returns its properties. */

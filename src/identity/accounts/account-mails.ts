@@ -190,8 +190,6 @@ type Request = Pick<RawRequest, 'address' | 'headers' | 'cookies' | 'now'>;
 /** Sign-ins that are compared with a new one: the latest in the audit. */
 const SIGN_INS_COMPARED = 1_000;
 
-export type SecurityMails = NonNullable<ReturnType<typeof createSecurityMails>>;
-
 /** Returns undefined without mail. The mails are not notices: those of failing webhooks must not delay or displace them. */
 export function createSecurityMails(
   { sql, mailer, log, config: { authUrl } }: Runtime,

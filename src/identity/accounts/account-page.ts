@@ -75,41 +75,28 @@ export function createAccount(
     const invitations = new URL(`${baseUrl}/users/${userId}/invitations`).pathname;
     const message = DONE.get(visit.done ?? '') ?? doneSentence(query);
     const activity = { tries, entries, older, isLatest: before === undefined };
-    return htmlAnswer(200, accountPage({ root, email, isOperator, invitations, message, sections, activity }));
-  });
-}
-
-function accountPage(view: {
-  root: string;
-  email: string;
-  isOperator: boolean;
-  /** The path of the invitations to the person. */
-  invitations: string;
-  /** What was just done. */
-  message: string | undefined;
-  sections: readonly Markup[];
-  activity: Activity;
-}): string {
-  return shell({
-    title: 'Your account',
-    wide: true,
-    nav: accountNav(view.root, 'account'),
-    main: html`<div class="card">
-        <h1>Your account</h1>
-        ${view.message !== undefined && html`<p class="good" role="status">${view.message}</p>`}
-        <dl>
-          <dt>E-mail</dt>
-          <dd>${view.email}</dd>
-        </dl>
-        <p>
-          <a href="${view.root}/account/security">Sign-in settings</a> ·
-          <a href="${view.root}/account/password">Change your password</a> ·
-          <a href="${view.root}/account/email">Change your e-mail address</a> ·
-          <a href="${view.invitations}">Your invitations</a>
-          ${view.isOperator && html`· <a href="${view.root}/operator">Console of operators</a>`}
-        </p>
-      </div>
-      ${view.sections} ${activitySection(view.activity, view.root)}`,
+    const page = shell({
+      title: 'Your account',
+      wide: true,
+      nav: accountNav(root, 'account'),
+      main: html`<div class="card">
+          <h1>Your account</h1>
+          ${message !== undefined && html`<p class="good" role="status">${message}</p>`}
+          <dl>
+            <dt>E-mail</dt>
+            <dd>${email}</dd>
+          </dl>
+          <p>
+            <a href="${root}/account/security">Sign-in settings</a> ·
+            <a href="${root}/account/password">Change your password</a> ·
+            <a href="${root}/account/email">Change your e-mail address</a> ·
+            <a href="${invitations}">Your invitations</a>
+            ${isOperator && html`· <a href="${root}/operator">Console of operators</a>`}
+          </p>
+        </div>
+        ${sections} ${activitySection(activity, root)}`,
+    });
+    return htmlAnswer(200, page);
   });
 }
 

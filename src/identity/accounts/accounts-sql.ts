@@ -2,7 +2,7 @@
  * SQL of accounts, of their identities at OpenID providers, of throttling and of the audit. Writes the tables users, session,
  * external_identity, throttle and audit, and has the purges of the expired rows of accounts.
  */
-import type { Queryable, Sql } from '#db/pool.ts';
+import { firstOf, hasRows, type Queryable, type Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
 import type { Action, AuditEntry, Origin } from './audit.ts';
 
@@ -28,8 +28,8 @@ export async function insertUser(
   return row?.id;
 }
 
-export async function hasUsers(sql: Queryable): Promise<boolean> {
-  return (await sql`select from users limit 1`).length > 0;
+export function hasUsers(sql: Queryable): Promise<boolean> {
+  return hasRows(sql`select from users limit 1`);
 }
 
 /** `isEmailVerified`: a person has received mail at the address, or the operator has given it. */
@@ -47,11 +47,10 @@ const credentials = (sql: Queryable) =>
   sql`email, password_hash as "passwordHash", date_disabled is not null as "isDisabled",
     disabled_reason as "disabledReason", is_email_verified as "isEmailVerified"`;
 
-export async function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
-  const [row] = await sql<Credentials[]>`
+export function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
+  return firstOf(sql<Credentials[]>`
     select id, ${credentials(sql)} from users where email = ${email}
-  `;
-  return row;
+  `);
 }
 
 /**
@@ -70,24 +69,19 @@ export async function lockUnverified(sql: Queryable, email: string): Promise<num
  * Locks the user until the transaction ends and returns whether the password hash is still the verified one, so that no
  * session starts with a password that is being changed concurrently.
  */
-export async function lockPassword(
-  sql: Queryable,
-  { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>,
-): Promise<boolean> {
-  const rows = await sql`
+export function lockPassword(sql: Queryable, { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>) {
+  return hasRows(sql`
     select id from users
     where id = ${id} and password_hash = ${passwordHash} and date_disabled is null
     for share
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /** Locks a user. Every change of credentials or access starts with this lock, so that such changes are serialized. */
-export async function lockUser(sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> {
-  const [row] = await sql<Omit<Credentials, 'id'>[]>`
+export function lockUser(sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> {
+  return firstOf(sql<Omit<Credentials, 'id'>[]>`
     select ${credentials(sql)} from users where id = ${id} for no key update
-  `;
-  return row;
+  `);
 }
 
 export async function updatePassword(sql: Queryable, userId: number, passwordHash: string): Promise<void> {
@@ -95,18 +89,12 @@ export async function updatePassword(sql: Queryable, userId: number, passwordHas
 }
 
 /** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */
-export async function updateDisabled(
-  sql: Queryable,
-  userId: number,
-  since: Date | null,
-  reason: string | null = null,
-): Promise<boolean> {
-  const rows = await sql`
+export function updateDisabled(sql: Queryable, userId: number, since: Date | null, reason: string | null = null) {
+  return hasRows(sql`
     update users set date_disabled = ${since}, disabled_reason = ${reason}
     where id = ${userId} and (date_disabled is null) <> ${since === null}
     returning id
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /** Locks all enabled people with the role of operator, in the order of their ids, and returns these. */
@@ -117,18 +105,16 @@ export async function lockOperators(sql: Queryable): Promise<number[]> {
 }
 
 /** Gives the role of operator to a user, or takes it. Returns false if nothing changed. */
-export async function updateOperator(sql: Queryable, userId: number, isOperator: boolean): Promise<boolean> {
-  const rows = await sql`
+export function updateOperator(sql: Queryable, userId: number, isOperator: boolean): Promise<boolean> {
+  return hasRows(sql`
     update users set is_operator = ${isOperator} where id = ${userId} and is_operator <> ${isOperator} returning id
-  `;
-  return rows.length > 0;
+  `);
 }
 
-export async function findCredentials(sql: Queryable, id: number): Promise<Credentials | undefined> {
-  const [row] = await sql<Credentials[]>`
+export function findCredentials(sql: Queryable, id: number): Promise<Credentials | undefined> {
+  return firstOf(sql<Credentials[]>`
     select id, ${credentials(sql)} from users where id = ${id}
-  `;
-  return row;
+  `);
 }
 
 export async function insertSession(
@@ -159,8 +145,8 @@ type SessionRow = {
 };
 
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
-export async function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
-  const [row] = await sql<SessionRow[]>`
+export function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
+  return firstOf(sql<SessionRow[]>`
     select s.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", s.date_created as "dateCreated",
       s.date_seen as "dateSeen", s.date_verified as "verifiedAt",
       least(
@@ -170,8 +156,7 @@ export async function findSession(sql: Queryable, hash: Buffer, now: Date): Prom
     from (select * from session where hash = ${hash} offset 0) as s
       cross join lateral (select * from users where id = s.user_id offset 0) as u
     where s.date_expires > ${now} and u.date_disabled is null
-  `;
-  return row;
+  `);
 }
 
 /** Records a use of a session, and extends it. An ended session stays ended, also if it ends concurrently. */
@@ -227,8 +212,8 @@ export function listBrowsers(
 }
 
 /** Deletes a session of the user and returns whether it existed. */
-export async function deleteSessionById(sql: Queryable, of: { id: number; userId: number }): Promise<boolean> {
-  return (await sql`delete from session where id = ${of.id} and user_id = ${of.userId} returning id`).length > 0;
+export function deleteSessionById(sql: Queryable, of: { id: number; userId: number }): Promise<boolean> {
+  return hasRows(sql`delete from session where id = ${of.id} and user_id = ${of.userId} returning id`);
 }
 
 /** Deletes the sessions of a user except that of `hash`, and returns their number. */
@@ -245,30 +230,28 @@ export async function deleteOtherSessions(sql: Queryable, of: { userId: number; 
 export type ExternalIdentity = { issuer: string; subject: string };
 
 /** Links an identity to a user. Returns false if it is linked already, to this or another user. */
-export async function insertIdentity(
+export function insertIdentity(
   sql: Queryable,
   { issuer, subject, userId, now }: ExternalIdentity & { userId: number; now: Date },
 ): Promise<boolean> {
-  const rows = await sql`
+  return hasRows(sql`
     insert into external_identity (id, issuer, subject, user_id, date_created, date_used)
     values (nextval('id_n'), ${issuer}, ${subject}, ${userId}, ${now}, ${now})
     on conflict (issuer, subject) do nothing
     returning id
-  `;
-  return rows.length === 1;
+  `);
 }
 
 /** Records a sign-in. Returns false if the identity is not linked to this user, or no longer. */
-export async function touchIdentity(
+export function touchIdentity(
   sql: Queryable,
   { issuer, subject, userId, now }: ExternalIdentity & { userId: number; now: Date },
 ): Promise<boolean> {
-  const rows = await sql`
+  return hasRows(sql`
     update external_identity set date_used = ${now}
     where issuer = ${issuer} and subject = ${subject} and user_id = ${userId}
     returning id
-  `;
-  return rows.length === 1;
+  `);
 }
 
 export async function findUserOfIdentity(
@@ -302,11 +285,8 @@ export async function deleteIdentity(
 }
 
 /** Returns whether the person of an account knows a password of it. */
-export async function hasPassword(sql: Queryable, userId: number): Promise<boolean> {
-  const [row] = await sql<{ hasPassword: boolean }[]>`
-    select has_password as "hasPassword" from users where id = ${userId}
-  `;
-  return row?.hasPassword === true;
+export function hasPassword(sql: Queryable, userId: number): Promise<boolean> {
+  return hasRows(sql`select from users where id = ${userId} and has_password`);
 }
 
 export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };
@@ -315,9 +295,9 @@ export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };
  * Takes one try. Returns false, and writes nothing, if the bucket is empty; concurrent calls cannot take more than it
  * contains.
  */
-export async function takeOne(sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> {
+export function takeOne(sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> {
   const { key, tries, refillSeconds } = bucket;
-  const rows = await sql`
+  return hasRows(sql`
     insert into throttle (key, full_at)
     values (${key}, ${now}::timestamptz + make_interval(secs => ${refillSeconds}))
     on conflict (key) do update
@@ -325,8 +305,7 @@ export async function takeOne(sql: Queryable, bucket: KeyedBucket, now: Date): P
       where greatest(throttle.full_at, ${now}) + make_interval(secs => ${refillSeconds})
         <= ${now}::timestamptz + make_interval(secs => ${refillSeconds * tries})
     returning key
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /** Returns when the bucket will be full again; undefined if it is full. */

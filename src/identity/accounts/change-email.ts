@@ -94,47 +94,7 @@ export function changeMails(
   ];
 }
 
-/**
- * Stores the request and returns the tokens of its links; undefined if the password has changed since it was verified. A request for
- * a taken address is stored like others, because its link is not mailed.
- */
-const store = ({ sql, config: { accounts } }: Runtime, request: RawRequest, user: Credentials, newEmail: string) =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
-    const locked = await lockVerified(tx, user);
-    if (locked === undefined) return undefined;
-    const oldEmail = locked.email;
-    const links = await requestIn(tx, { userId: user.id, oldEmail, newEmail, now }, accounts);
-    await audit(tx, request, user.id, 'email_change_requested');
-    return { oldEmail, ...links };
-  });
-
 const changeTitle = 'Change your e-mail address';
-
-function changePage(
-  root: string,
-  session: Session,
-  view: { nonce: string; fault: FormFault | undefined; typed: string },
-) {
-  const { nonce, fault, typed } = view;
-  return cardPage(
-    changeTitle,
-    html`${alertOf(fault)}
-      <p>
-        It is <strong>${session.email}</strong> now. We will mail the new address a link that makes the change, and this
-        one a link that stops it.
-      </p>
-      ${postForm({
-        action: `${root}/account/email`,
-        hidden: { nonce },
-        fields: html`<div class="field">${emailField(typed, fault, 'New e-mail address')}</div>
-          ${currentPasswordField(fault)}`,
-        submit: 'Send the link',
-        cancel: { href: `${root}/account` },
-      })}`,
-    accountNav(root),
-  );
-}
 
 /** Returns the same page whether or not the new address has an account. */
 const sentAnswer = ({ authUrl, accounts }: Runtime['config'], newEmail: string): RawResponse =>
@@ -217,11 +177,18 @@ async function requestChange(
   );
   if (!taken.allowed)
     return tooManyAnswer(rootOf(config.authUrl), taken, html`<p>Links that were mailed before stay valid.</p>`);
-  const stored = await store(runtime, request, user, newEmail);
+  // A request for a taken address is stored like others, because its link is not mailed.
+  const stored = await transaction(sql, async (tx) => {
+    const locked = await lockVerified(tx, user);
+    if (locked === undefined) return undefined;
+    const change = { userId: user.id, oldEmail: locked.email, newEmail, now: request.now };
+    const links = await requestIn(tx, change, config.accounts);
+    await audit(tx, request, user.id, 'email_change_requested');
+    return { ...change, ...links };
+  });
   if (stored === undefined) return undefined;
   const other = await findUserByEmail(sql, newEmail);
-  const change = { ...stored, newEmail };
-  const [toNew, toOld] = changeMails(config, change, `from the network address ${request.address}`);
+  const [toNew, toOld] = changeMails(config, stored, `from the network address ${request.address}`);
   // The other account is mailed at its own spelling of the address.
   if (other === undefined || other.id === user.id) mailer.send(toNew);
   else mailer.send(takenEmailMail({ newEmail: other.email, authUrl: config.authUrl }));
@@ -317,7 +284,24 @@ export function createChangeEmail(runtime: Runtime, people: People) {
   const { noMail } = endedAnswers(root);
   const change = passwordPage(runtime, people, verified, {
     name: 'change email',
-    render: async (session, view) => changePage(root, session, view),
+    render: async ({ email }, { nonce, fault, typed }) =>
+      cardPage(
+        changeTitle,
+        html`${alertOf(fault)}
+          <p>
+            It is <strong>${email}</strong> now. We will mail the new address a link that makes the change, and this one
+            a link that stops it.
+          </p>
+          ${postForm({
+            action: `${root}/account/email`,
+            hidden: { nonce },
+            fields: html`<div class="field">${emailField(typed, fault, 'New e-mail address')}</div>
+              ${currentPasswordField(fault)}`,
+            submit: 'Send the link',
+            cancel: { href: `${root}/account` },
+          })}`,
+        accountNav(root),
+      ),
     review: async ({ form }, { email }) => {
       const typed = form.get('email') ?? '';
       const newEmail = readEmail(typed);

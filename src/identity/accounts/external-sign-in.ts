@@ -33,7 +33,7 @@ import { addressPrefix } from '#core/address-prefix.ts';
 import { tooManyAnswer } from './page-kit.ts';
 import type { UserErasure } from './user-end.ts';
 import { addUser } from './users.ts';
-import { cookiesOf, carried, carry } from './sessions.ts';
+import { CARRIED_MS, cookiesOf, carried, carry } from './sessions.ts';
 import type { Log } from '#core/log.ts';
 import * as client from 'openid-client';
 
@@ -195,7 +195,6 @@ export function createProvider(
 
 // The pages.
 
-const VALID_SECONDS = 10 * 60;
 /** Browsers reject a cookie of more than 4,096 bytes. */
 const RETURN_LENGTH_MAX = 2_000;
 
@@ -217,7 +216,7 @@ function createAttemptCookies({ sealer, config }: Runtime) {
       const proofs = { state: random(), nonce: random(), verifier: random() };
       const kept = returnTo === undefined || returnTo.length > RETURN_LENGTH_MAX ? undefined : returnTo;
       const attempt: SignInAttempt = { proofs, returnTo: kept };
-      return { cookie: set(name, carry(sealer, boundTo(provider), attempt, now), VALID_SECONDS), proofs };
+      return { cookie: set(name, carry(sealer, boundTo(provider), attempt, now), CARRIED_MS / 1_000), proofs };
     },
     /** Returns the sign-in with this provider that the browser has started; undefined if there is none, or it has expired. */
     find: ({ cookies, now }: RawRequest, provider: string) => {
@@ -276,7 +275,7 @@ async function signInAs(context: Context, arrival: Arrival, userId: number): Pro
   const alert = ended(arrival.provider.name);
   const user = await findCredentials(runtime.sql, userId);
   if (user === undefined || user.isDisabled)
-    return pages.signIn(arrival.request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? alert });
+    return pages.signIn(arrival.request, 422, { alert: suspensionAlert(user?.disabledReason) ?? alert });
   const factors = await findFactors(runtime.sql, userId);
   return hasSecondFactor(factors) ? pages.secondStep(request, user, factors) : pages.finish(request, user, alert);
 }
@@ -317,7 +316,7 @@ async function arrive(context: Context, arrival: Arrival): Promise<RawResponse> 
   const { pages, runtime } = context;
   const { sql } = runtime;
   const { provider, person, request } = arrival;
-  const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
+  const refuse = (alert: string) => pages.signIn(request, 422, { alert });
   const email = readEmail(person.email ?? '');
   // Reads the user before the identity: a concurrent callback creates both at once, so with its user this one also finds its
   // identity.
@@ -354,7 +353,7 @@ export function createExternalSignIn(context: Context): Record<'start' | 'callba
     const attempt = attemptCookies.find(request, provider.name);
     const form = new URLSearchParams(attempt?.returnTo === undefined ? {} : { return_to: attempt.returnTo });
     const arrived: RawRequest = { ...request, method: 'POST', form };
-    const refuse = (status: number, alert: string) => pages.signIn(arrived, status, { email: '', alert });
+    const refuse = (status: number, alert: string) => pages.signIn(arrived, status, { alert });
     if (attempt === undefined) return refuse(422, stale(provider.name));
     const hash = createHash('sha256').update(`external ${attempt.proofs.state}`).digest();
     if (!(await consumeChallenge(sql, hash, attempt.expires))) return refuse(422, stale(provider.name));
@@ -370,7 +369,7 @@ export function createExternalSignIn(context: Context): Record<'start' | 'callba
       const returnTo = returnPath(request.form.get('return_to'));
       const { cookie, proofs } = attemptCookies.start(provider.name, returnTo, request.now);
       const address = await provider.authorizationUrl(callbackOf(provider), proofs, request.now);
-      if (address === undefined) return pages.signIn(request, 503, { email: '', alert: unavailable(provider.name) });
+      if (address === undefined) return pages.signIn(request, 503, { alert: unavailable(provider.name) });
       return redirectAnswer(address, { 'Set-Cookie': cookie });
     },
 

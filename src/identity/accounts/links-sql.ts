@@ -2,7 +2,7 @@
  * SQL of links that are used once: those that are mailed (writes the tables password_reset, sign_up and email_change, and the address in
  * users), and those with which the platform lets members into the pages of one store (writes portal_session).
  */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, totalOf, type Queryable } from '#db/pool.ts';
 
 export async function insertReset(
   sql: Queryable,
@@ -15,23 +15,17 @@ export async function insertReset(
 }
 
 /** Returns the user of a link; undefined if the link is unknown or expired, or its user is disabled. */
-export async function findReset(
-  sql: Queryable,
-  hash: Buffer,
-  now: Date,
-): Promise<{ userId: number; email: string; isEmailVerified: boolean } | undefined> {
-  const [row] = await sql<{ userId: number; email: string; isEmailVerified: boolean }[]>`
+export function findReset(sql: Queryable, hash: Buffer, now: Date) {
+  return firstOf(sql<{ userId: number; email: string; isEmailVerified: boolean }[]>`
     select r.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified"
     from password_reset r join users u on u.id = r.user_id
     where r.hash = ${hash} and r.date_expires > ${now} and u.date_disabled is null
-  `;
-  return row;
+  `);
 }
 
 /** Deletes a valid link and returns whether it existed. Of concurrent calls for one link, one returns true. */
-export async function consumeReset(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
-  const rows = await sql`delete from password_reset where hash = ${hash} and date_expires > ${now} returning user_id`;
-  return rows.length > 0;
+export function consumeReset(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  return hasRows(sql`delete from password_reset where hash = ${hash} and date_expires > ${now} returning user_id`);
 }
 
 /** Deletes a user's links except the newest `kept`. */
@@ -66,16 +60,15 @@ export async function deleteSignUps(sql: Queryable, email: string): Promise<void
 }
 
 /** Returns the address of a link; undefined if the link is unknown or expired. */
-export async function findSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<{ email: string } | undefined> {
-  const [row] = await sql<{ email: string }[]>`
+export function findSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<{ email: string } | undefined> {
+  return firstOf(sql<{ email: string }[]>`
     select email from sign_up where hash = ${hash} and date_expires > ${now}
-  `;
-  return row;
+  `);
 }
 
 /** Deletes a valid link and returns whether it existed. Of concurrent calls for one link, one returns true. */
-export async function consumeSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
-  return (await sql`delete from sign_up where hash = ${hash} and date_expires > ${now} returning email`).length > 0;
+export function consumeSignUp(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  return hasRows(sql`delete from sign_up where hash = ${hash} and date_expires > ${now} returning email`);
 }
 
 export type EmailChange = {
@@ -96,10 +89,7 @@ export async function insertEmailChange(
 }
 
 /** Returns the changes of a user that were requested or can still be undone, the latest first; `dateChanged` is null for a request. */
-export function listEmailChanges(
-  sql: Queryable,
-  userId: number,
-): Promise<(Pick<EmailChange, 'oldEmail' | 'newEmail'> & { dateCreated: Date; dateChanged: Date | null })[]> {
+export function listEmailChanges(sql: Queryable, userId: number) {
   return sql<(Pick<EmailChange, 'oldEmail' | 'newEmail'> & { dateCreated: Date; dateChanged: Date | null })[]>`
     select old_email as "oldEmail", new_email as "newEmail", date_created as "dateCreated", date_changed as "dateChanged"
     from email_change where user_id = ${userId} order by date_created desc`;
@@ -111,74 +101,55 @@ export async function deletePendingChanges(sql: Queryable, userId: number): Prom
 }
 
 /** Returns the change that a link of the user makes; undefined if the link is unknown, used or expired. */
-export async function findPendingChange(
-  sql: Queryable,
-  of: { hash: Buffer; userId: number; now: Date },
-): Promise<EmailChange | undefined> {
-  const [row] = await sql<EmailChange[]>`
+export function findPendingChange(sql: Queryable, of: { hash: Buffer; userId: number; now: Date }) {
+  return firstOf(sql<EmailChange[]>`
     select user_id as "userId", old_email as "oldEmail", new_email as "newEmail"
     from email_change
     where hash = ${of.hash} and user_id = ${of.userId} and date_changed is null and date_expires > ${of.now}
-  `;
-  return row;
+  `);
 }
 
 /** Marks a change as made. Of concurrent calls for one link, one returns true. */
-export async function consumePendingChange(
-  sql: Queryable,
-  of: { hash: Buffer; now: Date; undoExpires: Date },
-): Promise<boolean> {
-  const rows = await sql`
+export function consumePendingChange(sql: Queryable, of: { hash: Buffer; now: Date; undoExpires: Date }) {
+  return hasRows(sql`
     update email_change set date_changed = ${of.now}, date_undo_expires = ${of.undoExpires}
     where hash = ${of.hash} and date_changed is null and date_expires > ${of.now}
     returning user_id
-  `;
-  return rows.length > 0;
+  `);
 }
 
 export type UndoableChange = EmailChange & { isMade: boolean };
 
 /** Returns the change that a link to the former address cancels or undoes; undefined if it is unknown, used or expired. */
-export async function findUndoableChange(
-  sql: Queryable,
-  undoHash: Buffer,
-  now: Date,
-): Promise<UndoableChange | undefined> {
-  const [row] = await sql<UndoableChange[]>`
+export function findUndoableChange(sql: Queryable, undoHash: Buffer, now: Date): Promise<UndoableChange | undefined> {
+  return firstOf(sql<UndoableChange[]>`
     select user_id as "userId", old_email as "oldEmail", new_email as "newEmail", date_changed is not null as "isMade"
     from email_change where undo_hash = ${undoHash} and date_undo_expires > ${now}
-  `;
-  return row;
+  `);
 }
 
 /**
  * Deletes a change and all later ones of its user: the links that later owners of the account were mailed must not take the address
  * back. Earlier ones stay. Returns false if the change was undone concurrently.
  */
-export async function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promise<boolean> {
-  const rows = await sql`
+export function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promise<boolean> {
+  return hasRows(sql`
     delete from email_change e using email_change undone
     where undone.undo_hash = ${undoHash} and e.user_id = undone.user_id and e.date_created >= undone.date_created
     returning e.user_id
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /**
  * Stores a new address, and whether the user reads its mail. Returns false if another user has the address or had
  * it so lately that the change can be undone; throws `23505` if another user gets it concurrently.
  */
-export async function updateEmail(
+export function updateEmail(
   sql: Queryable,
-  {
-    userId,
-    email,
-    isVerified = true,
-    isOfPlatform = false,
-    now,
-  }: { userId: number; email: string; isVerified?: boolean; isOfPlatform?: boolean; now: Date },
+  change: { userId: number; email: string; isVerified?: boolean; isOfPlatform?: boolean; now: Date },
 ): Promise<boolean> {
-  const rows = await sql`
+  const { userId, email, isVerified = true, isOfPlatform = false, now } = change;
+  return hasRows(sql`
     update users set email = ${email}, is_email_verified = ${isVerified}, is_email_of_platform = ${isOfPlatform},
       revision = revision + 1
     where id = ${userId}
@@ -189,8 +160,7 @@ export async function updateEmail(
           and e.date_undo_expires > ${now}
       )
     returning id
-  `;
-  return rows.length > 0;
+  `);
 }
 
 type Member = { userId: number; storeId: number };
@@ -215,6 +185,7 @@ export type PortalRow = Member & {
   email: string;
   storeName: string;
   isSandbox: boolean;
+  /** Frames may contain the pages. */
   isFramed: boolean;
   /** The internal id of the client that made the link. */
   client: number;
@@ -224,11 +195,8 @@ export type PortalRow = Member & {
  * Returns the link or session with this hash; undefined if it is unknown or expired, the person, the store or the client is suspended, the
  * person's address is not verified, or the store requires a second factor.
  */
-export async function findPortal(
-  sql: Queryable,
-  { hash, isUsed, now }: { hash: Buffer; isUsed: boolean; now: Date },
-): Promise<PortalRow | undefined> {
-  const [row] = await sql<PortalRow[]>`
+export function findPortal(sql: Queryable, { hash, isUsed, now }: { hash: Buffer; isUsed: boolean; now: Date }) {
+  return firstOf(sql<PortalRow[]>`
     select p.user_id as "userId", p.store_id as "storeId", u.email, s.name as "storeName",
       s.sandbox_of is not null as "isSandbox", p.is_framed as "isFramed", p.client
     from (select * from portal_session where hash = ${hash} offset 0) as p
@@ -240,31 +208,28 @@ export async function findPortal(
       cross join lateral (select trusted, date_deleted, suspended_reason from client where id = p.client offset 0) as c
     where p.is_used = ${isUsed} and p.date_expires > ${now} and u.date_disabled is null and u.is_email_verified
       and s.suspended_reason is null and s.second_factor <> 'required'
-      and c.trusted and c.date_deleted is null and c.suspended_reason is null`;
-  return row;
+      and c.trusted and c.date_deleted is null and c.suspended_reason is null`);
 }
 
 /** Deletes an unused link; of concurrent calls for one link, one returns true. */
-export async function deletePortalLink(sql: Queryable, hash: Buffer): Promise<boolean> {
-  return (await sql`delete from portal_session where hash = ${hash} and not is_used returning user_id`).length > 0;
+export function deletePortalLink(sql: Queryable, hash: Buffer): Promise<boolean> {
+  return hasRows(sql`delete from portal_session where hash = ${hash} and not is_used returning user_id`);
 }
 
 /** Makes a valid link the session with another hash. Of concurrent calls for one link, one returns true. */
-export async function usePortalLink(
+export function usePortalLink(
   sql: Queryable,
   link: { hash: Buffer; session: Buffer; isFramed: boolean; now: Date; expires: Date },
 ): Promise<boolean> {
-  const rows = await sql`
+  return hasRows(sql`
     update portal_session
     set hash = ${link.session}, is_used = true, is_framed = ${link.isFramed}, date_expires = ${link.expires}
     where hash = ${link.hash} and not is_used and date_expires > ${link.now}
-    returning user_id`;
-  return rows.length > 0;
+    returning user_id`);
 }
 
 /** Returns the number of a person's sessions that links have begun. */
-export async function countPortalSessions(sql: Queryable, userId: number, now: Date): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from portal_session where user_id = ${userId} and is_used and date_expires > ${now}`;
-  return row?.total ?? 0;
+export function countPortalSessions(sql: Queryable, userId: number, now: Date): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total from portal_session where user_id = ${userId} and is_used and date_expires > ${now}`);
 }

@@ -9,7 +9,7 @@ import type { RawRequest } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials, updatePassword } from './accounts-sql.ts';
+import { deleteSessionsOf, findUserByEmail, lockUser, updatePassword } from './accounts-sql.ts';
 import { originOf, recordAuditEntry, type AuditEntry, type Origin } from './audit.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
@@ -30,13 +30,12 @@ import {
   usernameField,
 } from './page-kit.ts';
 import { passwordPage, type People } from './people.ts';
-import type { Session, Sessions } from './sessions.ts';
+import type { Session } from './sessions.ts';
 import { addUser } from './users.ts';
-import type { Mailer } from '#mail/mailer.ts';
 import { lockForErasure } from './users-sql.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
-import { lockVerified, type Devices, type Bucket } from './throttle.ts';
-import { askForLink, followLink, invalidLink, newLinkToken, type Found, type LinkMail } from './mailed-links.ts';
+import { lockVerified, type Bucket } from './throttle.ts';
+import { askForLink, followLink, invalidLink, newLinkToken, type Found } from './mailed-links.ts';
 import { PASSWORD_CHANGED, resetMail } from './account-mails.ts';
 import type { SignInPages } from './sign-in.ts';
 import type { UserErasure } from './user-end.ts';
@@ -87,26 +86,7 @@ function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor
   })}`;
 }
 
-/**
- * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
- * verified.
- */
-const replace = (
-  { sql }: Pick<Runtime, 'sql'>,
-  { sessions, endGrants: end }: { sessions: Sessions; endGrants: EndGrants },
-  request: RawRequest,
-  { user, passwordHash }: { user: Credentials; passwordHash: string },
-): Promise<string | undefined> =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
-    if ((await lockVerified(tx, user)) === undefined) return undefined;
-    const endGrants = request.form.get('end_grants') === '1' ? end : undefined;
-    const by = { actor: inPerson(user.id), origin: originOf(request), now };
-    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
-    return sessions.start(tx, user.id, request);
-  });
-
-export function createChange(runtime: Runtime, people: People, endGrants: EndGrants): FormHandlers {
+export function createChange(runtime: Runtime, people: People, end: EndGrants): FormHandlers {
   const { signedIn, passwords, sessions, factors, securityMails } = people;
   const root = rootOf(runtime.config.authUrl);
   const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(runtime.sql, userId));
@@ -132,8 +112,15 @@ export function createChange(runtime: Runtime, people: People, endGrants: EndGra
       return fault && { fault };
     },
     submit: async (request, { email }, user) => {
-      const passwordHash = await passwords.hash(request.form.get('password') ?? '');
-      const cookie = await replace(runtime, { sessions, endGrants }, request, { user, passwordHash });
+      const { form, now } = request;
+      const passwordHash = await passwords.hash(form.get('password') ?? '');
+      const endGrants = form.get('end_grants') === '1' ? end : undefined;
+      const by = { actor: inPerson(user.id), origin: originOf(request), now };
+      const cookie = await transaction(runtime.sql, async (tx) => {
+        if ((await lockVerified(tx, user)) === undefined) return undefined;
+        await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
+        return sessions.start(tx, user.id, request);
+      });
       if (cookie === undefined) return undefined;
       securityMails?.send(request, user, PASSWORD_CHANGED);
       const cookies = [cookie, ...factors.devices.remember(request, { email, passwordHash })];
@@ -201,35 +188,11 @@ function forgotPages(root: string, { lifetimeMinutes }: Links) {
   };
 }
 
-/** Returns the mail for an address, and its limits: those of a browser that has signed in to the account are its own. */
-async function resetMailTo(
-  { sql, config: { authUrl } }: Pick<Runtime, 'sql' | 'config'>,
-  { devices, links, mailer }: { devices: Devices; links: Links; mailer: Mailer },
-  request: RawRequest,
-  email: string,
-) {
-  const { lifetimeMinutes } = links;
-  const user = await findUserByEmail(sql, email);
-  const device = devices.recognize(request, { email, passwordHash: user?.passwordHash ?? '' });
-  const ofMailbox: readonly Bucket[] =
-    device === undefined
-      ? [
-          { limit: 'mail to account', subject: email },
-          { limit: 'mails to account a day', subject: email },
-        ]
-      : [{ limit: 'mails by device', subject: device }];
-  const network: Bucket = { limit: 'mail from address', subject: addressPrefix(request.address) };
-  const send = async (): Promise<void> => {
-    if (user === undefined) return;
-    const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
-    if (link !== undefined) mailer.send(resetMail({ to: user.email, link, lifetimeMinutes, authUrl }));
-  };
-  return { buckets: [network, ...ofMailbox], send } satisfies LinkMail;
-}
-
 export function createForgot(runtime: Runtime, { throttle, factors: { devices } }: People, links: Links): FormHandlers {
-  const { mailer } = runtime;
-  const pages = forgotPages(rootOf(runtime.config.authUrl), links);
+  const { sql, mailer, config } = runtime;
+  const { authUrl } = config;
+  const { lifetimeMinutes } = links;
+  const pages = forgotPages(rootOf(authUrl), links);
   return {
     show: async () => (mailer === undefined ? pages.noMail() : htmlAnswer(200, pages.form(''))),
     submit: async (request) => {
@@ -237,10 +200,28 @@ export function createForgot(runtime: Runtime, { throttle, factors: { devices } 
       return askForLink(runtime, throttle, request, {
         typed: request.form.get('email') ?? '',
         refuse: (typed) => htmlAnswer(422, pages.form(typed, NO_ADDRESS)),
-        mailTo: (email) => resetMailTo(runtime, { devices, links, mailer }, request, email),
+        mailTo: async (email) => {
+          const user = await findUserByEmail(sql, email);
+          // The limits of a browser that has signed in to the account are its own.
+          const device = devices.recognize(request, { email, passwordHash: user?.passwordHash ?? '' });
+          const ofMailbox: readonly Bucket[] =
+            device === undefined
+              ? [
+                  { limit: 'mail to account', subject: email },
+                  { limit: 'mails to account a day', subject: email },
+                ]
+              : [{ limit: 'mails by device', subject: device }];
+          const network: Bucket = { limit: 'mail from address', subject: addressPrefix(request.address) };
+          const send = async (): Promise<void> => {
+            if (user === undefined) return;
+            const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
+            if (link !== undefined) mailer.send(resetMail({ to: user.email, link, lifetimeMinutes, authUrl }));
+          };
+          return { buckets: [network, ...ofMailbox], send };
+        },
         advice: html`<p>
           Check your inbox and your spam folder: the links in the latest three mails are each valid for
-          ${links.lifetimeMinutes} minutes.
+          ${lifetimeMinutes} minutes.
         </p>`,
         sent: pages.sent,
         failure: 'password reset link failed',

@@ -12,7 +12,7 @@ import { inPersonOf, type Suspensions } from '#core/principal.ts';
 import { suspensionOf } from '#core/problem.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Credentials } from './accounts-sql.ts';
-import { createSecurityMails, type SecurityMails } from './account-mails.ts';
+import { createSecurityMails } from './account-mails.ts';
 import {
   createAttempts,
   createDevices,
@@ -45,12 +45,12 @@ import { createPasswords, type PasswordCost, type Passwords } from './users.ts';
 import {
   createSessions,
   type Session,
-  type Sessions,
   cookiesOf,
   frameOriginsOf,
   isOfFrame,
   carried,
   carry,
+  CARRIED_MS,
 } from './sessions.ts';
 
 /** What checks the proofs of a person or a browser: password, passkey, code, and the cookie of a known device. */
@@ -67,21 +67,11 @@ export type SecondFactors = {
 };
 
 /** Everything that a page needs to know who its visitor is, and to ask them again. */
-export type People = {
-  passwords: Passwords;
-  sessions: Sessions;
-  throttle: Throttle;
-  factors: SecondFactors;
-  signedIn: SignedIn;
-  /** The same pages and forms, for people whose e-mail address is verified. */
-  verified: SignedIn;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-};
+export type People = ReturnType<typeof createPeople>;
 
 function createFactors(
   runtime: Runtime,
-  { passwords, throttle }: Pick<People, 'passwords' | 'throttle'>,
+  { passwords, throttle }: { passwords: Passwords; throttle: Throttle },
 ): SecondFactors {
   const { config, derive, mailer, sql } = runtime;
   const { baseUrl, authUrl } = config;
@@ -96,7 +86,7 @@ function createFactors(
 }
 
 /** `cost`: of new password hashes. */
-export function createPeople(runtime: Runtime, cost: PasswordCost): People {
+export function createPeople(runtime: Runtime, cost: PasswordCost) {
   const { config, derive } = runtime;
   const { authUrl, accounts } = config;
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce, cost });
@@ -106,7 +96,9 @@ export function createPeople(runtime: Runtime, cost: PasswordCost): People {
   const { devices, stepUp } = factors;
   const checks = { sessions, authUrl, nonceKeys: derive('form nonce'), stepUp };
   const signedIn = createSignedIn(checks);
+  /** The same pages and forms, for people whose e-mail address is verified. */
   const verified = createSignedIn({ ...checks, isForVerified: true });
+  /** Undefined if mail is not configured. */
   const securityMails = createSecurityMails(runtime, { devices, throttle });
   return { passwords, sessions, throttle, factors, signedIn, verified, securityMails };
 }
@@ -166,8 +158,6 @@ type TabsOf = (
   nameOf: (storeId: number) => NamedStore | undefined,
 ) => { tabs: Markup; store: string } | undefined;
 
-const KEPT_SECONDS = 600;
-
 /** Browsers discard cookies above 4,096 bytes. */
 const COOKIE_BYTES_MAX = 4_000;
 
@@ -181,7 +171,7 @@ function createKeptForms({ sealer, config }: Pick<Runtime, 'sealer' | 'config'>)
     /** Returns the `Set-Cookie` that keeps the form; undefined if the form is too long. */
     keep: (form: KeptForm, now: Date): string | undefined => {
       const value = carry(sealer, BOUND_TO, form, now);
-      return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, KEPT_SECONDS);
+      return value.length > COOKIE_BYTES_MAX ? undefined : set(name, value, CARRIED_MS / 1_000);
     },
     /** Returns the form that was kept for the page, and the `Set-Cookie` that removes it. */
     take: ({ cookies, now }: Pick<RawRequest, 'cookies' | 'now'>, page: string) => {

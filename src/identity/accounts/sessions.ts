@@ -37,15 +37,6 @@ export type Session = {
   isOperator: boolean;
 };
 
-/** A session that a link of the platform began: for the pages of one store, and without a proof of who the person is. */
-type PortalSession = Session & {
-  storeId: number;
-  storeName: string;
-  isSandbox: boolean;
-  /** Frames may contain the pages. */
-  isFramed: boolean;
-};
-
 /** As long as an access token: the platform makes another link for each visit. */
 const PORTAL_SECONDS = 7_200;
 
@@ -59,22 +50,14 @@ const hashOf = (value: string): Buffer => createHash('sha256').update(value).dig
  */
 export function cookiesOf(authUrl: string) {
   const secure = authUrl.startsWith('https:');
+  const all = { path: '/', httpOnly: true };
   return {
     prefix: secure ? '__Host-halcyon' : 'halcyon',
     set: (name: string, value: string, maxAge: number): string =>
-      stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure }),
+      stringifySetCookie({ ...all, name, value, maxAge, sameSite: 'lax', secure }),
     /** In a frame the browser keeps a cookie for each site that contains the frame, and sends it from no other (CHIPS). */
     setFramed: (name: string, value: string, maxAge: number): string =>
-      stringifySetCookie({
-        name,
-        value,
-        maxAge,
-        path: '/',
-        httpOnly: true,
-        sameSite: 'none',
-        secure: true,
-        partitioned: true,
-      }),
+      stringifySetCookie({ ...all, name, value, maxAge, sameSite: 'none', secure: true, partitioned: true }),
   };
 }
 
@@ -113,8 +96,11 @@ function createPortalSessions({ sql: pool, config: { authUrl, accounts } }: Pick
   const { prefix: name, set, setFramed } = cookiesOf(authUrl);
   const framedName = framedNameOf(authUrl);
   return {
-    /** Returns the session that a link of the platform began. No page of accounts, apps or operators admits it. */
-    find: async (request: SessionRequest): Promise<PortalSession | null> => {
+    /**
+     * Returns the session that a link of the platform began: for the pages of one store, and without a proof of who the person is. No page
+     * of accounts, apps or operators admits it.
+     */
+    find: async (request: SessionRequest) => {
       const hash = presentedIn(request, isOfFrame({ authUrl }, request) ? framedName : name);
       const found = hash && (await findPortal(pool.reads, { hash, isUsed: true, now: request.now }));
       if (hash === undefined || found === undefined || accounts.requiresSecondFactor) return null;
@@ -204,21 +190,14 @@ export function mac(key: Buffer, ...parts: readonly unknown[]): Buffer {
  * Signs the session and everything that the form's effect depends on (`bound`: its name, then the rest). The server stores nothing, so two
  * tabs do not interfere, and submitting a form twice is not an error by itself.
  */
-const nonceWith = (key: Buffer, session: Session, bound: readonly unknown[]): string =>
-  mac(key, session.id, ...bound).toString('base64url');
-
 export function formNonce([key]: Keys, session: Session, bound: readonly unknown[]): string {
-  return nonceWith(key, session, bound);
+  return mac(key, session.id, ...bound).toString('base64url');
 }
 
-export function isFormNonce(
-  value: string | null,
-  keys: Keys,
-  { session, bound }: { session: Session; bound: readonly unknown[] },
-): boolean {
+export function isFormNonce(value: string | null, keys: Keys, session: Session, bound: readonly unknown[]): boolean {
   const bytes = Buffer.from(value ?? '');
   return keys.some((key) => {
-    const expected = Buffer.from(nonceWith(key, session, bound));
+    const expected = Buffer.from(formNonce([key], session, bound));
     return bytes.length === expected.length && timingSafeEqual(bytes, expected);
   });
 }

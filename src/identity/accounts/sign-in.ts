@@ -140,7 +140,7 @@ export function suspensionAlert(reason: string | null | undefined): string | und
 }
 
 export type SignInPages = {
-  signIn: (request: RawRequest, status: number, typed: { email: string; alert?: string }) => Promise<RawResponse>;
+  signIn: (request: RawRequest, status: number, typed: { email?: string; alert?: string }) => Promise<RawResponse>;
   secondStep: (request: RawRequest, user: Credentials, factors: Factors, alert?: string) => Promise<RawResponse>;
   /** Signs in a person who was verified in full, and redirects. Shows the form with `alert` if that is no longer possible. */
   finish: (request: RawRequest, user: Credentials, alert: string) => Promise<RawResponse>;
@@ -149,29 +149,14 @@ export type SignInPages = {
 const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined =>
   returnPath((method === 'POST' ? form : query).get('return_to'));
 
+const needsOf = async ({ formTargets }: SignInParts, returnTo: string | undefined) => {
+  return { formTargets: returnTo === undefined ? [] : await formTargets(returnTo), hasScripts: true };
+};
+
 export function createSignInPages(runtime: Runtime, people: People, parts: SignInParts): SignInPages {
-  const { authUrl, accounts } = runtime.config;
-  const { allowsSignUp } = accounts;
-  const root = rootOf(authUrl);
+  const root = rootOf(runtime.config.authUrl);
   const { passkeys, passkeyScripts } = people.factors;
-  const providers = parts.providers.map(({ name }) => name);
-  const optionsOf = async (returnTo: string | undefined) => {
-    return { formTargets: returnTo === undefined ? [] : await parts.formTargets(returnTo), hasScripts: true };
-  };
-  const providerTargets = parts.providers.flatMap(({ formTargets }) => formTargets);
-  const signIn: SignInPages['signIn'] = async (request, status, typed) => {
-    const returnTo = returnTargetOf(request);
-    const passkeyOptions = await passkeys.signInOptions(request.now);
-    const identity = identityOf(runtime, request);
-    const token = request.form.get(IDENTITY_FIELD) ?? '';
-    const linking = identity?.isLinked === false ? { provider: identity.provider, token } : undefined;
-    const own = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp };
-    const options = await optionsOf(returnTo);
-    return htmlAnswer(status, signInPage({ ...own, providers, linking, ...typed }), {
-      ...options,
-      formTargets: [...new Set([...options.formTargets, ...providerTargets])],
-    });
-  };
+  const signIn = createFirstStep(runtime, people, parts);
   return {
     signIn,
     secondStep: async (request, user, { passkeys: own, hasApp }, alert) => {
@@ -181,13 +166,31 @@ export function createSignInPages(runtime: Runtime, people: People, parts: SignI
       const pending = carry(runtime.sealer, PENDING, person, request.now);
       const identity = request.form.get(IDENTITY_FIELD) ?? undefined;
       const { email } = user;
-      const view = { root, returnTo, identity, email, pending, hasApp, passkeyOptions, passkeyScripts, alert };
-      return htmlAnswer(alert === undefined ? 200 : 422, secondFactorPage(view), await optionsOf(returnTo));
+      const page = cardPage(
+        'Second step of the sign-in',
+        html`<p>Signing in as <strong>${email}</strong>.</p>
+          ${verificationForm({
+            action: `${root}/sign-in/second-factor`,
+            fields: html`${returnField(returnTo)}${identityField(identity)}
+              <input type="hidden" name="pending" value="${pending}" />`,
+            email,
+            factors: { hasApp, passkeyOptions },
+            alert,
+            submit: 'Sign in',
+            cancel: { href: `${root}/sign-in`, label: 'Start again' },
+          })}
+          <p class="soft">
+            Without your passkeys, app and recovery codes, only the operator of this service can let you in again.
+          </p>`,
+        undefined,
+        passkeyScripts,
+      );
+      return htmlAnswer(alert === undefined ? 200 : 422, page, await needsOf(parts, returnTo));
     },
     finish: async (request, user, alert) => {
       const identity = identityOf(runtime, request);
       if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
-        return signIn(request, 422, { email: '', alert: NOT_LINKED });
+        return signIn(request, 422, { alert: NOT_LINKED });
       const cookies = await begin(runtime, people, parts, request, { user, identity });
       if (cookies === undefined) return signIn(request, 422, { email: user.email, alert });
       return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
@@ -213,7 +216,7 @@ export function createSignIn(
       // With `return_to`, a signed-in user also gets the form, to switch to another account.
       const session = returnTargetOf(request) === undefined ? await sessions.find(request) : null;
       if (session !== null) return redirectAnswer(`${root}/home`);
-      return pages.signIn(request, 200, { email: '' });
+      return pages.signIn(request, 200, {});
     },
 
     submit: async (request) => {
@@ -231,7 +234,7 @@ export function createSignIn(
       const user = await pendingUser(runtime, request);
       // A recovery code of a disabled person is not used up.
       if (user === undefined || user.isDisabled)
-        return pages.signIn(request, 422, { email: '', alert: suspensionAlert(user?.disabledReason) ?? TOO_LATE });
+        return pages.signIn(request, 422, { alert: suspensionAlert(user?.disabledReason) ?? TOO_LATE });
       const verified = await secondFactor.verify(request, user);
       if (verified.kind === 'too many') return tooManyAnswer(root, verified, advice);
       if (verified.kind === 'wrong')
@@ -245,7 +248,7 @@ export function createSignIn(
       if (!taken.allowed) return tooManyAnswer(root, taken, advice);
       const id = await passkeys.accept(sql, form.get(VERIFICATION_FIELDS.passkey) ?? '', now);
       const user = id === undefined ? undefined : await findCredentials(sql, id);
-      if (user === undefined) return pages.signIn(request, 422, { email: '', alert: WRONG_PASSKEY });
+      if (user === undefined) return pages.signIn(request, 422, { alert: WRONG_PASSKEY });
       await taken.giveBack();
       return pages.finish(request, user, suspensionAlert(user.disabledReason) ?? WRONG_PASSKEY);
     },
@@ -271,10 +274,7 @@ const returnField = (returnTo: string | undefined) =>
 const identityField = (token: string | undefined) =>
   token !== undefined && html`<input type="hidden" name="${IDENTITY_FIELD}" value="${token}" />`;
 
-/** An identity of a provider that is linked to the account by this sign-in; `token` is the sealed field. */
-type Linking = { provider: string; token: string };
-
-const linkingNotice = (root: string, { provider }: Linking): Markup =>
+const linkingNotice = (root: string, provider: string): Markup =>
   html`<p class="good" role="status">
       There is an account with the address that ${provider} has for you. Sign in to it once as before, to link
       ${provider}: from then on you can sign in with ${provider}.
@@ -287,84 +287,53 @@ const providerForm = (root: string, provider: string, returnTo: string | undefin
     <p class="buttons"><button type="submit" class="quiet">Sign in with ${provider}</button></p>
   </form>`;
 
-/**
- * `root` is the path prefix of the pages, without a trailing slash. `passkeyOptions` is the JSON for `navigator.credentials.get`: a
- * script offers passkeys in the field of the address and shows a button.
- */
-function signInPage(view: {
-  root: string;
-  returnTo: string | undefined;
-  email: string;
-  alert: string | undefined;
-  passkeyOptions: string;
-  passkeyScripts: Markup;
-  /** Whether people may create accounts themselves. */
-  allowsSignUp: boolean;
-  /** The names of the OpenID providers. */
-  providers: readonly string[];
-  linking: Linking | undefined;
-}): string {
-  const { root, returnTo, providers, linking } = view;
-  const fields = html`${returnField(returnTo)}${identityField(linking?.token)}`;
-  const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
-  return cardPage(
-    'Sign in',
-    html`${view.alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${view.alert}</p>`}
-      ${linking !== undefined && linkingNotice(root, linking)}
-      <form method="post" action="${root}/sign-in">
-        ${fields}
-        <label for="email">E-mail</label>
-        ${emailInput(view.email, described, 'username webauthn')}
-        <label for="password">Password</label>
-        <input type="password" id="password" name="password" autocomplete="current-password" required ${described} />
-        <div class="buttons"><button type="submit">Sign in</button></div>
-      </form>
-      <form method="post" action="${root}/sign-in/passkey">
-        ${fields}
-        <input type="hidden" name="${VERIFICATION_FIELDS.passkey}" />
-        <p class="buttons" data-passkey-get="${view.passkeyOptions}" data-passkey-autofill hidden>
-          <button type="submit" class="quiet">Use a passkey</button>
-        </p>
-      </form>
-      ${linking === undefined && providers.map((provider) => providerForm(root, provider, returnTo))}
-      <p><a href="${root}/forgot-password">Forgot your password?</a></p>
-      ${view.allowsSignUp && html`<p>New here? <a href="${root}/sign-up">Create an account</a></p>`}`,
-    undefined,
-    view.passkeyScripts,
-  );
-}
-
-/** Renders the page that asks for the second factor, after the password. `pending` is the sealed state between both. */
-function secondFactorPage(view: {
-  root: string;
-  returnTo: string | undefined;
-  /** The sealed field of an identity with which the person signs in. */
-  identity: string | undefined;
-  email: string;
-  pending: string;
-  hasApp: boolean;
-  passkeyOptions: string | undefined;
-  passkeyScripts: Markup;
-  alert: string | undefined;
-}): string {
-  const { root, returnTo, email, pending, hasApp, passkeyOptions, alert } = view;
-  const fields = html`${returnField(returnTo)}${identityField(view.identity)}`;
-  return cardPage(
-    'Second step of the sign-in',
-    html`<p>Signing in as <strong>${email}</strong>.</p>
-      ${verificationForm({
-        action: `${root}/sign-in/second-factor`,
-        fields: html`${fields}<input type="hidden" name="pending" value="${pending}" />`,
-        email,
-        factors: { hasApp, passkeyOptions },
-        alert,
-        submit: 'Sign in',
-        cancel: { href: `${root}/sign-in`, label: 'Start again' },
-      })}
-      <p class="soft">
-        Without your passkeys, app and recovery codes, only the operator of this service can let you in again.
-      </p>`,
-    undefined,
-    view.passkeyScripts,
-  );
+/** Creates the page of the first step. Its script offers passkeys in the field of the address and shows a button. */
+function createFirstStep(
+  runtime: Runtime,
+  { factors: { passkeys, passkeyScripts } }: People,
+  parts: SignInParts,
+): SignInPages['signIn'] {
+  const { authUrl, accounts } = runtime.config;
+  const root = rootOf(authUrl);
+  const providerTargets = parts.providers.flatMap(({ formTargets }) => formTargets);
+  return async (request, status, { email = '', alert }) => {
+    const returnTo = returnTargetOf(request);
+    const passkeyOptions = await passkeys.signInOptions(request.now);
+    const identity = identityOf(runtime, request);
+    // The provider whose identity this sign-in links to the account.
+    const linking = identity?.isLinked === false ? identity.provider : undefined;
+    const token = linking === undefined ? undefined : (request.form.get(IDENTITY_FIELD) ?? '');
+    const fields = html`${returnField(returnTo)}${identityField(token)}`;
+    const described = alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
+    const page = cardPage(
+      'Sign in',
+      html`${alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${alert}</p>`}
+        ${linking !== undefined && linkingNotice(root, linking)}
+        <form method="post" action="${root}/sign-in">
+          ${fields}
+          <label for="email">E-mail</label>
+          ${emailInput(email, described, 'username webauthn')}
+          <label for="password">Password</label>
+          <input type="password" id="password" name="password" autocomplete="current-password" required ${described} />
+          <div class="buttons"><button type="submit">Sign in</button></div>
+        </form>
+        <form method="post" action="${root}/sign-in/passkey">
+          ${fields}
+          <input type="hidden" name="${VERIFICATION_FIELDS.passkey}" />
+          <p class="buttons" data-passkey-get="${passkeyOptions}" data-passkey-autofill hidden>
+            <button type="submit" class="quiet">Use a passkey</button>
+          </p>
+        </form>
+        ${linking === undefined && parts.providers.map(({ name }) => providerForm(root, name, returnTo))}
+        <p><a href="${root}/forgot-password">Forgot your password?</a></p>
+        ${accounts.allowsSignUp && html`<p>New here? <a href="${root}/sign-up">Create an account</a></p>`}`,
+      undefined,
+      passkeyScripts,
+    );
+    const needs = await needsOf(parts, returnTo);
+    return htmlAnswer(status, page, {
+      ...needs,
+      formTargets: [...new Set([...needs.formTargets, ...providerTargets])],
+    });
+  };
 }

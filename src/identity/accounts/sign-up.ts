@@ -36,7 +36,6 @@ import {
   type FormFault,
 } from './page-kit.ts';
 import type { People } from './people.ts';
-import type { Sessions } from './sessions.ts';
 import { addressPrefix } from '#core/address-prefix.ts';
 import type { UserErasure } from './user-end.ts';
 import { addUser, prepareUser } from './users.ts';
@@ -130,24 +129,6 @@ const newAccountPage = (root: string, { token, email }: SignUpLink, fault?: Form
       })}`,
   );
 
-/** Creates the account and returns the cookie of its session; undefined if the link has been used in the meantime. */
-const join = (
-  { sql }: Runtime,
-  { sessions, erasure }: { sessions: Sessions; erasure: UserErasure },
-  request: RawRequest,
-  { hash, email, passwordHash }: SignUpLink & { passwordHash: string },
-) =>
-  transaction(sql, async (tx) => {
-    const { now } = request;
-    if (!(await consumeSignUp(tx, hash, now))) return undefined;
-    await deleteSignUps(tx, email);
-    await erasure.eraseUnverified(tx, email, request);
-    const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
-    // Another user may be signed in in this browser.
-    await sessions.end(tx, request);
-    return sessions.start(tx, id, request);
-  });
-
 const existingAccount = (root: string): RawResponse =>
   noticeAnswer(409, {
     title: 'Account exists',
@@ -161,13 +142,22 @@ async function createAccount(
   { erasure, request, link }: { erasure: UserErasure; request: RawRequest; link: SignUpLink },
 ): Promise<RawResponse> {
   const root = rootOf(runtime.config.authUrl);
-  const { email } = link;
+  const { email, hash } = link;
+  const { now } = request;
   const password = request.form.get('password') ?? '';
   const fault = await passwordFieldFault({ email, password, hasSecondFactor: false });
   if (fault !== undefined) return htmlAnswer(422, newAccountPage(root, link, fault));
   const { passwordHash } = await prepareUser(passwords, { email, password });
   try {
-    const session = await join(runtime, { sessions, erasure }, request, { ...link, passwordHash });
+    const session = await transaction(runtime.sql, async (tx) => {
+      if (!(await consumeSignUp(tx, hash, now))) return undefined;
+      await deleteSignUps(tx, email);
+      await erasure.eraseUnverified(tx, email, request);
+      const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
+      // Another user may be signed in in this browser.
+      await sessions.end(tx, request);
+      return sessions.start(tx, id, request);
+    });
     if (session === undefined) return invalidLink(`${root}/sign-up`);
     const cookies = [session, ...factors.devices.remember(request, { email, passwordHash })];
     return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });

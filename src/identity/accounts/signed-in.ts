@@ -20,27 +20,10 @@ import { hasSecondFactor, type Verified } from './factors/second-factor.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly unknown[];
+type BoundTo = (request: RawRequest) => Bound;
 type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
-type Form = (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
 
-export type SignedIn = {
-  /** Redirects a visitor without a session to sign-in, with the path to return to. */
-  page: (handle: Handle) => RawHandler;
-  /** Like `page`, also for a person who has to set up a second factor first. */
-  enrolmentPage: (handle: Handle) => RawHandler;
-  /** Requires that the field `nonce` was issued to this session for `boundTo`. */
-  form: Form;
-  /** Like `form`, and requires that the person was verified within ten minutes; asks them if not. */
-  sensitiveForm: Form;
-  /** Like `sensitiveForm`, for a form that asks for the password: a person without a second factor is not asked again. */
-  passwordForm: Form;
-  /** Like `sensitiveForm`, also for a person who has to set up a second factor first. */
-  enrolmentForm: Form;
-  /** Returns the value of a form's hidden field `nonce`. */
-  nonce: (session: Session, bound: Bound) => string;
-  /** Returns whether the nonce was issued to this session for this form. */
-  isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
-};
+export type SignedIn = ReturnType<typeof createSignedIn>;
 
 export function enrolmentPath(root: string): string {
   return `${root}/account/security`;
@@ -71,27 +54,29 @@ export function createSignedIn(deps: {
   nonceKeys: Keys;
   stepUp: StepUp;
   isForVerified?: true;
-}): SignedIn {
+}) {
   const root = rootOf(deps.authUrl);
-  const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
-  const isNonce: SignedIn['isNonce'] = (value, session, bound) =>
-    isFormNonce(value, deps.nonceKeys, { session, bound });
+  /** Returns whether the nonce was issued to this session for this form. */
+  const isNonce = (value: string | null, session: Session, bound: Bound): boolean =>
+    isFormNonce(value, deps.nonceKeys, session, bound);
 
-  const enrolmentPage: SignedIn['page'] = (handle) => async (request) => {
-    const session = await deps.sessions.find(request);
-    if (session !== null) return handle({ ...request, form: deps.stepUp.restored(request, session) }, session);
-    const { path, rawQuery } = request;
-    // A form target has no page to return to.
-    const returnTo = request.method === 'POST' ? `${root}/account` : rawQuery === '' ? path : `${path}?${rawQuery}`;
-    return redirectAnswer(`${root}/sign-in?${new URLSearchParams({ return_to: returnTo }).toString()}`);
-  };
+  const enrolmentPage =
+    (handle: Handle): RawHandler =>
+    async (request) => {
+      const session = await deps.sessions.find(request);
+      if (session !== null) return handle({ ...request, form: deps.stepUp.restored(request, session) }, session);
+      const { path, rawQuery } = request;
+      // A form target has no page to return to.
+      const returnTo = request.method === 'POST' ? `${root}/account` : rawQuery === '' ? path : `${path}?${rawQuery}`;
+      return redirectAnswer(`${root}/sign-in?${new URLSearchParams({ return_to: returnTo }).toString()}`);
+    };
 
-  const page: SignedIn['page'] = (handle) =>
+  const page = (handle: Handle): RawHandler =>
     enrolmentPage(async (request, session) =>
       session.mustEnrol ? redirectAnswer(enrolmentPath(root)) : handle(request, session),
     );
   const checked =
-    (boundTo: (request: RawRequest) => Bound, handle: Handle): Handle =>
+    (boundTo: BoundTo, handle: Handle): Handle =>
     async (request, session) =>
       isNonce(request.form.get('nonce'), session, boundTo(request))
         ? handle(request, session)
@@ -109,19 +94,26 @@ export function createSignedIn(deps: {
         : unverifiedAnswer(root, session.email);
 
   return {
-    page: (handle) => page(admitted(handle)),
-    enrolmentPage: (handle) => enrolmentPage(admitted(handle)),
-    nonce,
+    /** Redirects a visitor without a session to sign-in, with the path to return to. */
+    page: (handle: Handle) => page(admitted(handle)),
+    /** Like `page`, also for a person who has to set up a second factor first. */
+    enrolmentPage: (handle: Handle) => enrolmentPage(admitted(handle)),
+    /** Returns the value of a form's hidden field `nonce`. */
+    nonce: (session: Session, bound: Bound): string => formNonce(deps.nonceKeys, session, bound),
     isNonce,
-    form: (boundTo, handle) => page(checked(boundTo, admitted(handle))),
-    sensitiveForm: (boundTo, handle) => page(checked(boundTo, confirmed(admitted(handle)))),
-    passwordForm: (boundTo, handle) => {
+    /** Requires that the field `nonce` was issued to this session for `boundTo`. */
+    form: (boundTo: BoundTo, handle: Handle) => page(checked(boundTo, admitted(handle))),
+    /** Like `form`, and requires that the person was verified within ten minutes; asks them if not. */
+    sensitiveForm: (boundTo: BoundTo, handle: Handle) => page(checked(boundTo, confirmed(admitted(handle)))),
+    /** Like `sensitiveForm`, for a form that asks for the password: a person without a second factor is not asked again. */
+    passwordForm: (boundTo: BoundTo, handle: Handle) => {
       const shown = admitted(handle);
       return page(
         checked(boundTo, (request, session) => (session.hasFactor ? confirmed(shown) : shown)(request, session)),
       );
     },
-    enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(admitted(handle)))),
+    /** Like `sensitiveForm`, also for a person who has to set up a second factor first. */
+    enrolmentForm: (boundTo: BoundTo, handle: Handle) => enrolmentPage(checked(boundTo, confirmed(admitted(handle)))),
   };
 }
 

@@ -191,13 +191,11 @@ export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }
      * Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account
      * with the current password.
      */
-    recognize: (request: CookieRequest, account: DeviceAccount): string | undefined => {
-      for (const key of keys) {
-        const nonce = recognizeWith(key, request, account);
-        if (nonce !== undefined) return nonce;
-      }
-      return undefined;
-    },
+    recognize: (request: CookieRequest, account: DeviceAccount): string | undefined =>
+      keys
+        .values()
+        .map((key) => recognizeWith(key, request, account))
+        .find((nonce) => nonce !== undefined),
     /** Returns the `Set-Cookie` values for a browser that has just signed in. They grant no access. */
     remember: (request: CookieRequest, account: DeviceAccount): string[] => {
       const [key] = keys;

@@ -30,7 +30,6 @@ import {
   type Credentials,
 } from './accounts-sql.ts';
 import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
 import { rootOf } from '#http/root.ts';
 import { html } from '#hypermedia/markup.ts';
 import { inPersonOf } from '#core/principal.ts';
@@ -80,9 +79,10 @@ type MayErase = (tx: Tx) => Promise<void>;
 async function eraseLockedUser(
   tx: Tx,
   { changelog, eraseUserData }: { changelog: Changelog; eraseUserData: EraseUserData },
-  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest; mayErase?: MayErase },
+  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest },
+  mayErase?: MayErase,
 ): Promise<void> {
-  const { userId, actor, client, request, mayErase } = erased;
+  const { userId, actor, client, request } = erased;
   const { now } = request;
   const by = { userId, client, origin: originOf(request), now };
   await eraseUserData.lock(tx, userId);
@@ -99,32 +99,29 @@ async function eraseLockedUser(
   await changelog.record(tx, changes, now);
 }
 
-export type UserErasure = {
-  /** Erases a user. Throws a 404 if the user does not exist. */
-  eraseUser: (
-    userId: number,
-    request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
-    mayErase?: MayErase,
-  ) => Promise<void>;
-  /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
-  eraseUnverified: (tx: Tx, email: string, request: ErasureRequest) => Promise<void>;
-};
+export type UserErasure = ReturnType<typeof createUserErasure>;
 
 export function createUserErasure(
   { sql }: Pick<Runtime, 'sql'>,
   effects: { changelog: Changelog; eraseUserData: EraseUserData },
-): UserErasure {
+) {
   return {
-    eraseUser: (userId, request, mayErase = async () => {}) =>
+    /** Erases a user. Throws a 404 if the user does not exist. */
+    eraseUser: (
+      userId: number,
+      request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
+      mayErase?: MayErase,
+    ): Promise<void> =>
       transaction(sql, async (tx) => {
         const revision = await lockForErasure(tx, userId);
         if (revision === undefined) throw notFound('user');
         request.unmodified(revision);
         const { principal } = request;
-        const by = { actor: actorOf(principal), client: principal.clientId, request, mayErase };
-        await eraseLockedUser(tx, effects, { userId, ...by });
+        const by = { actor: actorOf(principal), client: principal.clientId, request };
+        await eraseLockedUser(tx, effects, { userId, ...by }, mayErase);
       }),
-    eraseUnverified: async (tx, email, request) => {
+    /** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
+    eraseUnverified: async (tx: Tx, email: string, request: ErasureRequest): Promise<void> => {
       const userId = await lockUnverified(tx, email);
       if (userId === undefined) return;
       await eraseLockedUser(tx, effects, { userId, actor: inPerson(userId), client: null, request });
@@ -299,30 +296,6 @@ const erasePage = (root: string, { email, nonce, fault }: EraseView): string =>
     accountNav(root),
   );
 
-/** Erases the account; undefined if the password has changed since it was verified, the page again if the user is the only owner of a store. */
-async function erase(
-  { sql, mailer, config: { authUrl } }: Runtime,
-  { sessions }: People,
-  request: RawRequest,
-  { erasure, user, refused }: { erasure: UserErasure; user: Credentials; refused: () => Promise<RawResponse> },
-): Promise<RawResponse | undefined> {
-  try {
-    const by = { ...request, principal: inPersonOf(user.id), unmodified: () => {} };
-    await erasure.eraseUser(user.id, by, mayErase(user));
-  } catch (error) {
-    if (!(error instanceof NotErased)) throw error;
-    return error.reason === 'only owner' ? refused() : undefined;
-  }
-  mailer?.send(erasedMail({ to: user.email, authUrl }));
-  const { cookie } = await sessions.end(sql, request);
-  const notice = {
-    title: 'Account erased',
-    good: 'Your account is erased, and all browsers and apps have lost their access.',
-    link: { href: `${rootOf(authUrl)}/sign-in`, label: 'Sign in with another account' },
-  };
-  return noticeAnswer(200, notice, { 'Set-Cookie': cookie });
-}
-
 export function leaveSection(): AccountSection {
   return async ({ nonce, root }) =>
     html`<div class="card">
@@ -344,9 +317,10 @@ export function createLeave(
   people: People,
   { erasure, exportParts }: { erasure: UserErasure; exportParts: ExportParts },
 ) {
-  const { sql, config } = runtime;
-  const { signedIn } = people;
-  const root = rootOf(config.authUrl);
+  const { sql, mailer, config } = runtime;
+  const { signedIn, sessions } = people;
+  const { authUrl } = config;
+  const root = rootOf(authUrl);
   return {
     export: signedIn.sensitiveForm(
       () => EXPORT_FORM,
@@ -368,9 +342,23 @@ export function createLeave(
           ? refusalPage(stores, config)
           : erasePage(root, { email: session.email, nonce, fault });
       },
-      submit: (request, _session, user) => {
-        const refused = async () => htmlAnswer(409, refusalPage(await listSoleStores(sql, user.id), config));
-        return erase(runtime, people, request, { erasure, user, refused });
+      submit: async (request, _session, user) => {
+        try {
+          const by = { ...request, principal: inPersonOf(user.id), unmodified: () => {} };
+          await erasure.eraseUser(user.id, by, mayErase(user));
+        } catch (error) {
+          if (!(error instanceof NotErased)) throw error;
+          if (error.reason === 'password changed') return undefined;
+          return htmlAnswer(409, refusalPage(await listSoleStores(sql, user.id), config));
+        }
+        mailer?.send(erasedMail({ to: user.email, authUrl }));
+        const { cookie } = await sessions.end(sql, request);
+        const notice = {
+          title: 'Account erased',
+          good: 'Your account is erased, and all browsers and apps have lost their access.',
+          link: { href: `${root}/sign-in`, label: 'Sign in with another account' },
+        };
+        return noticeAnswer(200, notice, { 'Set-Cookie': cookie });
       },
     }),
   };

@@ -16,7 +16,15 @@ import {
 import type { Document } from '#hypermedia/document.ts';
 import { comparisonsOf, propertiesOf, schemasOf, type PartOf } from '#http/field-table.ts';
 import type { Condition, Filter } from '#core/listing.ts';
-import { isInPerson, isPerson, platformClient, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
+import {
+  inPersonOf,
+  isInPerson,
+  isPerson,
+  platformClient,
+  reachesAccount,
+  reachesUser,
+  type Principal,
+} from '#core/principal.ts';
 import { randomBytes } from 'node:crypto';
 import { transaction, type Tx } from '#db/pool.ts';
 import { changeOrMake, externalIdHints, keyedIds, keyOf } from '#http/external-keys.ts';
@@ -306,17 +314,8 @@ const user: UserRow = {
   isEmailOfPlatform: false,
 };
 
-const platform: Principal = {
-  userId: null,
-  clientId: 1,
-  publicClientId: 'n0Xw5rPbLc9dEvQ4',
-  grantId: 1,
-  scope: 'platform',
-  permissions: null,
-  stores: 'all',
-  suspended: new Map(),
-  owned: [],
-};
+/** The platform sees the e-mail address. */
+const platform: Principal = { ...inPersonOf(user.id), userId: null, clientId: 1, scope: 'platform', stores: 'all' };
 
 const userExample: Example = ({ baseUrl }) =>
   userDocument(user, platform, { baseUrl, stores: { allowsSandboxes: true } });

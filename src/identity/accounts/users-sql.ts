@@ -1,6 +1,6 @@
 /** SQL that reads, lists and erases users, and exports what belongs to one. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Fragment, Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, totalOf, type Fragment, type Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -28,9 +28,8 @@ const userColumns = (sql: Queryable, reader: Reader): Fragment =>
   sql`${columns.selected(sql, { external_id: keyOfUser(sql, reader) })}, email, revision,
     is_email_of_platform as "isEmailOfPlatform"`;
 
-export async function findUser(sql: Queryable, id: number, reader: Reader = null): Promise<UserRow | undefined> {
-  const [row] = await sql<UserRow[]>`select ${userColumns(sql, reader)} from users where id = ${id}`;
-  return row;
+export function findUser(sql: Queryable, id: number, reader: Reader = null): Promise<UserRow | undefined> {
+  return firstOf(sql<UserRow[]>`select ${userColumns(sql, reader)} from users where id = ${id}`);
 }
 
 /** Increases the revision of a user whose `external_id` changes. */
@@ -39,13 +38,12 @@ export async function touchUser(sql: Queryable, id: number): Promise<void> {
 }
 
 /** Returns whether no person can sign in to an account yet: it has no password, no identity at a provider and no passkey. */
-export async function isUnclaimed(sql: Queryable, id: number): Promise<boolean> {
-  const rows = await sql`
+export function isUnclaimed(sql: Queryable, id: number): Promise<boolean> {
+  return hasRows(sql`
     select from users where id = ${id} and not has_password
       and not exists (select from external_identity where user_id = users.id)
       and not exists (select from passkey where user_id = users.id)
-  `;
-  return rows.length === 1;
+  `);
 }
 
 const compared = (sql: Queryable, reader: Reader) =>
@@ -65,11 +63,10 @@ export function listUsers(sql: Queryable, of: Shown, listing: Listing): Promise<
 `;
 }
 
-export async function countUsers(sql: Queryable, of: Shown, { filters }: Listing): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
+export function countUsers(sql: Queryable, of: Shown, { filters }: Listing): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
     select count(*) as total from users where ${shown(sql, of)}${narrowed(sql, filters, compared(sql, of.reader))}
-  `;
-  return row?.total ?? 0;
+  `);
 }
 
 /**

@@ -4,7 +4,7 @@ import { externalIdHints } from '#http/external-keys.ts';
 import type { Fields } from '#http/field-table.ts';
 import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/text.ts';
-import { invalid, Problem, type Fault, temporary } from '#core/problem.ts';
+import { invalid, invalidValue, Problem, type Fault, temporary } from '#core/problem.ts';
 import { recordAuditEntry, type AuditEntry } from './audit.ts';
 import { insertUser } from './accounts-sql.ts';
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -48,7 +48,7 @@ export function passwordLengthMin({ hasSecondFactor }: { hasSecondFactor: boolea
 export function emailFault(email: string): Fault | undefined {
   if (readEmail(email) !== undefined) return undefined;
   const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
-  return { code: 'invalid_value', message, field: 'email' };
+  return invalidValue('email', message);
 }
 
 const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
@@ -262,10 +262,7 @@ let loading: ReturnType<typeof loadDictionaries> | undefined;
  * Returns why a password is guessed early (NIST SP 800-63B §3.1.1.2); undefined if it is not. zxcvbn has the 49,000 most common ones, and
  * finds them with digits, capitals and look-alikes (`P@ssw0rd123`), rows of keys, sequences, repetitions and the person's own e-mail.
  */
-export async function guessableFault({
-  email,
-  password,
-}: Record<'email' | 'password', string>): Promise<Fault | undefined> {
+export async function guessableFault({ email, password }: EmailAndPassword): Promise<Fault | undefined> {
   const estimator = await (loading ??= loadDictionaries());
   const own = ['halcyon', email, ...email.split('@')];
   const { score, feedback } = estimator.check(password.slice(0, ESTIMATED_CHARACTERS), own);

@@ -25,9 +25,9 @@ import { addressOfStore } from '#stores/store-document.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { listing } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, type ApiRequest } from '#http/operation.ts';
 import { idIn, type RawRequest } from '#http/route.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { conflict, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 
 /** `root` is the path prefix of the pages, without a trailing slash; `token` is the one in the link. */
@@ -149,45 +149,6 @@ export async function acceptIn(
   return userId;
 }
 
-const createAccept = ({ sql, config }: Runtime, effects: MemberEffects): Operation =>
-  guarded({
-    title: 'Join the store',
-    access: 'person',
-    summary: 'Accepts an invitation: the person becomes a member of the store; for signed-in people',
-    handle: async (request) => {
-      const received = await receivedBy(sql, request);
-      const { email, storeId } = received;
-      const userId = personOf(request);
-      try {
-        await transaction(sql, (tx) =>
-          acceptIn(tx, config, effects, { request, invitation: received, userOf: async () => ({ id: userId, email }) }),
-        );
-      } catch (error) {
-        if (!(error instanceof NotAccepted)) throw error;
-        throw new Problem(409, { code: 'not_accepted', message: REFUSED[error.refusal] });
-      }
-      return { status: 204, next: `${addressOfStore(storeId, config.baseUrl)}/overview`, done: 'joined' };
-    },
-  });
-
-const createDecline = ({ sql, config: { baseUrl } }: Runtime, { changelog }: MemberEffects): Operation =>
-  guarded({
-    title: 'Decline the invitation',
-    access: 'person',
-    summary: 'Declines an invitation, which ends; for signed-in people',
-    handle: async (request) => {
-      const received = await receivedBy(sql, request);
-      const userId = personOf(request);
-      await transaction(sql, async (tx) => {
-        const declined = await deleteInvitation(tx, received, request.now);
-        if (declined === undefined) throw notFound('invitation');
-        const by = { changelog, actor: inPerson(userId), now: request.now };
-        await recordInvitation(tx, received, { action: 'declined', role: declined.role }, by);
-      });
-      return { status: 204, next: addressOfReceived(userId, baseUrl), done: 'declined' };
-    },
-  });
-
 /** Creates the operations of {base_url}/users/<id>/invitations, where a signed-in person accepts and declines invitations. */
 export function createReceivedInvitations(runtime: Runtime, effects: MemberEffects) {
   const { sql, config } = runtime;
@@ -218,7 +179,38 @@ export function createReceivedInvitations(runtime: Runtime, effects: MemberEffec
         return { status: 200, document };
       },
     }),
-    decline: createDecline(runtime, effects),
-    accept: createAccept(runtime, effects),
+    decline: guarded({
+      title: 'Decline the invitation',
+      access: 'person',
+      summary: 'Declines an invitation, which ends; for signed-in people',
+      handle: async (request) => {
+        const received = await receivedBy(sql, request);
+        const userId = personOf(request);
+        const by = { changelog: effects.changelog, actor: inPerson(userId), now: request.now };
+        await transaction(sql, async (tx) => {
+          const declined = await deleteInvitation(tx, received, request.now);
+          if (declined === undefined) throw notFound('invitation');
+          await recordInvitation(tx, received, { action: 'declined', role: declined.role }, by);
+        });
+        return { status: 204, next: addressOfReceived(userId, baseUrl), done: 'declined' };
+      },
+    }),
+    accept: guarded({
+      title: 'Join the store',
+      access: 'person',
+      summary: 'Accepts an invitation: the person becomes a member of the store; for signed-in people',
+      handle: async (request) => {
+        const invitation = await receivedBy(sql, request);
+        const { email, storeId } = invitation;
+        const userOf = async () => ({ id: personOf(request), email });
+        try {
+          await transaction(sql, (tx) => acceptIn(tx, config, effects, { request, invitation, userOf }));
+        } catch (error) {
+          if (!(error instanceof NotAccepted)) throw error;
+          throw conflict('not_accepted', REFUSED[error.refusal]);
+        }
+        return { status: 204, next: `${addressOfStore(storeId, baseUrl)}/overview`, done: 'joined' };
+      },
+    }),
   };
 }

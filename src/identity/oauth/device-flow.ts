@@ -63,16 +63,6 @@ const POLL_SECONDS = 5;
 /** With a million waiting codes, one of 25,000 new user codes is taken. */
 const USER_CODES_TRIED_MAX = 5;
 
-/**
- * Limits the device codes of all clients at an address together: with open registration anyone has clients with a secret, too. A
- * request counts before the client is known, so that refused ones are limited as well.
- */
-async function throttleRequest(throttle: Throttle, { address, now }: RawRequest): Promise<void> {
-  const taken = await throttle.take([{ limit: 'device codes to address', subject: addressPrefix(address) }], now);
-  if (taken.allowed) return;
-  throw new TokenRefusal(tokenErrors.tooManyDevices, { 'Retry-After': String(taken.retryAfterSeconds) });
-}
-
 async function start(
   sql: Sql,
   userCodeKeys: Keys,
@@ -96,8 +86,13 @@ export function createDeviceAuthorization(
 ): RawHandler {
   const { authenticate, throttle, userCodeKeys } = deps;
   return answeringRefusals(async (request) => {
+    const { address, now } = request;
     const form = readForm(request);
-    await throttleRequest(throttle, request);
+    // Limits the codes of all clients at an address together: with open registration anyone has clients with a secret, too. A request
+    // counts before the client is known, so that refused ones are limited as well.
+    const taken = await throttle.take([{ limit: 'device codes to address', subject: addressPrefix(address) }], now);
+    if (!taken.allowed)
+      throw new TokenRefusal(tokenErrors.tooManyDevices, { 'Retry-After': String(taken.retryAfterSeconds) });
     const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
     if (!client.allowsDeviceGrant) throw new TokenRefusal(tokenErrors.unauthorizedClient);
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) throw new TokenRefusal(tokenErrors.invalidTarget);
@@ -106,7 +101,6 @@ export function createDeviceAuthorization(
     const requested = readScope(scope);
     if (requested === undefined) throw new TokenRefusal(tokenErrors.unsupportedScope);
     if (!mayAskFor(client.scopes, requested)) throw new TokenRefusal(tokenErrors.unregisteredScope);
-    const { now } = request;
     const { deviceCode, userCode } = await start(sql, userCodeKeys, { client: client.id, scope, now });
     const verificationUri = `${authUrl}/device`;
     return jsonAnswer(200, {

@@ -100,8 +100,6 @@ const deviceResponse = Type.Object({
   interval: Type.Integer({ description: 'Seconds between two polls.' }),
 });
 
-const emptyResponse = Type.Object({});
-
 /** RFC 7662 §2.2. */
 const introspection = Type.Object({
   active: Type.Boolean({ description: 'If false, there are no other members.' }),
@@ -260,7 +258,7 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 7009',
     takes: { in: 'form', schema: presentedToken },
-    returns: emptyResponse,
+    returns: Type.Object({}),
     fails: protocolError,
     answers: { '200': 'The token is revoked', '400': PROTOCOL_ERROR, '401': NOT_AUTHENTICATED, '429': GUESSES },
     example: {},

@@ -2,7 +2,7 @@
  * SQL of the token endpoint, and of the authentication of clients, which is part of its statements. Each write is one statement with data-modifying CTEs, and so its own transaction: BEGIN and
  * COMMIT would be two more round trips at which the connection can fail.
  */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, type Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
@@ -52,21 +52,16 @@ function presentsSecret(sql: Queryable, { clientId, secretHash, now }: ClientCla
 }
 
 /** Returns whether the client is suspended and would be authenticated otherwise. */
-export async function isSuspendedClient(sql: Queryable, claim: ClientClaim): Promise<boolean> {
-  const rows = await sql`
-    select from client c where ${presentsSecret(sql, claim)} and c.suspended_reason is not null`;
-  return rows.length > 0;
+export function isSuspendedClient(sql: Queryable, claim: ClientClaim): Promise<boolean> {
+  return hasRows(sql`
+    select from client c where ${presentsSecret(sql, claim)} and c.suspended_reason is not null`);
 }
 
 /** Returns the client; undefined if it is not authenticated. */
-export async function findAuthenticatedClient(
-  sql: Queryable,
-  claim: ClientClaim,
-): Promise<AuthenticatedClient | undefined> {
-  const [row] = await sql<
-    AuthenticatedClient[]
-  >`select ${clientColumns(sql)} from client c where ${isClientAuthenticated(sql, claim)}`;
-  return row;
+export function findAuthenticatedClient(sql: Queryable, claim: ClientClaim): Promise<AuthenticatedClient | undefined> {
+  return firstOf(
+    sql<AuthenticatedClient[]>`select ${clientColumns(sql)} from client c where ${isClientAuthenticated(sql, claim)}`,
+  );
 }
 
 /** Returns the condition that the store of grant `g` is suspended. */
@@ -126,8 +121,8 @@ export async function findClientWithCode(
  * Marks the code used and inserts its tokens; returns false if it was already used. Concurrent redemptions wait for the row
  * and then find `used_at` set: this predicate makes the code single-use.
  */
-export async function redeemCode(sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> {
-  const rows = await sql`
+export function redeemCode(sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> {
+  return hasRows(sql`
     with used as (
       update authorization_code set used_at = ${now}
       where hash = ${hash}
@@ -141,8 +136,7 @@ export async function redeemCode(sql: Queryable, hash: Buffer, tokens: TokenPair
       select ${tokens.refresh.hash}, grant_id, ${tokens.refresh.expires} from used
     )
     select from used
-  `;
-  return rows.length === 1;
+  `);
 }
 
 /** The scope that a refresh asks for: its entries, and the limited scopes of the new access token; null for those of the grant. */
@@ -202,7 +196,7 @@ const outcomeOf = (sql: Queryable, refresh: AskedScope & { reusedSince: Date; no
  * every two hours, this writes the indexed column once in twelve refreshes (measured: 197 µs of PostgreSQL per refresh against 233).
  * A rotated token keeps rotating even if its client has since been set to stable tokens.
  */
-export async function refreshGrant(
+export function refreshGrant(
   sql: Queryable,
   claim: ClientClaim,
   refresh: AskedScope & {
@@ -221,7 +215,7 @@ export async function refreshGrant(
   },
 ): Promise<Refreshed | undefined> {
   const { access, successor } = refresh;
-  const [row] = await sql<Refreshed[]>`
+  return firstOf(sql<Refreshed[]>`
     with caller as (
       select c.id, c.rotates_refresh_tokens as rotates from client c
       where ${isClientAuthenticated(sql, claim)}
@@ -269,8 +263,7 @@ export async function refreshGrant(
       coalesce(f.outcome, 'unknown') as outcome,
       coalesce((select hash from follower limit 1), ${successor.hash}) as successor
     from caller left join found f on true
-  `;
-  return row;
+  `);
 }
 
 /** Access tokens that retries with one rotated token leave: the number of a client's processes that may refresh at the same time. */
@@ -320,11 +313,8 @@ export async function endPredecessor(sql: Queryable, accessHash: Buffer): Promis
  * Inserts an access token for the client's platform grant, which the first call creates; returns false if the client does
  * not exist. It locks the client's row, so that a concurrent deletion cannot leave a token without a grant.
  */
-export async function insertPlatformToken(
-  sql: Queryable,
-  platform: { client: number; access: StoredToken; now: Date },
-): Promise<boolean> {
-  const rows = await sql`
+export function insertPlatformToken(sql: Queryable, platform: { client: number; access: StoredToken; now: Date }) {
+  return hasRows(sql`
     with locked as (
       select id from client where id = ${platform.client} and date_deleted is null for share
     ), standing as (
@@ -343,12 +333,11 @@ export async function insertPlatformToken(
     select ${platform.access.hash}, id, ${platform.access.expires}
     from (select id from standing union all select id from made) as either
     returning grant_id
-  `;
-  return rows.length === 1;
+  `);
 }
 
 /** Inserts a grant for a store with its tokens, without a code; returns undefined if there is no such client. */
-export async function insertStoreGrant(
+export function insertStoreGrant(
   sql: Queryable,
   grant: GrantedScope & {
     clientId: string;
@@ -360,7 +349,7 @@ export async function insertStoreGrant(
   },
 ): Promise<{ grantId: number; client: number; name: string } | undefined> {
   const { access, refresh } = grant.tokens;
-  const [row] = await sql<{ grantId: number; client: number; name: string }[]>`
+  return firstOf(sql<{ grantId: number; client: number; name: string }[]>`
     with asked as (
       select id, name from client where client_id = ${grant.clientId} and date_deleted is null
     ), made as (
@@ -375,6 +364,5 @@ export async function insertStoreGrant(
       insert into refresh_token (hash, grant_id, date_expires) select ${refresh.hash}, id, ${refresh.expires} from made
     )
     select made.id as "grantId", asked.id as client, asked.name from made cross join asked
-  `;
-  return row;
+  `);
 }

@@ -59,9 +59,9 @@ export const rejections = {
   accessDenied: faultOf('access_denied', 'The user denied access to your application'),
 } as const;
 
-type StatusFault = Fault & { status: 400 | 401 | 429 };
+export type TokenFault = Fault & { status: 400 | 401 | 429 };
 
-const badRequest = (error: string, description: string): StatusFault => ({ status: 400, error, description });
+const badRequest = (error: string, description: string): TokenFault => ({ status: 400, error, description });
 const invalidRequest = (description: string) => badRequest('invalid_request', description);
 const invalidGrant = (description: string) => badRequest('invalid_grant', description);
 
@@ -119,9 +119,7 @@ export const tokenErrors = {
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),
   invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
   noToken: invalidRequest('The token parameter is required'),
-} as const satisfies Record<string, StatusFault>;
-
-export type TokenFault = StatusFault;
+} as const satisfies Record<string, TokenFault>;
 
 /** The steps of a protocol endpoint throw it; `answeringRefusals` (protocol-requests.ts) turns it into a response. */
 export class TokenRefusal extends Error {

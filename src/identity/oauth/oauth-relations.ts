@@ -3,12 +3,12 @@
  * documents the OAuth endpoints.
  */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
-import type { Principal } from '#core/principal.ts';
+import { inPersonOf, type Principal } from '#core/principal.ts';
 import { clientDocument, installDocument } from './clients/client-document.ts';
 import type { Install } from './clients/client-lists-sql.ts';
 import type { Client } from './clients/clients-sql.ts';
 import { grantDocument } from './connected/grants-api.ts';
-import type { ConnectedApp, StoreGrantRow } from './connected/connected-sql.ts';
+import type { ConnectedApp } from './connected/connected-sql.ts';
 import { storeGrantDocument } from './connected/store-grants.ts';
 import { protocolEndpoints } from './endpoints.ts';
 import type { WebhookOfApp } from './webhooks-of-apps-sql.ts';
@@ -69,8 +69,6 @@ const grant: ConnectedApp = {
   webhooks: { total: 3, active: 2, stopping: 2 },
 };
 
-const storeGrant: StoreGrantRow = { ...grant, entries: 1, hasAccount: false };
-
 const webhooks = ['Orders', 'Customers', 'Refunds'].map((name, at): WebhookOfApp => ({
   id: 2778 + 256 * at,
   client: grant.client,
@@ -95,29 +93,21 @@ const install: Install = {
 
 /** The app of the grant. */
 const app: Principal = {
-  userId: 41,
+  ...inPersonOf(41, [1001]),
   clientId: client.id,
   publicClientId: client.clientId,
   grantId: grant.id,
   scope: 'store_full_access',
-  permissions: null,
-  stores: [1001],
-  suspended: new Map(),
-  owned: [],
 };
 
 const grantExample: Example = ({ baseUrl }) =>
   grantDocument(grant, { id: grant.id, userId: 41, principal: app, baseUrl });
 
 const storeGrantExample: Example = ({ baseUrl }) =>
-  storeGrantDocument(storeGrant, {
-    storeId: 1001,
-    timeZone: 'UTC',
-    principal: app,
-    baseUrl,
-    authUrl: baseUrl,
-    webhooks,
-  });
+  storeGrantDocument(
+    { ...grant, entries: 1, hasAccount: false },
+    { storeId: 1001, timeZone: 'UTC', principal: app, baseUrl, authUrl: baseUrl, webhooks },
+  );
 
 const installExample: Example = ({ baseUrl }) =>
   installDocument(install, { clientId: client.clientId, principal: app, baseUrl });

@@ -1,5 +1,5 @@
 /** SQL that looks up tokens and ends them. */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, type Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
 import type { LoggedGrant } from './grants.ts';
 
@@ -98,8 +98,8 @@ export type IntrospectedRow = GrantStatus & {
 };
 
 /** Returns the state of an access token or refresh token; undefined for a rotated refresh token. */
-export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> {
-  const [row] = await sql<IntrospectedRow[]>`
+export function findIntrospected(sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> {
+  return firstOf(sql<IntrospectedRow[]>`
     select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.is_first as "isFirstUse", t.date_expires as expires
     from (
@@ -108,8 +108,7 @@ export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<In
       union all
       select grant_id, date_expires, null, false, false from refresh_token where hash = ${hash} and rotated_at is null
     ) as t ${grantJoins(sql)}
-  `;
-  return row;
+  `);
 }
 
 /** The client, user and store of a revoked grant or token. */
@@ -119,8 +118,8 @@ export type Ended = { client: number; userId: number | null; storeId: number | n
  * Revokes a grant with all its tokens and returns it; undefined if it or its client has already ended. It locks the client
  * first, so that the grant cannot end concurrently with its client.
  */
-export async function revokeGrant(sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> {
-  const [row] = await sql<LoggedGrant[]>`
+export function revokeGrant(sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> {
+  return firstOf(sql<LoggedGrant[]>`
     with locked as (
       select id as locked_id, client_id, name from client
       where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
@@ -130,8 +129,7 @@ export async function revokeGrant(sql: Queryable, grantId: number, now: Date): P
     where g.id = ${grantId} and client = locked_id and date_revoked is null
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", permissions, client,
       client_id as "clientId", name
-  `;
-  return row;
+  `);
 }
 
 /** Returns the grant of a client's refresh token, including a rotated or expired one. */
@@ -149,18 +147,13 @@ export async function grantOfRefreshToken(sql: Queryable, hash: Buffer, client: 
  * Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is
  * no such token.
  */
-export async function deleteAccessToken(
-  sql: Queryable,
-  hash: Buffer,
-  client: number,
-): Promise<(Ended & { grantId: number }) | undefined> {
-  const [row] = await sql<(Ended & { grantId: number })[]>`
+export function deleteAccessToken(sql: Queryable, hash: Buffer, client: number) {
+  return firstOf(sql<(Ended & { grantId: number })[]>`
     delete from access_token t using access_grant g
     where t.hash = ${hash} and g.id = t.grant_id
       and g.client = ${client}
     returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
-  `;
-  return row;
+  `);
 }
 
 /** Locks the apps that a user owns or has connected, in the order of their ids to avoid deadlocks. */
@@ -194,19 +187,17 @@ export async function insertRegistrationToken(
 }
 
 /** Deletes a token by its id, the beginning of its hash in hex; returns false if there is none. */
-export async function deleteRegistrationToken(sql: Queryable, id: string): Promise<boolean> {
-  const { count } = await sql`
+export function deleteRegistrationToken(sql: Queryable, id: string): Promise<boolean> {
+  return hasRows(sql`
     delete from registration_token where encode(substring(hash from 1 for length(${id}) / 2), 'hex') = ${id}
       and length(${id}) = 16
-  `;
-  return count > 0;
+  `);
 }
 
-export async function isRegistrationToken(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
-  const rows = await sql`
+export function isRegistrationToken(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  return hasRows(sql`
     select from registration_token
     where hash = ${hash}
       and date_expires > ${now}
-  `;
-  return rows.length === 1;
+  `);
 }

@@ -14,7 +14,7 @@ import { bearerChallenge, INVALID_TOKEN } from '#http/root.ts';
 import { createLookup } from '#db/batch.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { suspensionsOf, type Principal } from '#core/principal.ts';
-import { invalid, Problem, suspended } from '#core/problem.ts';
+import { invalid, invalidValue, Problem, suspended } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 
@@ -165,8 +165,7 @@ export async function grantStoreAccess(
   },
 ): Promise<TokenAnswer & { refresh_token: string }> {
   const { clientId, userId, storeId, permissions, ends = null, actor = OPERATOR, now } = grant;
-  if (!(await lockMembership(tx, userId, storeId)))
-    throw invalid({ code: 'invalid_value', message: NOT_A_MEMBER, field: 'store' });
+  if (!(await lockMembership(tx, userId, storeId))) throw invalid(invalidValue('store', NOT_A_MEMBER));
   if (await isClosedTo(tx, grant)) throw new Problem(409, { code: 'store_closed', message: CLOSED, field: 'store' });
   const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
   const tokens = { access: access.stored, refresh: refresh.stored };

@@ -3,7 +3,7 @@
  * shown its tokens there, once.
  */
 import { cardPage, accountNav, choice } from '#identity/accounts/page-kit.ts';
-import { invalid, suspended } from '#core/problem.ts';
+import { invalid, invalidValue, suspended } from '#core/problem.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -70,23 +70,23 @@ function endOf({ query, now }: RawRequest): Date | null {
   const text = query.get('days') ?? '';
   if (text === '') return null;
   const days = DAYS.find((one) => String(one) === text);
-  if (days === undefined)
-    throw invalid({
-      code: 'invalid_value',
-      message: `days must be one of ${DAYS.join(', ')}, or empty`,
-      field: 'days',
-    });
+  if (days === undefined) throw invalid(invalidValue('days', `days must be one of ${DAYS.join(', ')}, or empty`));
   return new Date(now.getTime() + days * DAY_MS);
 }
 
-function tokensPage(
-  { config, root, client }: { config: Consenting['runtime']['config']; root: string; client: Client },
-  { access, refresh, ends }: { access: string; refresh: string; ends: Date | null },
-): string {
+/** Redeems the code of the approval for its owner, and shows the tokens. */
+async function showTokens(
+  { runtime: { sql, config }, root }: Consenting,
+  { client, ends, now }: { client: Client; ends: Date | null; now: Date },
+  { code, granted }: { code: string; granted: Granted },
+): Promise<RawResponse> {
+  const tokens = await redeem(sql, hashToken(code), granted, { lifetimes: config.oauth, now });
+  if (tokens === undefined) throw new Error('The code of the approval was redeemed already');
+  const { access_token: access, refresh_token: refresh } = tokens;
   const { clientId, isPublic } = client;
   const { baseUrl, naming } = config;
   const credentials = isPublic ? `-d client_id=${clientId}` : `-u '${clientId}:<client secret>'`;
-  return cardPage(
+  const page = cardPage(
     'Tokens created',
     html`<p class="good" role="status">
         Copy the tokens now, and store them like a password. They are shown only once.
@@ -110,20 +110,7 @@ function tokensPage(
       <div class="buttons"><a class="button quiet" href="${pathOf(root, clientId)}">Open the app's page</a></div>`,
     accountNav(root, 'apps'),
   );
-}
-
-/** Redeems the code of the approval for its owner, and shows the tokens. */
-async function showTokens(
-  { runtime: { sql, config }, root }: Consenting,
-  { client, ends, now }: { client: Client; ends: Date | null; now: Date },
-  { code, granted }: { code: string; granted: Granted },
-): Promise<RawResponse> {
-  const tokens = await redeem(sql, hashToken(code), granted, { lifetimes: config.oauth, now });
-  if (tokens === undefined) throw new Error('The code of the approval was redeemed already');
-  return htmlAnswer(
-    200,
-    tokensPage({ config, root, client }, { access: tokens.access_token, refresh: tokens.refresh_token, ends }),
-  );
+  return htmlAnswer(200, page);
 }
 
 async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<Consent | RawResponse> {
@@ -136,7 +123,7 @@ async function prepare(consenting: Consenting, rawRequest: RawRequest): Promise<
   if (client.suspendedReason !== null) throw suspended('app', client.suspendedReason);
   const scope = readScope(query.get('scope') ?? '');
   if (scope === undefined || !mayAskFor(client.scopes, scope))
-    throw invalid({ code: 'invalid_value', message: 'scope must be scopes of the app', field: 'scope' });
+    throw invalid(invalidValue('scope', 'scope must be scopes of the app'));
   const ends = endOf(rawRequest);
   return openConsent(consenting, {
     request: { client, scope, redirectUri: null, codeChallenge: null, own: { ends } },

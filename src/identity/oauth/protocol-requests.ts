@@ -224,10 +224,7 @@ const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.in
  * bucket that rejected the right secret would let an attacker at the same address lock the owner out. The bucket only slows
  * down programs with a wrong secret.
  */
-export function createClientAuthentication(
-  { sql }: Pick<Runtime, 'sql'>,
-  { throttle }: { throttle: Throttle },
-): AuthenticateClient {
+export function createClientAuthentication({ sql }: Pick<Runtime, 'sql'>, throttle: Throttle): AuthenticateClient {
   return async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
     if (credentials === undefined) throw authenticationFailed();

@@ -1,5 +1,5 @@
 /** SQL of the webhooks that apps created: their numbers for the pages of grants and installs, and their health for the developer. */
-import type { Queryable } from '#db/pool.ts';
+import { type Queryable } from '#db/pool.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -95,7 +95,7 @@ export type Errors = readonly { outcome: string; attempts: number }[];
 type WebhookErrors = { id: number; outcome: string; attempts: number };
 
 /** Returns the failed attempts of each of these webhooks in the last 24 hours by outcome, most frequent first. */
-export async function listErrors(sql: Queryable, webhooks: readonly AppWebhook[], now: Date): Promise<WebhookErrors[]> {
+export function listErrors(sql: Queryable, webhooks: readonly AppWebhook[], now: Date): Promise<WebhookErrors[]> {
   const ids = webhooks.filter(({ failed }) => failed > 0).map(({ id }) => id);
   return sql<WebhookErrors[]>`
     select h.webhook_id as id, h.outcome, sum(h.attempts)::float8 as attempts

@@ -5,7 +5,7 @@
  */
 import { inPerson } from '#changelog/changelog.ts';
 import { shardOf } from '#core/ids.ts';
-import { Problem, invalid, temporary, suspended } from '#core/problem.ts';
+import { Problem, conflict, invalid, invalidValue, temporary, suspended } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { transaction } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -33,18 +33,14 @@ const LINK_SECONDS = 60;
 /** Unused links of a member in a store; an older one ends. */
 const LINKS_KEPT = 5;
 
-const NOT_A_MEMBER = {
-  code: 'invalid_value',
-  message: 'user must be the id of a member of the store',
-  field: 'user',
-};
+const NOT_A_MEMBER = invalidValue('user', 'user must be the id of a member of the store');
 
 /** Throws the reason why no link can let the person into the store. */
 function requireOpen(store: StoreRow, user: Credentials | undefined, requiresSecondFactor: boolean): void {
   if (store.suspendedReason !== null) throw suspended('store', store.suspendedReason);
   if (requiresSecondFactor || store.secondFactor === 'required') {
     const message = 'A second factor is required to open this store, which a link does not prove: the member signs in';
-    throw new Problem(409, { code: 'second_factor_required', message });
+    throw conflict('second_factor_required', message);
   }
   if (user === undefined) throw invalid(NOT_A_MEMBER);
   if (user.disabledReason !== null) throw suspended('account', user.disabledReason);
@@ -77,12 +73,8 @@ function createMake({ sql, config }: Runtime, { throttle }: People, { changelog 
       const subject = `${key.storeId} ${key.userId}`;
       const taken = await throttle.take([{ limit: 'portal links to member', subject }], now);
       if (!taken.allowed) {
-        const { retryAfterSeconds: wait } = taken;
-        throw temporary(
-          429,
-          { code: 'too_many_requests', message: `Too many links for this member; wait ${wait} s` },
-          wait,
-        );
+        const message = `Too many links for this member; wait ${taken.retryAfterSeconds} s`;
+        throw temporary(429, { code: 'too_many_requests', message }, taken.retryAfterSeconds);
       }
       const { token, hash } = newLinkToken('portal');
       const expires = new Date(now.getTime() + LINK_SECONDS * 1_000);
@@ -119,21 +111,6 @@ const invalidPage = (runtime: Pick<Runtime, 'config'>, request: RawRequest): Raw
       </p>
       <p>Open the store again where you found the link.</p>`,
   });
-
-/** Renders the page of a valid link. The person decides, so that no other site can put them into the store of another person. */
-const linkPage = (
-  root: string,
-  { storeName, email, token }: PortalRow & { token: string },
-  signedInAs: string | undefined,
-): Markup =>
-  html`<p>You open this store as <strong>${email}</strong>.</p>
-    ${
-      signedInAs !== undefined &&
-      html`<p class="alert">
-        This browser is signed in as <strong>${signedInAs}</strong>, and will be signed out of that account.
-      </p>`
-    }
-    ${postForm({ action: `${root}/portal`, hidden: { token }, submit: `Open ${storeName}` })}`;
 
 /** Renders the page that a frame shows in place of the sign-in, which no frame may contain. */
 const windowPage = (path: string): Markup =>
@@ -182,11 +159,19 @@ function createPages(runtime: Runtime, people: People, effects: MemberEffects): 
     find: async (hash, now) =>
       accounts.requiresSecondFactor ? undefined : findPortal(sql, { hash, isUsed: false, now }),
     invalid: (request) => invalidPage(runtime, request),
-    show: async (found, request) => {
+    // The person decides, so that no other site can put them into the store of another person.
+    show: async ({ storeName, userId, email, token }, request) => {
       const session = frameOriginsOf(config, request).length === 0 ? await people.sessions.find(request) : null;
-      const other = session === null || session.userId === found.userId ? undefined : session.email;
-      const content = linkPage(root, found, other);
-      return shown(runtime, request, { title: found.storeName, content });
+      const content = html`<p>You open this store as <strong>${email}</strong>.</p>
+        ${
+          session !== null &&
+          session.userId !== userId &&
+          html`<p class="alert">
+            This browser is signed in as <strong>${session.email}</strong>, and will be signed out of that account.
+          </p>`
+        }
+        ${postForm({ action: `${root}/portal`, hidden: { token }, submit: `Open ${storeName}` })}`;
+      return shown(runtime, request, { title: storeName, content });
     },
     submit: async (request, found) => {
       const isFramed = frameOriginsOf(config, request).length > 0;

@@ -6,19 +6,13 @@ import { type Tx, transaction } from '#db/pool.ts';
 import { fieldsOf } from '#http/actions.ts';
 import { creating } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
-import {
-  guarded,
-  type ApiRequest,
-  type CreatedResult,
-  type Operation,
-  type AddressedRequest,
-} from '#http/operation.ts';
-import type { Action, Document } from '#hypermedia/document.ts';
+import { guarded, type ApiRequest, type AddressedRequest } from '#http/operation.ts';
+import type { Action } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/paging.ts';
 import { type Changelog, inPerson } from '#changelog/changelog.ts';
 import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
-import { invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { conflict, invalidValue, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { storeOf } from '../store.ts';
@@ -26,7 +20,7 @@ import { byOf, recordInvitation, recordMember, type MemberEffects } from '../aud
 import { addressOfStore } from '../store-document.ts';
 import { addressOfMembers } from '../members/member.ts';
 import { lockMembersOf, countMembers, insertMember, lockUserRow } from '../members/members-sql.ts';
-import type { Inviting, PreparedInvitation as Prepared } from '../members/member-operations.ts';
+import type { Inviting } from '../members/member-operations.ts';
 import { nextNumber } from '../stores-sql.ts';
 import {
   addressOfInvitations,
@@ -76,68 +70,66 @@ const ALREADY_MEMBER = {
   field: 'email',
 };
 
-/** Validates the invitation, and counts its mail. */
-async function prepare(
-  { sql }: Runtime,
-  mails: InvitationMails | undefined,
-  request: ApiRequest<NewInvitation>,
-): Promise<Prepared> {
-  const { body } = request;
-  const faults = emailFaults(body);
-  if (faults.length > 0) throw invalid(...faults);
-  const email = readEmail(body.email ?? '') ?? null;
-  const { name } = await storeOf(sql.reads, request);
-  if (email !== null) {
-    if (await isMemberAddress(sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);
-    await mails?.admit(email, request);
-  }
-  return { email, storeName: name };
-}
-
-/** Inserts the invitation. The link is only in this response; of both tokens only the hashes are stored. */
-async function insert(
-  { config: { baseUrl, authUrl, stores } }: Runtime,
-  { changelog, mails }: Deps,
-  tx: Tx,
-  { request, prepared: { email, storeName } }: { request: ApiRequest<NewInvitation>; prepared: Prepared },
-): Promise<CreatedResult & { made: () => Promise<void> }> {
-  const { principal, now, body } = request;
-  const store = storeOfAddress(request);
-  if (!(await lockMembersOf(tx, store))) throw notFound('store');
-  const createdBy = isInPerson(principal) ? principal.userId : null;
-  // The membership may have changed since the request was admitted.
-  if (createdBy !== null && !(await lockOwner(tx, store, createdBy)))
-    requireOwner({ ...principal, owned: [] }, undefined);
-  const linked = newToken();
-  const mailed = email === null || mails === undefined ? undefined : newToken();
-  const id = idOf(await nextNumber(tx), store.shard);
-  const { role = DEFAULT_ROLE } = body;
-  const expires = new Date(now.getTime() + stores.invitationLifetimeHours * HOUR_MS);
-  const hashes = { hash: linked.hash, mailedHash: mailed?.hash ?? null };
-  await insertInvitation(tx, { ...store, ...hashes, id, email, role, createdBy, now, expires });
-  if ((await countInvitations(tx, { ...store, now })) > stores.invitationsPerStore) {
-    const message = `A store has at most ${stores.invitationsPerStore} pending invitations; revoke one first`;
-    throw new Problem(409, { code: 'limit_reached', message });
-  }
-  await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(changelog, request));
-  const row = await findInvitation(tx, { ...store, id }, now);
-  if (row === undefined) throw new Error('An invitation that was just made does not exist');
-  return {
-    document: invitationDocument(row, { baseUrl, link: `${authUrl}/invitations/${linked.token}` }),
-    location: `${addressOfInvitations(store.storeId, baseUrl)}/${id}`,
-    isSecret: true,
-    made: async () => {
-      if (email !== null && mailed !== undefined) mails?.send({ to: email, storeName, token: mailed.token, expires });
-    },
-  };
-}
-
 /** Returns what the operation that adds members needs to invite instead. */
-export function createInviting(runtime: Runtime, deps: Deps): Inviting {
+export function createInviting({ sql, config }: Runtime, { changelog, mails }: Deps): Inviting {
+  const { baseUrl, authUrl, stores } = config;
+  const { invitationsPerStore: limit } = stores;
   return {
-    prepare: (request) => prepare(runtime, deps.mails, request),
-    make: (tx, request, prepared) => insert(runtime, deps, tx, { request, prepared }),
-    pending: (store) => pendingInvitations(runtime, store),
+    /** Validates the invitation, and counts its mail. */
+    prepare: async (request) => {
+      const { body } = request;
+      const faults = emailFaults(body);
+      if (faults.length > 0) throw invalid(...faults);
+      const email = readEmail(body.email ?? '') ?? null;
+      const { name } = await storeOf(sql.reads, request);
+      if (email !== null) {
+        if (await isMemberAddress(sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);
+        await mails?.admit(email, request);
+      }
+      return { email, storeName: name };
+    },
+
+    /** Inserts the invitation. The link is only in this response; of both tokens only the hashes are stored. */
+    make: async (tx, request, { email, storeName }) => {
+      const { principal, now, body } = request;
+      const store = storeOfAddress(request);
+      if (!(await lockMembersOf(tx, store))) throw notFound('store');
+      const createdBy = isInPerson(principal) ? principal.userId : null;
+      // The membership may have changed since the request was admitted.
+      if (createdBy !== null && !(await lockOwner(tx, store, createdBy)))
+        requireOwner({ ...principal, owned: [] }, undefined);
+      const linked = newToken();
+      const mailed = email === null || mails === undefined ? undefined : newToken();
+      const id = idOf(await nextNumber(tx), store.shard);
+      const { role = DEFAULT_ROLE } = body;
+      const expires = new Date(now.getTime() + stores.invitationLifetimeHours * HOUR_MS);
+      const hashes = { hash: linked.hash, mailedHash: mailed?.hash ?? null };
+      await insertInvitation(tx, { ...store, ...hashes, id, email, role, createdBy, now, expires });
+      if ((await countInvitations(tx, { ...store, now })) > limit)
+        throw conflict('limit_reached', `A store has at most ${limit} pending invitations; revoke one first`);
+      await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(changelog, request));
+      const row = await findInvitation(tx, { ...store, id }, now);
+      if (row === undefined) throw new Error('An invitation that was just made does not exist');
+      return {
+        document: invitationDocument(row, { baseUrl, link: `${authUrl}/invitations/${linked.token}` }),
+        location: `${addressOfInvitations(store.storeId, baseUrl)}/${id}`,
+        isSecret: true,
+        made: async () => {
+          if (email !== null && mailed !== undefined)
+            mails?.send({ to: email, storeName, token: mailed.token, expires });
+        },
+      };
+    },
+
+    pending: async ({ storeId, now }) => {
+      const page = { filters: [], order: [], offset: 0, limit };
+      const rows = await listInvitations(sql, { shard: shardOf(storeId), storeId, now }, page);
+      const items = rows.map((row) => invitationDocument(row, { baseUrl, link: null }));
+      const path = addressOfInvitations(storeId, baseUrl);
+      const listed = { path, query: new URLSearchParams(), page, total: rows.length, items };
+      const create: Action = { name: 'create', ...CREATE, method: 'POST', href: path, fields: fieldsOf(newInvitation) };
+      return { ...collection({ ...LIST, name: LIST.rel, ...listed }), actions: [create] };
+    },
   };
 }
 
@@ -145,40 +137,6 @@ function keyOf(request: AddressedRequest) {
   const id = parseId(request.params['invitation_id'] ?? '');
   if (id === undefined) throw notFound('invitation');
   return { ...storeOfAddress(request), id };
-}
-
-const createRevoke = ({ sql, config }: Runtime, changelog: Changelog): Operation =>
-  guarded({
-    title: 'Revoke the invitation',
-    isConditional: true,
-    summary: 'Revokes an invitation: its links end at once; for signed-in owners and the scope platform',
-    access: 'owner',
-    handle: async (request) => {
-      const key = keyOf(request);
-      await transaction(sql, async (tx) => {
-        const revoked = await deleteInvitation(tx, key, request.now);
-        if (revoked === undefined) throw notFound('invitation');
-        request.unmodified(revoked.dateCreated.getTime());
-        const { role } = revoked;
-        await recordInvitation(tx, key, { action: 'deleted', role }, byOf(changelog, request));
-      });
-      return { status: 204, next: addressOfMembers(key.storeId, config.baseUrl) };
-    },
-  });
-
-async function pendingInvitations(
-  { sql, config: { baseUrl, stores } }: Runtime,
-  { storeId, now }: { storeId: number; now: Date },
-): Promise<Document> {
-  const { invitationsPerStore: limit } = stores;
-  const page = { filters: [], order: [], offset: 0, limit };
-  const rows = await listInvitations(sql, { shard: shardOf(storeId), storeId, now }, page);
-  const items = rows.map((row) => invitationDocument(row, { baseUrl, link: null }));
-  const path = addressOfInvitations(storeId, baseUrl);
-  const query = new URLSearchParams();
-  const listed = { path, query, page, total: rows.length, items };
-  const create: Action = { name: 'create', ...CREATE, method: 'POST', href: path, fields: fieldsOf(newInvitation) };
-  return { ...collection({ ...LIST, name: LIST.rel, ...listed }), actions: [create] };
 }
 
 export function createInvitationOperations(
@@ -230,7 +188,23 @@ export function createInvitationOperations(
         return { status: 200, document: invitationDocument(row, { baseUrl, link: null }) };
       },
     }),
-    revoke: createRevoke(runtime, changelog),
+    revoke: guarded({
+      title: 'Revoke the invitation',
+      isConditional: true,
+      summary: 'Revokes an invitation: its links end at once; for signed-in owners and the scope platform',
+      access: 'owner',
+      handle: async (request) => {
+        const key = keyOf(request);
+        await transaction(sql, async (tx) => {
+          const revoked = await deleteInvitation(tx, key, request.now);
+          if (revoked === undefined) throw notFound('invitation');
+          request.unmodified(revoked.dateCreated.getTime());
+          const { role } = revoked;
+          await recordInvitation(tx, key, { action: 'deleted', role }, byOf(changelog, request));
+        });
+        return { status: 204, next: addressOfMembers(key.storeId, baseUrl) };
+      },
+    }),
   };
 }
 

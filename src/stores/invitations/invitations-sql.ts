@@ -1,6 +1,6 @@
 /** SQL of invitations. Writes the table invitation. */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, totalOf, type Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
@@ -30,51 +30,43 @@ const pending = (sql: Queryable, { shard, storeId }: StoreKey, now: Date) => sql
 const compared = (sql: Queryable) => fields.compared(sql, { is_mailed: isMailed(sql) });
 
 /** Returns a page of a store's pending invitations, ordered by id by default. */
-export function listInvitations(
-  sql: Queryable,
-  { shard, storeId, now }: StoreKey & { now: Date },
-  listing: Listing,
-): Promise<InvitationRow[]> {
+export function listInvitations(sql: Queryable, { shard, storeId, now }: StoreKey & { now: Date }, listing: Listing) {
   return sql<InvitationRow[]>`
   ${pending(sql, { shard, storeId }, now)}${narrowed(sql, listing.filters, compared(sql))}
   order by ${ordered(sql, listing.order, compared(sql), [sql`i.id`])} ${paged(sql, listing)}`;
 }
 
-export async function countInvitations(
+export function countInvitations(
   sql: Queryable,
   { shard, storeId, now }: StoreKey & { now: Date },
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
+  return totalOf(sql<{ total: number }[]>`
     select count(*) as total from invitation i
     where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}
-      ${narrowed(sql, filters, compared(sql))}`;
-  return row?.total ?? 0;
+      ${narrowed(sql, filters, compared(sql))}`);
 }
 
 /** Returns a pending invitation. */
-export async function findInvitation(sql: Queryable, key: Key, now: Date): Promise<InvitationRow | undefined> {
-  const [row] = await sql<InvitationRow[]>`${pending(sql, key, now)} and i.id = ${key.id}`;
-  return row;
+export function findInvitation(sql: Queryable, key: Key, now: Date): Promise<InvitationRow | undefined> {
+  return firstOf(sql<InvitationRow[]>`${pending(sql, key, now)} and i.id = ${key.id}`);
 }
 
 /** Returns whether a member of the store has this e-mail address. */
-export async function isMemberAddress(sql: Queryable, { shard, storeId }: StoreKey, email: string): Promise<boolean> {
-  const rows = await sql`
+export function isMemberAddress(sql: Queryable, { shard, storeId }: StoreKey, email: string): Promise<boolean> {
+  return hasRows(sql`
     select from membership m join users u on u.id = m.user_id
-    where m.shard = ${shard} and m.store_id = ${storeId} and u.email = ${email}`;
-  return rows.length > 0;
+    where m.shard = ${shard} and m.store_id = ${storeId} and u.email = ${email}`);
 }
 
 /**
  * Locks the membership of an owner until the transaction ends, so that the owner is neither removed nor demoted meanwhile. Returns
  * false if the user is no owner of the store.
  */
-export async function lockOwner(sql: Queryable, { shard, storeId }: StoreKey, userId: number): Promise<boolean> {
-  const rows = await sql`
+export function lockOwner(sql: Queryable, { shard, storeId }: StoreKey, userId: number): Promise<boolean> {
+  return hasRows(sql`
     select from membership
-    where shard = ${shard} and store_id = ${storeId} and user_id = ${userId} and role = 'owner' for share`;
-  return rows.length === 1;
+    where shard = ${shard} and store_id = ${storeId} and user_id = ${userId} and role = 'owner' for share`);
 }
 
 export async function insertInvitation(
@@ -97,16 +89,11 @@ export async function insertInvitation(
 }
 
 /** Deletes a pending invitation and returns its role and date; undefined if there is none. */
-export async function deleteInvitation(
-  sql: Queryable,
-  key: Key,
-  now: Date,
-): Promise<{ role: Role; dateCreated: Date } | undefined> {
-  const [row] = await sql<{ role: Role; dateCreated: Date }[]>`
+export function deleteInvitation(sql: Queryable, key: Key, now: Date) {
+  return firstOf(sql<{ role: Role; dateCreated: Date }[]>`
     delete from invitation
     where shard = ${key.shard} and store_id = ${key.storeId} and id = ${key.id} and date_expires > ${now}
-    returning role, date_created as "dateCreated"`;
-  return row;
+    returning role, date_created as "dateCreated"`);
 }
 
 /** A valid invitation that a token leads to. `isMailed`: the token was only sent by mail to `email`. */
@@ -119,13 +106,12 @@ export type OfferedInvitation = Key & {
 };
 
 /** Returns the invitation of a token's hash; undefined if it is unknown, used, revoked or expired. */
-export async function findOffered(sql: Queryable, hash: Buffer, now: Date): Promise<OfferedInvitation | undefined> {
-  const [row] = await sql<OfferedInvitation[]>`
+export function findOffered(sql: Queryable, hash: Buffer, now: Date): Promise<OfferedInvitation | undefined> {
+  return firstOf(sql<OfferedInvitation[]>`
     select i.shard, i.id, i.store_id as "storeId", i.email, i.role, i.hash <> ${hash} as "isMailed",
       i.created_by as "createdBy", s.name as "storeName"
     from invitation i join store s on s.shard = i.shard and s.id = i.store_id
-    where (i.hash = ${hash} or i.mailed_hash = ${hash}) and i.date_expires > ${now}`;
-  return row;
+    where (i.hash = ${hash} or i.mailed_hash = ${hash}) and i.date_expires > ${now}`);
 }
 
 /** An invitation as its person reads it. `email`: that of the person. */
@@ -154,23 +140,14 @@ export function listReceived(sql: Queryable, of: Receiver, listing: Listing): Pr
   order by ${ordered(sql, listing.order, comparedReceived(sql), [sql`i.id`])} ${paged(sql, listing)}`;
 }
 
-export async function countReceived(
-  sql: Queryable,
-  of: Receiver,
-  { filters }: Pick<Listing, 'filters'>,
-): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${received(sql, of)}${narrowed(sql, filters, comparedReceived(sql))}`;
-  return row?.total ?? 0;
+export function countReceived(sql: Queryable, of: Receiver, { filters }: Pick<Listing, 'filters'>): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total ${received(sql, of)}${narrowed(sql, filters, comparedReceived(sql))}`);
 }
 
 /** Returns a pending invitation to the user. */
-export async function findReceived(
-  sql: Queryable,
-  { id, ...of }: Receiver & { id: number },
-): Promise<ReceivedInvitation | undefined> {
-  const [row] = await sql<ReceivedInvitation[]>`${selectReceived(sql, of)} and i.id = ${id}`;
-  return row;
+export function findReceived(sql: Queryable, { id, ...of }: Receiver & { id: number }) {
+  return firstOf(sql<ReceivedInvitation[]>`${selectReceived(sql, of)} and i.id = ${id}`);
 }
 
 /** Deletes the invitations to the e-mail address of a user, if it is verified, in all stores. */

@@ -274,7 +274,7 @@ export function createMemberOperations(runtime: Runtime, deps: Deps) {
 }
 
 /** What is checked before an invitation is made. */
-export type PreparedInvitation = { email: string | null; storeName: string };
+type PreparedInvitation = { email: string | null; storeName: string };
 
 /** Invites people in the operation that adds members. */
 export type Inviting = {

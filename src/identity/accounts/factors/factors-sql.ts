@@ -1,5 +1,5 @@
 /** SQL of second factors. Writes the tables passkey, authenticator_app, recovery_code and used_challenge. */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
 
 /** The factors of a user: passkeys in the order of creation, and the number of unused recovery codes. */
 export type Factors = { passkeys: readonly PasskeyRow[]; hasApp: boolean; recoveryCodes: number };
@@ -17,13 +17,13 @@ export async function findFactors(sql: Queryable, userId: number): Promise<Facto
   const passkeys = await sql<PasskeyRow[]>`
     select id, credential_id as "credentialId", name, transports, date_created as "dateCreated", date_used as "dateUsed"
     from passkey where user_id = ${userId} order by id`;
-  const [row] = await sql<{ hasApp: boolean; recoveryCodes: number }[]>`
+  const others = await oneOf(sql<Omit<Factors, 'passkeys'>[]>`
     select exists (select from authenticator_app where user_id = ${userId}) as "hasApp",
-      (select count(*)::int from recovery_code where user_id = ${userId}) as "recoveryCodes"`;
-  return { passkeys, hasApp: row?.hasApp === true, recoveryCodes: row?.recoveryCodes ?? 0 };
+      (select count(*)::int from recovery_code where user_id = ${userId}) as "recoveryCodes"`);
+  return { passkeys, ...others };
 }
 
-export async function insertPasskey(
+export function insertPasskey(
   sql: Queryable,
   passkey: {
     userId: number;
@@ -35,45 +35,34 @@ export async function insertPasskey(
     now: Date;
   },
 ): Promise<boolean> {
-  const rows = await sql`
+  return hasRows(sql`
     insert into passkey (id, user_id, credential_id, public_key, sign_count, transports, name, date_created)
     values (nextval('id_n'), ${passkey.userId}, ${Buffer.from(passkey.credentialId)}, ${Buffer.from(passkey.publicKey)},
       ${passkey.signCount}, ${passkey.transports}, ${passkey.name}, ${passkey.now})
     on conflict (credential_id) do nothing
-    returning id`;
-  return rows.length === 1;
+    returning id`);
 }
 
 /** A passkey with the public key in COSE format. */
 export type StoredPasskey = { id: number; userId: number; publicKey: Buffer; signCount: number };
 
-export async function findPasskey(sql: Queryable, credentialId: Uint8Array): Promise<StoredPasskey | undefined> {
-  const [row] = await sql<StoredPasskey[]>`
+export function findPasskey(sql: Queryable, credentialId: Uint8Array): Promise<StoredPasskey | undefined> {
+  return firstOf(sql<StoredPasskey[]>`
     select id, user_id as "userId", public_key as "publicKey", sign_count as "signCount"
-    from passkey where credential_id = ${Buffer.from(credentialId)}`;
-  return row;
+    from passkey where credential_id = ${Buffer.from(credentialId)}`);
 }
 
 /** Records a use. Returns false if the passkey was removed, or used with this or a higher counter, in the meantime. */
-export async function touchPasskey(
-  sql: Queryable,
-  { id, signCount, now }: { id: number; signCount: number; now: Date },
-): Promise<boolean> {
-  const rows = await sql`
+export function touchPasskey(sql: Queryable, { id, signCount, now }: { id: number; signCount: number; now: Date }) {
+  return hasRows(sql`
     update passkey set sign_count = ${signCount}, date_used = ${now}
     where id = ${id} and (sign_count < ${signCount} or (sign_count = 0 and ${signCount}::bigint = 0))
-    returning id`;
-  return rows.length === 1;
+    returning id`);
 }
 
 /** Returns whether the user had a passkey of this id. */
-export async function renamePasskey(
-  sql: Queryable,
-  { userId, id, name }: { userId: number; id: number; name: string },
-): Promise<boolean> {
-  return (
-    (await sql`update passkey set name = ${name} where id = ${id} and user_id = ${userId} returning id`).length > 0
-  );
+export function renamePasskey(sql: Queryable, { userId, id, name }: { userId: number; id: number; name: string }) {
+  return hasRows(sql`update passkey set name = ${name} where id = ${id} and user_id = ${userId} returning id`);
 }
 
 /** Deletes a passkey and returns its name; undefined if the user had none of this id. */
@@ -87,12 +76,11 @@ export async function deletePasskey(
 }
 
 /** Marks a challenge as used until it expires. Returns false if it was used before. */
-export async function consumeChallenge(sql: Queryable, hash: Buffer, expires: Date): Promise<boolean> {
-  const rows = await sql`
+export function consumeChallenge(sql: Queryable, hash: Buffer, expires: Date): Promise<boolean> {
+  return hasRows(sql`
     insert into used_challenge (hash, date_expires) values (${hash}, ${expires})
     on conflict (hash) do nothing
-    returning hash`;
-  return rows.length === 1;
+    returning hash`);
 }
 
 export async function replaceApp(
@@ -112,19 +100,15 @@ export async function findApp(sql: Queryable, userId: number): Promise<Buffer | 
 }
 
 /** Accepts the code of a time step. Returns false if a code of this or a later step was accepted before. */
-export async function consumeStep(
-  sql: Queryable,
-  { userId, step }: { userId: number; step: number },
-): Promise<boolean> {
-  const rows = await sql`
+export function consumeStep(sql: Queryable, { userId, step }: { userId: number; step: number }): Promise<boolean> {
+  return hasRows(sql`
     update authenticator_app set last_step = ${step}
     where user_id = ${userId} and last_step < ${step}
-    returning user_id`;
-  return rows.length === 1;
+    returning user_id`);
 }
 
-export async function deleteApp(sql: Queryable, userId: number): Promise<boolean> {
-  return (await sql`delete from authenticator_app where user_id = ${userId} returning user_id`).length === 1;
+export function deleteApp(sql: Queryable, userId: number): Promise<boolean> {
+  return hasRows(sql`delete from authenticator_app where user_id = ${userId} returning user_id`);
 }
 
 export async function replaceRecoveryCodes(
@@ -137,10 +121,8 @@ export async function replaceRecoveryCodes(
 }
 
 /** Deletes a code. Returns false if the user has no such code, or has used it. */
-export async function consumeRecoveryCode(sql: Queryable, userId: number, hash: Buffer): Promise<boolean> {
-  return (
-    (await sql`delete from recovery_code where user_id = ${userId} and hash = ${hash} returning user_id`).length === 1
-  );
+export function consumeRecoveryCode(sql: Queryable, userId: number, hash: Buffer): Promise<boolean> {
+  return hasRows(sql`delete from recovery_code where user_id = ${userId} and hash = ${hash} returning user_id`);
 }
 
 export async function deleteRecoveryCodes(sql: Queryable, userId: number): Promise<void> {

@@ -240,31 +240,25 @@ async function hasOtherSignIn(tx: Queryable, userId: number): Promise<boolean> {
 
 const identityIdOf = (request: RawRequest): number => idIn(request, 'identity_id', 'provider');
 
-function createProviderSettings({ verified }: People, { root, changed, show }: Frame) {
-  return {
-    unlinkProvider: verified.sensitiveForm(
-      (request) => ['provider', identityIdOf(request), 'unlink'],
-      async (request, session) => {
-        const { userId } = session;
-        let isOnly = false;
-        const unlinked = await changed(request, session, 'external_identity_unlinked', async (tx) => {
-          isOnly = !(await hasOtherSignIn(tx, userId));
-          return isOnly ? undefined : deleteIdentity(tx, { userId, id: identityIdOf(request) });
-        });
-        if (isOnly) return show(request, session, ONLY_SIGN_IN);
-        if (unlinked === undefined) throw notFound('provider');
-        return doneAnswer(root, 'unlinked');
-      },
-    ),
-  };
-}
-
 export function createSecurity(runtime: Runtime, people: People) {
   const root = rootOf(runtime.config.authUrl);
   const frame = { root, changed: createChanges(runtime), show: createShow(runtime, people) };
   return {
     ...createPasskeySettings(people, frame),
     ...createAppSettings(runtime, people, frame),
-    ...createProviderSettings(people, frame),
+    unlinkProvider: people.verified.sensitiveForm(
+      (request) => ['provider', identityIdOf(request), 'unlink'],
+      async (request, session) => {
+        const { userId } = session;
+        let isOnly = false;
+        const unlinked = await frame.changed(request, session, 'external_identity_unlinked', async (tx) => {
+          isOnly = !(await hasOtherSignIn(tx, userId));
+          return isOnly ? undefined : deleteIdentity(tx, { userId, id: identityIdOf(request) });
+        });
+        if (isOnly) return frame.show(request, session, ONLY_SIGN_IN);
+        if (unlinked === undefined) throw notFound('provider');
+        return doneAnswer(root, 'unlinked');
+      },
+    ),
   };
 }

@@ -101,11 +101,10 @@ const checksWithRedirect: Steps = [
 ];
 
 function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
-  for (const [, check] of steps) {
-    const fault = check(candidate);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
+  return steps
+    .values()
+    .map(([, check]) => check(candidate))
+    .find((fault) => fault !== undefined);
 }
 
 /**
@@ -122,18 +121,10 @@ function chooseRedirect(client: ConsentClient, received: string | undefined): st
 /** Returns the client of a metadata document, by its address, or why the document cannot be used. */
 export type FindByDocument = (url: string) => Promise<ConsentClient | Fault>;
 
-async function findNamed(
-  { sql }: Runtime,
-  clientId: string,
-  findByDocument: FindByDocument | undefined,
-): Promise<ConsentClient | Fault | undefined> {
-  return isClientUrl(clientId) ? findByDocument?.(clientId) : findClient(sql, clientId);
-}
-
 async function lookUp(runtime: Runtime, rawQuery: string, findByDocument?: FindByDocument): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
-  const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
-  const named = clientId === undefined ? undefined : await findNamed(runtime, clientId, findByDocument);
+  const { client_id: clientId = '', redirect_uri: received, scope } = parameters.values;
+  const named = await (isClientUrl(clientId) ? findByDocument?.(clientId) : findClient(runtime.sql, clientId));
   const documentFault = named !== undefined && 'error' in named ? named : undefined;
   const client = named !== undefined && 'clientId' in named ? named : undefined;
   return {

@@ -3,7 +3,7 @@
  * approval. oauth-purges-sql.ts deletes expired rows.
  */
 import type { Session } from '#identity/accounts/sessions.ts';
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, type Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { GrantedScope } from '../scope.ts';
 import { isClientAuthenticated, type ClientClaim } from '../grants-sql.ts';
@@ -26,43 +26,40 @@ export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[
  * suspended or the user is disabled. The session is locked, because a password change ends sessions and may revoke all grants: it must either
  * see this grant or prevent it.
  */
-export async function lockParties(sql: Queryable, client: number, session: Session): Promise<boolean> {
-  const rows = await sql`
+export function lockParties(sql: Queryable, client: number, session: Session): Promise<boolean> {
+  return hasRows(sql`
     select from users u join session s on s.user_id = u.id join client c on c.id = ${client} and c.date_deleted is null
       and c.suspended_reason is null
     where u.id = ${session.userId} and u.date_disabled is null
       and s.hash = ${Buffer.from(session.id, 'hex')}
     for share
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /**
  * Locks the store and the user's membership in it until the transaction ends, in this order, as an erasure does; returns false if there is
  * no such membership, or the store is suspended.
  */
-export async function lockMembership(sql: Queryable, userId: number, storeId: number): Promise<boolean> {
-  const rows = await sql`
+export function lockMembership(sql: Queryable, userId: number, storeId: number): Promise<boolean> {
+  return hasRows(sql`
     select from membership m join store s on s.shard = m.shard and s.id = m.store_id and s.suspended_reason is null
     where m.shard = ${shardOf(storeId)} and m.store_id = ${storeId} and m.user_id = ${userId}
     for share of s for share of m
-  `;
-  return rows.length > 0;
+  `);
 }
 
 /**
  * Returns whether the person may not let apps into the store: they are disabled, or have no second factor, which the store requires, or
  * the operator of everyone (`requiresFactor`).
  */
-export async function isClosedTo(
+export function isClosedTo(
   sql: Queryable,
   { userId, storeId, requiresFactor }: { userId: number; storeId: number; requiresFactor: boolean },
 ): Promise<boolean> {
-  const rows = await sql`
+  return hasRows(sql`
     select from users u join store s on s.shard = ${shardOf(storeId)} and s.id = ${storeId}
     where u.id = ${userId} and (u.date_disabled is not null or (${requiresFactor} or s.second_factor = 'required')
-      and not exists (select from authenticator_app where user_id = u.id) and not exists (select from passkey where user_id = u.id))`;
-  return rows.length > 0;
+      and not exists (select from authenticator_app where user_id = u.id) and not exists (select from passkey where user_id = u.id))`);
 }
 
 /** Inserts the grant and its code, and returns the id of the grant. */
@@ -80,7 +77,7 @@ export async function insertApproval(
     codeExpires: Date;
   },
 ): Promise<number> {
-  const [row] = await sql<{ grantId: number }[]>`
+  const { grantId } = await oneOf(sql<{ grantId: number }[]>`
     with made as (
       insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created, date_ends)
       values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope},
@@ -91,9 +88,8 @@ export async function insertApproval(
     select ${approval.codeHash}, id, ${approval.redirectUri}, ${approval.codeChallenge}, ${approval.codeExpires}
     from made
     returning grant_id as "grantId"
-  `;
-  if (row === undefined) throw new Error('The inserted grant was not returned');
-  return row.grantId;
+  `);
+  return grantId;
 }
 
 /** The seconds by which `slow_down` extends the interval (RFC 8628 §3.5). */
@@ -103,7 +99,7 @@ const INTERVAL_MAX_SECONDS = 600;
 const EARLY_MS = 1_000;
 
 /** Inserts a device authorization; returns false if another one has the user code. */
-export async function insertDeviceAuthorization(
+export function insertDeviceAuthorization(
   sql: Queryable,
   device: {
     hash: Buffer;
@@ -114,50 +110,42 @@ export async function insertDeviceAuthorization(
     expires: Date;
   },
 ): Promise<boolean> {
-  const { count } = await sql`
+  return hasRows(sql`
     insert into device_authorization (hash, user_code_hash, client, scope, interval_seconds, date_expires)
     values (${device.hash}, ${device.userCodeHash}, ${device.client}, ${device.scope}, ${device.intervalSeconds},
       ${device.expires})
     on conflict (user_code_hash) do nothing
-  `;
-  return count === 1;
+  `);
 }
 
 /** `clientId` is the public id, `scope` as it was requested. */
 type PendingDevice = { hash: Buffer; clientId: string; scope: string; expires: Date };
 
 /** Returns the authorization that waits for a decision, by the hashes of its user code under all keys. */
-export async function findPendingDevice(
-  sql: Queryable,
-  userCodeHashes: readonly Buffer[],
-  now: Date,
-): Promise<PendingDevice | undefined> {
-  const [row] = await sql<PendingDevice[]>`
+export function findPendingDevice(sql: Queryable, userCodeHashes: readonly Buffer[], now: Date) {
+  return firstOf(sql<PendingDevice[]>`
     select d.hash, c.client_id as "clientId", d.scope, d.date_expires as expires
     from device_authorization d join client c on c.id = d.client
     where d.user_code_hash = any(${userCodeHashes}::bytea[]) and d.date_denied is null and d.date_expires > ${now}
-  `;
-  return row;
+  `);
 }
 
 /**
  * Deletes the authorization that waits for a decision, in the transaction of the approval; returns false if it was decided or has
  * expired. Of several decisions at once, one finds the row.
  */
-export async function takePendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
-  const { count } = await sql`
+export function takePendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  return hasRows(sql`
     delete from device_authorization where hash = ${hash} and date_denied is null and date_expires > ${now}
-  `;
-  return count === 1;
+  `);
 }
 
 /** Marks the authorization as denied; returns false if it was decided or has expired. */
-export async function denyPendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
-  const { count } = await sql`
+export function denyPendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  return hasRows(sql`
     update device_authorization set date_denied = ${now}
     where hash = ${hash} and date_denied is null and date_expires > ${now}
-  `;
-  return count === 1;
+  `);
 }
 
 /** Null if there is no such authorization of the client, for example because it was approved. */
@@ -167,14 +155,14 @@ export type DeviceState = 'pending' | 'too fast' | 'denied' | 'expired' | null;
  * Returns the state of a device authorization and records the poll, in one statement, which also authenticates the client; undefined if
  * the client is not authenticated. The row is locked first, so that a decision at the same time comes before or after.
  */
-export async function pollDevice(
+export function pollDevice(
   sql: Queryable,
   claim: ClientClaim,
   hash: Buffer,
 ): Promise<{ state: DeviceState } | undefined> {
   const { now } = claim;
   const early = new Date(now.getTime() + EARLY_MS);
-  const [row] = await sql<{ state: DeviceState }[]>`
+  return firstOf(sql<{ state: DeviceState }[]>`
     with caller as (
       select c.id from client c where ${isClientAuthenticated(sql, claim)}
     ), found as (
@@ -194,6 +182,5 @@ export async function pollDevice(
       from found where d.hash = found.hash and found.state in ('pending', 'too fast')
     )
     select found.state from caller left join found on true
-  `;
-  return row;
+  `);
 }

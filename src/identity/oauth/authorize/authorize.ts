@@ -17,12 +17,7 @@ import type { RevocationEffects } from '../grants.ts';
 import { formTargets, whyNotRegistrable, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, scopeNames, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial, type StoppedWebhooks } from './approval.ts';
-import {
-  readAuthorization,
-  type AuthorizationRequest,
-  type ConsentRequest,
-  type Received,
-} from './authorization-request.ts';
+import { readAuthorization, type AuthorizationRequest, type ConsentRequest } from './authorization-request.ts';
 import { consentPage, refusalPage } from './consent-page.ts';
 import { hasGrant } from '../connected/connected-sql.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
@@ -90,19 +85,6 @@ function signIn(root: string, page: Flow['page'], { rawQuery }: RawRequest): str
   return path(root, 'sign-in', { return_to: `${root}/${page}?${query}` });
 }
 
-/** Shows the error page. The app's owner also sees the registered addresses. */
-async function showError(
-  people: People,
-  rawRequest: RawRequest,
-  fault: Fault,
-  received: Received,
-): Promise<RawResponse> {
-  const ownerId = received.client?.ownerId ?? null;
-  const session = ownerId === null ? null : await people.sessions.find(rawRequest);
-  const isOwner = session !== null && session.userId === ownerId;
-  return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
-}
-
 /**
  * Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as
  * `error_message` (API contract).
@@ -136,7 +118,12 @@ async function prepareConsent(consenting: Consenting, rawRequest: RawRequest): P
     : undefined;
   if (early !== undefined && 'status' in early) return early;
   const result = await readAuthorization(runtime, rawQuery, early && ((url) => documents.find(url, early, now)));
-  if (result.kind === 'refused') return showError(people, rawRequest, result.fault, result.received);
+  if (result.kind === 'refused') {
+    const ownerId = result.received.client?.ownerId ?? null;
+    const visitor = ownerId === null ? null : await people.sessions.find(rawRequest);
+    // The app's owner also sees the registered addresses.
+    return htmlAnswer(400, refusalPage({ ...result, isOwner: visitor !== null && visitor.userId === ownerId }));
+  }
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
   const session = early ?? (await decidingSession(consenting, 'authorize', rawRequest));
   if ('status' in session) return session;

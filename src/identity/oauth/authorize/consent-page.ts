@@ -16,7 +16,7 @@ import { refusals, type Fault } from '../oauth-errors.ts';
 import { withoutTokens } from '../oauth-tokens.ts';
 
 /** Characters of the name of an app in the title of the page: a browser's tab shows about as many. */
-const TITLE_CHARACTERS = 30;
+export const TITLE_CHARACTERS = 30;
 
 export type ConsentView = {
   request: ConsentRequest;
@@ -60,7 +60,9 @@ const limits = {
 const UNSCROLLED_STORES = 5;
 
 /** Isolates a name chosen by a third party, so that it cannot change the direction of the surrounding text. */
-const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
+export function isolated(text: string): Markup {
+  return html`<bdi>${text}</bdi>`;
+}
 
 const storeChoice = ({ id, name, domain }: PickableStore, isChosen: boolean): Markup =>
   choice({
@@ -261,10 +263,7 @@ const SHOWN_CHARACTERS = 200;
  * secret as its id, and users are asked to forward this page to the developer.
  */
 function shown(text: string): string {
-  const characters = Array.from(withoutTokens(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
-  return characters.length <= SHOWN_CHARACTERS
-    ? characters.join('')
-    : `${characters.slice(0, SHOWN_CHARACTERS).join('')}…`;
+  return shortened(withoutTokens(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'), SHOWN_CHARACTERS);
 }
 
 const entry = (term: string, value: Markup): Markup =>

@@ -14,7 +14,8 @@ import { badge, stateBadge } from '#hypermedia/html/property-values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { parseId } from '#core/ids.ts';
-import { invalid, notFound, Problem } from '#core/problem.ts';
+import { invalid, invalidValue, notFound, Problem } from '#core/problem.ts';
+import { isolated, TITLE_CHARACTERS } from '../authorize/consent-page.ts';
 import { refusals } from '../oauth-errors.ts';
 import { shownHost, withParameters } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeTexts } from '../scope.ts';
@@ -22,9 +23,6 @@ import { findClient, type Client } from './clients-sql.ts';
 import { installPath } from './client-document.ts';
 import { logoImage } from './logo.ts';
 import { clientIdOf, pathOf } from './client-form.ts';
-
-/** Characters of the name of an app in the title of the page: a browser's tab shows about as many. */
-const TITLE_CHARACTERS = 30;
 
 /** Search engines keep only the pages that the developer has published, of apps that the operator has verified. */
 const NOT_INDEXED = { headers: { 'X-Robots-Tag': 'noindex' } };
@@ -41,9 +39,6 @@ const eventsThatItReceives = ({ webhookEvents }: Client): Markup =>
         If you give it a scope for them, it also receives ${webhookEvents.map((event) => html`<code>${event}</code> `)}
       </p>`
     }`;
-
-/** Isolates a text of the developer, so that it cannot change the direction of the surrounding text. */
-const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
 
 const link = (href: string, text: string): Markup =>
   html`<li><a href="${href}" rel="nofollow noreferrer">${text}</a> <span class="soft">${shownHost(href)}</span></li>`;
@@ -141,7 +136,7 @@ function storeIdOf({ query }: RawRequest): string | undefined {
   if (text === '') return undefined;
   const storeId = parseId(text);
   if (storeId !== undefined) return String(storeId);
-  throw invalid({ code: 'invalid_value', message: 'store_id must be the id of a store', field: 'store_id' });
+  throw invalid(invalidValue('store_id', 'store_id must be the id of a store'));
 }
 
 /**

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteKeysOf } from '#http/external-keys-sql.ts';
-import { conflict, invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { conflict, invalid, notFound, type Fault } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grants.ts';
 import {
   type AppWebhooks,
@@ -102,8 +102,7 @@ export async function changeClient(
     const isDevice = before.allowsDeviceGrant !== after.allowsDeviceGrant;
     const changed = [...changedNames(before, after), ...(isDevice ? ['allows_device_grant'] : [])];
     if (changed.length === 0) return;
-    if (settingsHash(before) !== actor.baseHash)
-      throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
+    if (settingsHash(before) !== actor.baseHash) throw conflict('changed_meanwhile', CHANGED);
     const declared = declaredBy(after);
     if (!isDeepStrictEqual(declaredBy(before), declared)) await appWebhooks.declare(tx, client.id, declared, now);
     const { name, scopes } = after;
@@ -157,7 +156,7 @@ async function recordDeletion(
 const BUILT_IN = 'This client is built in for the command line and cannot be deleted or suspended';
 
 function requireNotBuiltIn(clientId: string): void {
-  if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
+  if (clientId === COMMAND_LINE_CLIENT) throw conflict('built_in', BUILT_IN);
 }
 
 /**
@@ -275,7 +274,7 @@ export function endOlderSecret(sql: Sql, clientId: string, actor: ClientActor): 
     const { now } = actor;
     const client = await lockConfidential(tx, clientId, now);
     if (client === undefined) throw notFound('confidential client');
-    if ((await endRetired(tx, client.id, now)) === 0) return;
+    if (!(await endRetired(tx, client.id, now))) return;
     const detail = { name: client.name, older_until: now.toISOString() };
     await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });

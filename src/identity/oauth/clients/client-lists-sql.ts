@@ -1,6 +1,6 @@
 /** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
 import { narrowed, ordered, paged } from '#db/list-conditions.ts';
-import type { Queryable } from '#db/pool.ts';
+import { totalOf, type Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { clientKey, clients, columns, type Client } from './clients-sql.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -35,11 +35,10 @@ export function listClients(sql: Queryable, shown: Shown, listing: Listing): Pro
 `;
 }
 
-export async function countClients(sql: Queryable, shown: Shown, listing: Listing): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
+export function countClients(sql: Queryable, shown: Shown, listing: Listing): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
     select count(*) as total from client c where ${listed(sql, shown, listing)}
-  `;
-  return row?.total ?? 0;
+  `);
 }
 
 export type Install = RowOf<typeof installFields> & {
@@ -77,12 +76,7 @@ const expressions = (sql: Queryable) => ({
 });
 
 /** Returns a page of installs, ordered by id by default, with the webhooks of the page's stores. */
-export async function listInstalls(
-  sql: Queryable,
-  each: EachDatabase,
-  client: number,
-  listing: Listing,
-): Promise<Install[]> {
+export async function listInstalls(sql: Queryable, each: EachDatabase, client: number, listing: Listing) {
   const by = installColumns.compared(sql, expressions(sql));
   const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
   select ${installColumns.selected(sql, expressions(sql))}, string_to_array(g.limited, ' ') as permissions
@@ -95,10 +89,9 @@ export async function listInstalls(
   return rows.map((row) => Object.assign(row, (row.storeId !== null && counts.get(row.storeId)) || NO_WEBHOOKS));
 }
 
-export async function countInstalls(sql: Queryable, client: number, { filters }: Listing): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, installColumns.compared(sql, expressions(sql)))}`;
-  return row?.total ?? 0;
+export function countInstalls(sql: Queryable, client: number, { filters }: Listing): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, installColumns.compared(sql, expressions(sql)))}`);
 }
 
 /**

@@ -22,7 +22,7 @@ import {
 import { idIn } from '#http/route.ts';
 import type { Listing } from '#core/listing.ts';
 import { platformClient, reachesAccount } from '#core/principal.ts';
-import { conflict, type Fault, invalid, notFound } from '#core/problem.ts';
+import { conflict, type Fault, invalid, invalidValue, notFound } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { type AppsDeps, INSTALL_PROPERTIES, type RevocationEffects } from '../grants.ts';
 import { grantStoreAccess } from '../oauth-tokens.ts';
@@ -96,18 +96,16 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
 /** Returns what handshakes of the platform are counted by. */
 const askerOf = ({ principal }: Pick<ApiRequest, 'principal'>): string => `client ${principal.publicClientId}`;
 
-const accessFault = (field: string, message: string): Fault => ({ code: 'invalid_value', message, field });
-
 /** Returns the faults of a body that asks for tokens, or says when their access ends. */
 function accessFaults({ store, access_days: days, owner, scopes }: NewClientBody): Fault[] {
   if (store === undefined)
-    return days === undefined ? [] : [accessFault('access_days', 'access_days needs store: the access that ends')];
+    return days === undefined ? [] : [invalidValue('access_days', 'access_days needs store: the access that ends')];
   return [
     ...(typeof owner === 'number'
       ? []
-      : [accessFault('owner', 'store needs an owner: a member of it, for whom the app acts')]),
+      : [invalidValue('owner', 'store needs an owner: a member of it, for whom the app acts')]),
     ...(permissionsForStore(scopes || null) === undefined
-      ? [accessFault('scopes', 'store needs a scope for a store')]
+      ? [invalidValue('scopes', 'store needs a scope for a store')]
       : []),
   ];
 }
@@ -184,9 +182,7 @@ function fixedFaults(client: Client, body: ClientPart): Fault[] {
     is_verified: client.isVerified && !isSet(body.is_verified ?? true),
   };
   return Object.entries(isOther).flatMap(([field, differs]) =>
-    differs
-      ? [{ code: 'invalid_value', message: `${field} cannot be changed: omit it or send its current value`, field }]
-      : [],
+    differs ? [invalidValue(field, `${field} cannot be changed: omit it or send its current value`)] : [],
   );
 }
 

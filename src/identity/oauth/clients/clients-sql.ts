@@ -1,5 +1,5 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, oneOf, totalOf, type Queryable } from '#db/pool.ts';
 import { keyExpression } from '#http/external-keys-sql.ts';
 import type { LoggedGrant } from '../grants.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
@@ -24,16 +24,14 @@ export type Client = RowOf<typeof clientFields> & {
 export const columns = columnsOf(clientFields, 'c');
 
 /** Locks the user, so that creations of clients for one owner are serialized; returns false if there is no such user. */
-export async function lockOwner(sql: Queryable, userId: number): Promise<boolean> {
-  const rows = await sql`select from users where id = ${userId} for no key update`;
-  return rows.length === 1;
+export function lockOwner(sql: Queryable, userId: number): Promise<boolean> {
+  return hasRows(sql`select from users where id = ${userId} for no key update`);
 }
 
-export async function countClientsOf(sql: Queryable, userId: number): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*) from client where owner = ${userId} and date_deleted is null
-  `;
-  return row?.count ?? 0;
+export function countClientsOf(sql: Queryable, userId: number): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
+    select count(*) as total from client where owner = ${userId} and date_deleted is null
+  `);
 }
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
@@ -95,45 +93,33 @@ export async function findClient(
   reader: number | null = null,
 ): Promise<Client | undefined> {
   if (!isClientId(clientId)) return undefined;
-  const [row] = await sql<Client[]>`
-    ${clients(sql, reader)} where c.client_id = ${clientId} and c.date_deleted is null`;
-  return row;
+  return firstOf(sql<Client[]>`
+    ${clients(sql, reader)} where c.client_id = ${clientId} and c.date_deleted is null`);
 }
 
-export async function findClientOfId(sql: Queryable, id: number): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`${clients(sql)} where c.id = ${id} and c.date_deleted is null`;
-  return row;
+export function findClientOfId(sql: Queryable, id: number): Promise<Client | undefined> {
+  return firstOf(sql<Client[]>`${clients(sql)} where c.id = ${id} and c.date_deleted is null`);
 }
 
 /** Returns the client with this internal id and locks its row until the transaction ends. */
-export async function lockClient(sql: Queryable, id: number, reader: number | null): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`
-    ${clients(sql, reader)} where c.id = ${id} and c.date_deleted is null for no key update of c`;
-  return row;
+export function lockClient(sql: Queryable, id: number, reader: number | null): Promise<Client | undefined> {
+  return firstOf(sql<Client[]>`
+    ${clients(sql, reader)} where c.id = ${id} and c.date_deleted is null for no key update of c`);
 }
 
 /** Returns the client that a management token belongs to; undefined if it is not that of this client. */
-export async function findManagedClient(
-  sql: Queryable,
-  clientId: string,
-  tokenHash: Buffer,
-): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`
+export function findManagedClient(sql: Queryable, clientId: string, tokenHash: Buffer): Promise<Client | undefined> {
+  return firstOf(sql<Client[]>`
     ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
       and c.management_token_hash = ${tokenHash}
-  `;
-  return row;
+  `);
 }
 
 /** Replaces the management token of a client; returns false if another request has replaced it, or the client is suspended. */
-export async function replaceManagementToken(
-  sql: Queryable,
-  { id, from, to }: { id: number; from: Buffer; to: Buffer },
-): Promise<boolean> {
-  const { count } = await sql`
+export function replaceManagementToken(sql: Queryable, { id, from, to }: { id: number; from: Buffer; to: Buffer }) {
+  return hasRows(sql`
     update client set management_token_hash = ${to} where id = ${id} and management_token_hash = ${from} and suspended_reason is null
-  `;
-  return count === 1;
+  `);
 }
 
 /** Returns the clients of a user, by name. */
@@ -147,12 +133,12 @@ export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]>
  * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) or the client itself
  * changes name, company, scopes or an address, the client becomes unverified.
  */
-export async function updateClient(
+export function updateClient(
   sql: Queryable,
   change: Client,
   by: { userId: number | null; isByItself: boolean; now: Date },
 ): Promise<Client | undefined> {
-  const [row] = await sql<Client[]>`
+  return firstOf(sql<Client[]>`
     with before as (${clients(sql)} where c.id = ${change.id} and c.date_deleted is null for update of c), changed as (
       update client set
         ${columns.assigned(sql, change)}, scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
@@ -168,8 +154,7 @@ export async function updateClient(
       from before where client.id = before.id
     )
     select * from before
-  `;
-  return row;
+  `);
 }
 
 /** The identity of a client, for audit and changelog. */
@@ -179,39 +164,32 @@ const identityColumns = (sql: Queryable) =>
   sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
 
 /** Marks a client as verified; returns undefined if there is no such client. */
-export async function markVerified(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
-  const [row] = await sql<ClientIdentity[]>`
+export function markVerified(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
+  return firstOf(sql<ClientIdentity[]>`
     update client set is_verified = true, unused_until = null, date_modified = ${now}
     where client_id = ${clientId} and date_deleted is null
     returning ${identityColumns(sql)}
-  `;
-  return row;
+  `);
 }
 
 /**
  * Marks a client as deleted, which ends all its grants and tokens with the next request; returns undefined if it is already
  * deleted. A suspension ends with it: the webhooks of the app lose their access, instead of waiting for its end. It writes one row regardless of the number of grants, which retention deletes.
  */
-export async function markDeleted(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
-  const [row] = await sql<ClientIdentity[]>`
+export function markDeleted(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
+  return firstOf(sql<ClientIdentity[]>`
     update client set date_deleted = ${now}, suspended_reason = null where client_id = ${clientId} and date_deleted is null
     returning ${identityColumns(sql)}
-  `;
-  return row;
+  `);
 }
 
 /** Suspends a client for a reason, or ends its suspension (null). Returns undefined if nothing changed. */
-export async function updateSuspension(
-  sql: Queryable,
-  clientId: string,
-  reason: string | null,
-): Promise<ClientIdentity | undefined> {
-  const [row] = await sql<ClientIdentity[]>`
+export function updateSuspension(sql: Queryable, clientId: string, reason: string | null) {
+  return firstOf(sql<ClientIdentity[]>`
     update client set suspended_reason = ${reason}
     where client_id = ${clientId} and date_deleted is null and (suspended_reason is null) <> ${reason === null}
     returning ${identityColumns(sql)}
-  `;
-  return row;
+  `);
 }
 
 export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> {
@@ -224,11 +202,7 @@ export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promi
 type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId' | 'permissions'>;
 
 /** Returns a page of a client's active grants for stores, by id. */
-export function storeGrantsOf(
-  sql: Queryable,
-  client: number,
-  { after, limit }: { after: number; limit: number },
-): Promise<StoreGrant[]> {
+export function storeGrantsOf(sql: Queryable, client: number, { after, limit }: { after: number; limit: number }) {
   return sql<StoreGrant[]>`
   select id as "grantId", user_id as "userId", store_id as "storeId", permissions from access_grant
   where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
@@ -243,27 +217,25 @@ export type ClientUsage = { people: number; stores: number; accounts: number; la
 export const GRANTS_COUNTED_MAX = 10_000;
 
 /** Counts the active grants of a client, at most `GRANTS_COUNTED_MAX`. */
-export async function usageOf(sql: Queryable, client: number): Promise<ClientUsage> {
-  const [row] = await sql<ClientUsage[]>`
+export function usageOf(sql: Queryable, client: number): Promise<ClientUsage> {
+  return oneOf(sql<ClientUsage[]>`
     select count(distinct user_id) as people, count(distinct store_id) as stores,
       count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
     from (
       select user_id, store_id, date_used from access_grant
       where client = ${client} and user_id is not null and date_revoked is null
       limit ${GRANTS_COUNTED_MAX}
-    ) g`;
-  return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
+    ) g`);
 }
 
 type Logo = { mediaType: PictureType; bytes: Buffer };
 
-export async function findLogo(sql: Queryable, clientId: string): Promise<Logo | undefined> {
-  const [row] = await sql<Logo[]>`
+export function findLogo(sql: Queryable, clientId: string): Promise<Logo | undefined> {
+  return firstOf(sql<Logo[]>`
     select l.media_type as "mediaType", l.bytes
     from client c join client_logo l on l.client = c.id
     where c.client_id = ${clientId} and c.date_deleted is null
-  `;
-  return row;
+  `);
 }
 
 export async function upsertLogo(sql: Queryable, client: number, logo: Logo, now: Date): Promise<void> {
@@ -283,17 +255,12 @@ export async function deleteLogo(sql: Queryable, client: number): Promise<void> 
  * Locks the client for a change of its logo and marks it unverified if `userId` is its owner; returns false if it is
  * deleted.
  */
-export async function touchClient(
-  sql: Queryable,
-  client: number,
-  { userId, now }: { userId: number | null; now: Date },
-): Promise<boolean> {
-  const { count } = await sql`
+export function touchClient(sql: Queryable, client: number, { userId, now }: { userId: number | null; now: Date }) {
+  return hasRows(sql`
     update client
     set date_modified = ${now}, is_verified = is_verified and not coalesce(owner = ${userId}, false)
     where id = ${client} and date_deleted is null
-  `;
-  return count === 1;
+  `);
 }
 
 type SecretRow = {
@@ -312,16 +279,11 @@ export function listSecrets(sql: Queryable, client: number, now: Date): Promise<
 }
 
 /** Locks a confidential client, which serializes changes of its secrets; returns undefined if it is public or deleted. */
-export async function lockConfidential(
-  sql: Queryable,
-  clientId: string,
-  now: Date,
-): Promise<ClientIdentity | undefined> {
-  const [row] = await sql<ClientIdentity[]>`
+export function lockConfidential(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
+  return firstOf(sql<ClientIdentity[]>`
     update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
     returning ${identityColumns(sql)}
-  `;
-  return row;
+  `);
 }
 
 /** Sets the expiry of all valid secrets to `until`, except those that expire earlier. */
@@ -340,10 +302,9 @@ export async function insertSecret(sql: Queryable, client: number, hash: Buffer,
   await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
 }
 
-/** Expires the older secrets now and returns their number. */
-export async function endRetired(sql: Queryable, client: number, now: Date): Promise<number> {
-  const { count } = await sql`
+/** Expires the older secrets now, and returns whether there are any. */
+export function endRetired(sql: Queryable, client: number, now: Date): Promise<boolean> {
+  return hasRows(sql`
     update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
-  `;
-  return count;
+  `);
 }

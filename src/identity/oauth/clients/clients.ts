@@ -8,7 +8,7 @@ import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { shapeFaults } from '#catalog/resource-document.ts';
 import { type Action, type Origin, recordAuditEntry } from '#identity/accounts/audit.ts';
 import { type Queryable, type Sql, transaction, type Tx } from '#db/pool.ts';
-import { type Fault, invalid, Problem } from '#core/problem.ts';
+import { conflict, type Fault, invalid, invalidValue, Problem } from '#core/problem.ts';
 import { type Client, countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
 import {
   ADDRESSES,
@@ -179,10 +179,9 @@ const kindOf = ({ isPublic, trusted, isLegacy, owner }: NewClient): ClientKind =
 
 /** Returns the faults of a new client, except a taken `clientId`. */
 export function newClientFaults(client: NewClient, labelOf?: LabelOf): Fault[] {
-  const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
-    ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
+    ...(isId ? [] : [invalidValue('client_id', 'client_id must be 1 to 64 letters, digits, hyphens and underscores')]),
     ...clientFaults(detailsOf(client), kindOf(client), labelOf),
   ];
 }
@@ -193,11 +192,9 @@ export function newClientFaults(client: NewClient, labelOf?: LabelOf): Fault[] {
  */
 async function requireBelowLimit(tx: Tx, { owner }: NewClient): Promise<void> {
   if (owner === undefined) return;
-  if (!(await lockOwner(tx, owner.userId)))
-    throw invalid({ code: 'invalid_value', message: 'owner must be the id of a user', field: 'owner' });
+  if (!(await lockOwner(tx, owner.userId))) throw invalid(invalidValue('owner', 'owner must be the id of a user'));
   if ((await countClientsOf(tx, owner.userId)) < owner.clientsPerUser) return;
-  const message = `A user can have at most ${owner.clientsPerUser} apps; delete one first`;
-  throw new Problem(409, { code: 'limit_reached', message });
+  throw conflict('limit_reached', `A user can have at most ${owner.clientsPerUser} apps; delete one first`);
 }
 
 async function add(tx: Tx, client: NewClient): Promise<Credentials> {
@@ -314,7 +311,7 @@ function addressFaults(details: ClientSettings, labelOf: LabelOf): Fault[] {
     const whyNot = member === 'initiateLoginUri' ? whyNotInitiating : whyNotLinkable;
     const reason = uri === null ? undefined : whyNot(uri);
     const message = `${labelOf(field as keyof typeof ADDRESSES)} ${reason}`;
-    return reason === undefined ? [] : [{ code: 'invalid_value', message, field }];
+    return reason === undefined ? [] : [invalidValue(field, message)];
   });
 }
 
@@ -323,8 +320,7 @@ function scopeFaults(scopes: readonly string[] | null, registered: readonly stri
   const known = userScopes();
   const unknown = scopes?.filter((scope) => !known.includes(scope) && !registered.includes(scope)) ?? [];
   if (unknown.length === 0 && scopes?.length !== 0) return [];
-  const message = `${label} must be at least one of ${known.join(', ')}`;
-  return [{ code: 'invalid_value', message, field: 'scopes' }];
+  return [invalidValue('scopes', `${label} must be at least one of ${known.join(', ')}`)];
 }
 
 const EVENTS_MAX = 100;
@@ -363,15 +359,15 @@ function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: 
   const faults: Fault[] = [];
   if (trusted && ownerId !== null) {
     const message = 'owner cannot be combined with trusted: the owner could create a secret and act as the platform';
-    faults.push({ code: 'invalid_value', message, field: 'owner' });
+    faults.push(invalidValue('owner', message));
   }
   if (isPublic && (trusted || isLegacy)) {
     const message = 'is_public cannot be combined with trusted or legacy: a public client has no secret';
-    faults.push({ code: 'invalid_value', message, field: 'is_public' });
+    faults.push(invalidValue('is_public', message));
   }
   if (isLegacy && uris.length !== 1) {
     const message = 'is_legacy requires exactly one redirect address: the default for an absent redirect_uri';
-    faults.push({ code: 'invalid_value', message, field: 'is_legacy' });
+    faults.push(invalidValue('is_legacy', message));
   }
   return faults;
 }
@@ -381,7 +377,7 @@ export function clientFaults(details: ClientSettings, kind: ClientKind, labelOf:
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
   const require = (holds: boolean, field: SettingName, message: string): void => {
-    if (!holds) faults.push({ code: 'invalid_value', message: `${labelOf(field)} ${message}`, field });
+    if (!holds) faults.push(invalidValue(field, `${labelOf(field)} ${message}`));
   };
   const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
   require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);

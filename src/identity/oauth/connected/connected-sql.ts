@@ -1,7 +1,8 @@
 /** SQL of connected apps: the grants of a user, and those by which the members of a store let apps in. */
-import type { Queryable } from '#db/pool.ts';
+import { firstOf, hasRows, totalOf, type Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import { grantFields, type LoggedGrant } from '../grants.ts';
+import type { Ended } from '../oauth-sql.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/map.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
@@ -201,15 +202,9 @@ export async function lockClientsOfMember(
   `;
 }
 
-type RevokedRow = { client: number; storeId: number | null };
-
 /** Revokes all grants for one store, locked in the order of their ids. */
-export function revokeGrantsFor(
-  sql: Queryable,
-  storeId: number,
-  now: Date,
-): Promise<(RevokedRow & { userId: number | null })[]> {
-  return sql<(RevokedRow & { userId: number | null })[]>`
+export function revokeGrantsFor(sql: Queryable, storeId: number, now: Date): Promise<Ended[]> {
+  return sql<Ended[]>`
   with ending as (
     select id as ending_id from access_grant where store_id = ${storeId} and date_revoked is null
     order by id for no key update
@@ -235,28 +230,26 @@ export async function listGrants(
   return withWebhooks(sql, each, filter.userId, rows);
 }
 
-export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
+export function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
+  return totalOf(sql<{ total: number }[]>`
     select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns.compared(sql, grantExpressions(sql)))}
-  `;
-  return row?.total ?? 0;
+  `);
 }
 
 /** Returns whether the user has such a grant. */
-export async function hasGrant(sql: Queryable, filter: GrantFilter): Promise<boolean> {
-  return (await sql`select from access_grant where ${isSelected(sql, filter)} limit 1`).length === 1;
+export function hasGrant(sql: Queryable, filter: GrantFilter): Promise<boolean> {
+  return hasRows(sql`select from access_grant where ${isSelected(sql, filter)} limit 1`);
 }
 
 /** `client` is the internal id. */
 export type UserGrant = { userId: number; client: number; storeId: number | null; isRevoked: boolean };
 
 /** Returns the grant of a user, even if revoked. */
-export async function findUserGrant(sql: Queryable, id: number): Promise<UserGrant | undefined> {
-  const [row] = await sql<UserGrant[]>`
+export function findUserGrant(sql: Queryable, id: number): Promise<UserGrant | undefined> {
+  return firstOf(sql<UserGrant[]>`
     select user_id as "userId", client, store_id as "storeId", date_revoked is not null as "isRevoked" from access_grant
     where id = ${id} and user_id is not null
-  `;
-  return row;
+  `);
 }
 
 /** Returns the connected app of a grant; undefined if its client is deleted. */
@@ -306,27 +299,21 @@ export function listStoreGrants(sql: Queryable, store: StoreOfGrants, listing: L
     order by ${ordered(sql, listing.order, compared, [sql`g.grant_id`])} ${paged(sql, listing)}`;
 }
 
-export async function countStoreGrants(
+export function countStoreGrants(
   sql: Queryable,
   store: StoreOfGrants,
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
+  return totalOf(sql<{ total: number }[]>`
     select count(*) as total ${storeGrants(sql, store)}
-    where true${narrowed(sql, filters, columns.compared(sql, grantExpressions(sql)))}`;
-  return row?.total ?? 0;
+    where true${narrowed(sql, filters, columns.compared(sql, grantExpressions(sql)))}`);
 }
 
 /** Returns the entry of a member to which the grant with this id belongs; undefined if it has ended or gives no access to the store. */
-export async function findStoreGrant(
-  sql: Queryable,
-  store: StoreOfGrants,
-  { userId, id }: { userId: number; id: number },
-): Promise<StoreGrantRow | undefined> {
-  const [row] = await sql<StoreGrantRow[]>`
+export function findStoreGrant(sql: Queryable, store: StoreOfGrants, { userId, id }: { userId: number; id: number }) {
+  return firstOf(sql<StoreGrantRow[]>`
     ${storeGrantsSelected(sql, store)}
     join access_grant named on named.id = ${id} and named.date_revoked is null
     where g.user_id = ${userId} and named.user_id = g.user_id and named.client = g.client
-      and named.store_id is not distinct from g.store_id`;
-  return row;
+      and named.store_id is not distinct from g.store_id`);
 }

@@ -3,7 +3,7 @@
  * sees its own entries. An owner of the store disconnects each app, and a member those that the member connected.
  */
 import { isInPerson, isPerson, managesStore, callingApp, storeOfAddress, type Principal } from '#core/principal.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { conflict, notFound } from '#core/problem.ts';
 import { actorOf } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { propertiesOf } from '#http/field-table.ts';
@@ -188,7 +188,7 @@ const createRemove = ({ sql, config: { baseUrl } }: Runtime, { effects }: AppsDe
       const hasOther = await transaction(sql, async (tx) => {
         const row = await findStoreGrant(tx, store, entryOf(request));
         if (row === undefined) throw notFound('grant');
-        if (row.storeId === null) throw new Problem(409, { code: 'access_of_account', message: OF_ACCOUNT });
+        if (row.storeId === null) throw conflict('access_of_account', OF_ACCOUNT);
         request.unmodified(row.id);
         const { client, userId, storeId } = row;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };

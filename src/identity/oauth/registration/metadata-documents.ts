@@ -8,7 +8,6 @@ import type { Throttle } from '#identity/accounts/throttle.ts';
 import { entriesUpTo } from '#core/entries.ts';
 import { Problem } from '#core/problem.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
-import type { Sql } from '#db/pool.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import { changeClient } from '../clients/client-change.ts';
 import { settingsFrom, settingsHash, type ClientSettings } from '../clients/client-fields.ts';
@@ -130,16 +129,12 @@ function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
   const kept = new LRUCache<string, Kept>(entriesUpTo(DOCUMENTS_KEPT_MAX));
   const underWay = new Map<string, { userId: number; reading: Promise<DocumentSettings | Fault> }>();
   const fetchNow = async (url: string, now: Date): Promise<DocumentSettings | Fault> => {
-    try {
-      const fetched = await fetchDocument(url);
-      if (fetched.kind === 'failed') return unusableDocument(fetched.why);
-      const settings = readDocument(url, fetched.text, now);
-      if (typeof settings === 'string') return unusableDocument(settings);
-      kept.set(url, { settings, expiresMs: now.getTime() + keptSeconds(fetched.headers) * 1_000 });
-      return settings;
-    } finally {
-      underWay.delete(url);
-    }
+    const fetched = await fetchDocument(url);
+    if (fetched.kind === 'failed') return unusableDocument(fetched.why);
+    const settings = readDocument(url, fetched.text, now);
+    if (typeof settings === 'string') return unusableDocument(settings);
+    kept.set(url, { settings, expiresMs: now.getTime() + keptSeconds(fetched.headers) * 1_000 });
+    return settings;
   };
   const findKept = (url: string, now: Date): DocumentSettings | undefined => {
     const known = kept.get(url);
@@ -157,40 +152,10 @@ function createReader(fetchDocument: FetchDocument, throttle: Throttle): Read {
     const own = underWay.values().filter((one) => one.userId === userId);
     if ([...own].length >= AT_ONCE_PER_PERSON)
       return unusableDocument('others of yours are being fetched; try again shortly');
-    const reading = fetchNow(url, now);
+    const reading = fetchNow(url, now).finally(() => underWay.delete(url));
     underWay.set(url, { userId, reading });
     return reading;
   };
-}
-
-/**
- * Returns the client as it is stored, after a person has let it in: makes or changes the row of a client that a document identifies.
- * Undefined if the client was deleted meanwhile.
- */
-async function keepClient(
-  sql: Sql,
-  appWebhooks: AppWebhooks,
-  client: ConsentClient,
-  { origin, now }: { origin: Origin; now: Date },
-): Promise<Client | undefined> {
-  const { clientId, id } = client;
-  if (documentHost(clientId) === undefined) return id === null ? undefined : { ...client, id };
-  const caller = { itself: clientId };
-  const row = await findClient(sql, clientId);
-  if (row === undefined) {
-    const unusedUntil = new Date(now.getTime() + UNUSED_DAYS * DAY_MS);
-    try {
-      await createClient(sql, { ...client, unusedUntil, caller, origin, now });
-    } catch (error) {
-      // Another person has let it in at the same time, or it is being deleted.
-      if (!(error instanceof Problem && error.status === 409)) throw error;
-    }
-    return findClient(sql, clientId);
-  }
-  const [baseHash, settings] = [settingsHash(row), settingsFrom(client)];
-  if (settingsHash(settings) === baseHash) return row;
-  await changeClient({ sql, appWebhooks }, row, settings, { userId: null, caller, origin, now, baseHash });
-  return findClient(sql, clientId);
 }
 
 export type ClientDocuments = ReturnType<typeof createClientDocuments>;
@@ -199,6 +164,7 @@ export function createClientDocuments(
   { sql, config: { oauth } }: Pick<Runtime, 'sql' | 'config'>,
   deps: { fetchDocument: FetchDocument; throttle: Throttle; appWebhooks: AppWebhooks },
 ) {
+  const { appWebhooks } = deps;
   const read = createReader(deps.fetchDocument, deps.throttle);
   return {
     /**
@@ -216,6 +182,32 @@ export function createClientDocuments(
       const client = { ...row, ...settings };
       return { ...client, isVerified: row.isVerified && settingsHash(client) === settingsHash(row) };
     },
-    keep: (client: ConsentClient, by: { origin: Origin; now: Date }) => keepClient(sql, deps.appWebhooks, client, by),
+    /**
+     * Returns the client as it is stored, after a person has let it in: makes or changes the row of a client that a document identifies.
+     * Undefined if the client was deleted meanwhile.
+     */
+    keep: async (
+      client: ConsentClient,
+      { origin, now }: { origin: Origin; now: Date },
+    ): Promise<Client | undefined> => {
+      const { clientId, id } = client;
+      if (documentHost(clientId) === undefined) return id === null ? undefined : { ...client, id };
+      const by = { caller: { itself: clientId }, origin, now };
+      const row = await findClient(sql, clientId);
+      if (row === undefined) {
+        const unusedUntil = new Date(now.getTime() + UNUSED_DAYS * DAY_MS);
+        try {
+          await createClient(sql, { ...client, ...by, unusedUntil });
+        } catch (error) {
+          // Another person has let it in at the same time, or it is being deleted.
+          if (!(error instanceof Problem && error.status === 409)) throw error;
+        }
+        return findClient(sql, clientId);
+      }
+      const [baseHash, settings] = [settingsHash(row), settingsFrom(client)];
+      if (settingsHash(settings) === baseHash) return row;
+      await changeClient({ sql, appWebhooks }, row, settings, { ...by, userId: null, baseHash });
+      return findClient(sql, clientId);
+    },
   };
 }

@@ -1,7 +1,7 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import { Type, type Static } from 'typebox';
 import { createValidator } from '#http/bodies/validate.ts';
-import type { Fault } from '#core/problem.ts';
+import { invalidValue, type Fault } from '#core/problem.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { type AppKeys, newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../token-endpoint.ts';
@@ -68,11 +68,9 @@ const check = createValidator(members);
 
 export type MetadataInput = Readonly<Record<string, unknown>>;
 
-const malformedMember = (field: string, message: string): Fault => ({ code: 'invalid_value', message, field });
-
 /** Returns the fault of a member. */
 export function fault(field: string, message: string): Fault {
-  return malformedMember(field, `${field} ${message}`);
+  return invalidValue(field, `${field} ${message}`);
 }
 
 /** Returns the valid members, and the faults of the others; null counts as absent. */
@@ -84,7 +82,7 @@ function readMembers(input: MetadataInput): { sent: Static<typeof members>; faul
   // The fault of an entry is that of its list.
   return {
     sent: sound,
-    faults: faults.map(({ field = '', message }) => malformedMember(field.split('.', 1)[0] ?? '', message)),
+    faults: faults.map(({ field = '', message }) => invalidValue(field.split('.', 1)[0] ?? '', message)),
   };
 }
 

@@ -17,13 +17,11 @@ import { jsonAnswer } from '#http/answers.ts';
 import { MEMBERS_MAX, parseJson } from '#http/bodies/json-body.ts';
 import { isClientId } from '../protocol-requests.ts';
 import {
-  type AppKeys,
   type AppWebhooks,
   type Caller,
   callerOf,
   type ClientActor,
   createClient,
-  type NewClient,
   UNUSED_DAYS,
 } from '../clients/clients.ts';
 import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
@@ -65,12 +63,6 @@ export function createRegistrationToken(sql: Sql, { days, now }: { days: number;
   });
 }
 
-/** Returns the id of a valid token; undefined if it is unknown or has expired. */
-async function findRegistrationTokenId(sql: Sql, token: string, now: Date): Promise<string | undefined> {
-  const hash = hashToken(token);
-  return (await isRegistrationToken(sql, hash, now)) ? idOfHash(hash) : undefined;
-}
-
 /** Revokes a token, given itself or its id, and returns the id; undefined if there is no such token. */
 export function revokeRegistrationToken(sql: Sql, which: string, now: Date): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
@@ -81,6 +73,11 @@ export function revokeRegistrationToken(sql: Sql, which: string, now: Date): Pro
     return id;
   });
 }
+
+const INVALID_CHALLENGE = `${REALM}, error="invalid_token"`;
+
+const unauthorized = (message: string, challenge: string): Problem =>
+  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
 
 /** `token` is a registration token, `anonymous` an open registration; both are throttled. */
 type Registrar =
@@ -102,14 +99,11 @@ async function takeFrom(throttle: Throttle, bucket: Bucket, now: Date): Promise<
 
 async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: string, now: Date): Promise<Registrar> {
   if (looksLike('registrationToken', token)) {
-    const id = await findRegistrationTokenId(sql, token, now);
-    if (id !== undefined) {
-      const throttled = await takeFrom(throttle, { limit: 'registration by token', subject: id }, now);
-      return { kind: 'token', caller: { registration_token: id }, ...throttled };
-    }
-    const message = 'The registration token is unknown or has expired';
-    const headers = { 'WWW-Authenticate': `${REALM}, error="invalid_token"` };
-    throw new Problem(401, { code: 'invalid_token', message }, { headers });
+    if (!(await isRegistrationToken(sql, hashToken(token), now)))
+      throw unauthorized('The registration token is unknown or has expired', INVALID_CHALLENGE);
+    const id = idOfInvitation(token);
+    const throttled = await takeFrom(throttle, { limit: 'registration by token', subject: id }, now);
+    return { kind: 'token', caller: { registration_token: id }, ...throttled };
   }
   const { scope, clientId, publicClientId } = await bearer(token, now);
   if (scope === 'platform') return { kind: 'platform', caller: callerOf(clientId, publicClientId) };
@@ -120,10 +114,8 @@ async function byToken(sql: Sql, throttle: Throttle, bearer: Bearer, token: stri
 
 async function anonymously(isOpen: boolean, throttle: Throttle, request: RawRequest): Promise<Registrar> {
   const { address, now } = request;
-  if (!isOpen) {
-    const message = 'Registering a client needs a registration token of the operator, as a bearer token';
-    throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
-  }
+  if (!isOpen)
+    throw unauthorized('Registering a client needs a registration token of the operator, as a bearer token', REALM);
   const bucket = { limit: 'registration from address', subject: addressPrefix(address) } as const;
   return { kind: 'anonymous', ...(await takeFrom(throttle, bucket, now)) };
 }
@@ -185,38 +177,6 @@ function networkOf({ address }: Pick<RawRequest, 'address'>): string {
   return `address ${addressPrefix(address)}`;
 }
 
-const clientOf = (
-  { clientsPerUser }: Runtime['config']['oauth'],
-  { declare }: AppWebhooks,
-  registrar: Registrar,
-  { authMethod, ...details }: Metadata,
-  request: RawRequest,
-): Omit<NewClient, 'managementTokenHash'> => ({
-  ...details,
-  declare,
-  isPublic: authMethod === 'none',
-  trusted: false,
-  // The platform is trusted to verify its clients; all others state unverified details.
-  isVerified: registrar.kind === 'platform',
-  owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
-  unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
-  caller: 'caller' in registrar ? registrar.caller : undefined,
-  origin: originOf(request),
-  now: request.now,
-});
-
-/** Returns the keys of the webhook that was registered; null without one. */
-async function registeredKeys(
-  sql: Sql,
-  appWebhooks: AppWebhooks,
-  clientId: string,
-  { webhookUrl }: Metadata,
-  now: Date,
-): Promise<AppKeys | null> {
-  const client = webhookUrl === null ? undefined : await findClient(sql, clientId);
-  return client === undefined ? null : appWebhooks.keysOf(sql, client.id, now);
-}
-
 /**
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
@@ -224,7 +184,9 @@ async function registeredKeys(
 export function createRegister(runtime: Runtime, people: People, deps: AppsDeps): RawHandler {
   const { appWebhooks, bearer } = deps;
   const { sql, config } = runtime;
+  const { clientsPerUser } = config.oauth;
   return async (request) => {
+    const { now } = request;
     const registrar = await registrarOf(runtime, people, bearer, request);
     const { metadata, faults: read } = readBody(request);
     const faults = [...read, ...(await appWebhooks.faultsOf(metadata.webhookUrl))];
@@ -236,15 +198,26 @@ export function createRegister(runtime: Runtime, people: People, deps: AppsDeps)
     const notAllowed = await appWebhooks.consentFaults(metadata.webhookUrl, asker);
     if (notAllowed.length > 0) return refused(notAllowed);
     const token = createToken('managementToken');
-    const client = {
-      ...clientOf(config.oauth, appWebhooks, registrar, metadata, request),
+    const { authMethod, ...details } = metadata;
+    const made = await createClient(sql, {
+      ...details,
+      declare: appWebhooks.declare,
+      isPublic: authMethod === 'none',
+      trusted: false,
+      // The platform is trusted to verify its clients; all others state unverified details.
+      isVerified: registrar.kind === 'platform',
+      owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
+      unusedUntil: 'giveBack' in registrar ? new Date(now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
+      caller: 'caller' in registrar ? registrar.caller : undefined,
+      origin: originOf(request),
       managementTokenHash: token.hash,
-    };
-    const made = await createClient(sql, client);
+      now,
+    });
     const credentials = { ...made, ...(made.client_secret !== undefined && { client_secret_expires_at: 0 }) };
-    const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
-    const managed = management(config.authUrl, credentials.client_id, token.value);
-    const webhookKeys = await registeredKeys(sql, appWebhooks, credentials.client_id, metadata, request.now);
+    const issued = { client_id_issued_at: Math.floor(now.getTime() / 1_000) };
+    const managed = management(config.authUrl, made.client_id, token.value);
+    const row = metadata.webhookUrl === null ? undefined : await findClient(sql, made.client_id);
+    const webhookKeys = row === undefined ? null : await appWebhooks.keysOf(sql, row.id, now);
     return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
   };
 }
@@ -260,23 +233,15 @@ const NOT_ACCEPTED = [
   'client_id_issued_at',
 ];
 
-const unauthorized = (message: string, challenge: string): Problem =>
-  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
-
-const noToken = (): Problem =>
-  unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
-
 const wrongToken = (): Problem =>
-  unauthorized(
-    'The registration access token is not that of this client, or was replaced',
-    `${REALM}, error="invalid_token"`,
-  );
+  unauthorized('The registration access token is not that of this client, or was replaced', INVALID_CHALLENGE);
 
 /** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2), and a 403 for a suspended one. */
 async function managedBy(sql: Sql, { headers, params }: RawRequest): Promise<Managed> {
   const token = bearerTokenOf(headers['authorization']);
   const { client_id: clientId = '' } = params;
-  if (token === undefined) throw noToken();
+  if (token === undefined)
+    throw unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
   if (!looksLike('managementToken', token) || !isClientId(clientId)) throw wrongToken();
   const client = await findManagedClient(sql, clientId, hashToken(token));
   if (client === undefined) throw wrongToken();
