@@ -98,7 +98,7 @@ export async function listWebhooks(
 export async function countWebhooks(
   sql: Queryable,
   store: SeenStore,
-  { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
+  { filters, now }: { filters: Listing['filters']; now: Date },
 ): Promise<number | undefined> {
   const [row] = await sql<{ total: number }[]>`
     select (
@@ -136,16 +136,11 @@ export async function nextNumber(sql: Queryable): Promise<number> {
   return row.n;
 }
 
-type NewWebhook = Settings & {
-  shard: number;
-  id: number;
-  storeId: number;
-  client: number | null;
-  user: number | null;
-  encryptionKey: Buffer | null;
-  requestSecrets: Buffer | null;
-  now: Date;
-};
+type NewWebhook = Settings &
+  Pick<WebhookRow, 'id' | 'storeId' | 'client' | 'user' | 'encryptionKey' | 'requestSecrets'> & {
+    shard: number;
+    now: Date;
+  };
 
 const idOf = ({ filter }: Settings): bigint | null => (filter === null ? null : filterIdOf(filter));
 
@@ -180,10 +175,9 @@ export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Pr
     where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
 }
 
-/** Deletes the webhook; returns false if it does not exist or the caller may not access it. */
-export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> {
-  const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
-  return rows.length > 0;
+/** Deletes the webhook, if it exists and the caller may access it. */
+export async function deleteWebhook(sql: Queryable, key: Key): Promise<void> {
+  await sql`delete from webhook w where ${atKey(sql, key)}`;
 }
 
 /**
@@ -323,16 +317,10 @@ export async function listUnattended(
 }
 
 /** A webhook with what it reads of resources. */
-export type ReadingWebhook = {
-  shard: number;
-  id: number;
-  storeId: number;
-  name: string;
-  isActive: boolean;
-  events: string[];
-  query: string | null;
-  filter: string | null;
-};
+export type ReadingWebhook = { shard: number } & Pick<
+  WebhookRow,
+  'id' | 'storeId' | 'name' | 'isActive' | 'events' | 'query' | 'filter'
+>;
 
 /** Returns the next webhooks that get events of this type, in the order of shards and ids. */
 export function listReading(

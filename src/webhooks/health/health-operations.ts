@@ -40,7 +40,7 @@ import {
   findHealth,
   listHealths,
   type FailureState,
-  type HealthRow,
+  type AdvisedWebhook,
   listFailing,
   type FailingRow,
   listLastOutcomes,
@@ -187,11 +187,6 @@ export function chartsOfFigures(figures: Figures, timeZone: string): Charts {
   };
   return { bars: [bars], lines: [lines] };
 }
-
-type AdvisedWebhook = Pick<
-  HealthRow,
-  'id' | 'isActive' | 'inactiveReason' | 'lacks' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'
->;
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,27 +1,23 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
-import { lacking, seenBy, type Key, type Lack, hasNotArrived } from '../webhook-sql.ts';
-import type { InactiveReason } from '../webhook-fields.ts';
+import { lacking, seenBy, type Key, type WebhookRow, hasNotArrived } from '../webhook-sql.ts';
+import type { AttemptResult } from '../history/history-documents.ts';
 import type { StoreKey } from '#core/ids.ts';
 
-export type HealthRow = {
-  id: number;
-  storeId: number;
-  name: string;
-  isActive: boolean;
-  inactiveReason: InactiveReason | null;
-  lacks: Lack | null;
-  epoch: number;
-  /** The time zone of the store. */
-  timeZone: string;
-  consecutiveFailures: number;
-  /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
-  failingSince: Date | null;
-  pausedUntil: Date | null;
-  /** The next probe of an open circuit breaker; null if the breaker is closed. */
-  probeAt: Date | null;
-};
+/** What advice about a webhook depends on. */
+export type AdvisedWebhook = Pick<
+  WebhookRow,
+  'id' | 'isActive' | 'inactiveReason' | 'lacks' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'
+>;
+
+export type HealthRow = AdvisedWebhook &
+  Pick<WebhookRow, 'storeId' | 'name' | 'epoch'> & {
+    /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
+    failingSince: Date | null;
+    /** The next probe of an open circuit breaker; null if the breaker is closed. */
+    probeAt: Date | null;
+  };
 
 /** Returns the beginning of a SELECT of the health of webhooks `w` of stores `s`; `more`: further columns. */
 function selectedHealth(sql: Queryable, more = sql``): Fragment {
@@ -44,17 +40,14 @@ export async function findHealth(sql: Queryable, { shard, id, stores, app }: Key
   return row;
 }
 
-export type FailureState = {
-  /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
-  firstFailureAt: Date | null;
-  consecutiveFailures: number;
-  /** Halcyon disabled the webhook at the end of the previous epoch, and nothing was attempted since. */
-  wasAutoDisabled: boolean;
-  dateCreated: Date;
-  /** The outcome of the newest attempt; null if there is none. */
-  outcome: string | null;
-  responseCode: number | null;
-};
+/** With the result of the newest attempt. */
+export type FailureState = Pick<WebhookRow, 'consecutiveFailures' | 'dateCreated'> &
+  AttemptResult & {
+    /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
+    firstFailureAt: Date | null;
+    /** Halcyon disabled the webhook at the end of the previous epoch, and nothing was attempted since. */
+    wasAutoDisabled: boolean;
+  };
 
 export async function findFailureState(sql: Queryable, shard: number, id: number): Promise<FailureState | undefined> {
   const [row] = await sql<FailureState[]>`
@@ -255,13 +248,7 @@ export async function listLastFailures(
   ) a`;
 }
 
-export type FailingRow = HealthRow & {
-  shard: number;
-  storeName: string;
-  /** The internal id of the app that created it; null if a person did. */
-  client: number | null;
-  url: string | null;
-};
+export type FailingRow = HealthRow & Pick<WebhookRow, 'client' | 'url'> & { shard: number; storeName: string };
 
 /** The webhooks with the most consecutive failures, and those with the most failed deliveries from `fromId` on: `limit` of each. */
 type Most = { fromId: number; limit: number };

@@ -7,7 +7,7 @@ import { code, date, enumeration, number, text, viewType, type Document, type Li
 import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
-import type { AttemptRow, DeliveryRow } from './history-sql.ts';
+import type { AttemptRow, DeliveryRow, EventSummary } from './history-sql.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 
 /**
@@ -54,7 +54,6 @@ export const LOG_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
 /** The webhook of a delivery. `isGone`: it was deleted. */
 export type HistoryWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 

@@ -12,7 +12,7 @@ import type { StoreKey } from '#core/ids.ts';
 export type Owner = StoreKey & { id: number; epoch: number; heldUntil: Date | null };
 
 /** The event of a delivery; its members are null if the event has expired. */
-type EventSummary = {
+export type EventSummary = {
   eventId: number;
   type: ResourceType | null;
   resourceId: string | null;
