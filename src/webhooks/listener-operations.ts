@@ -29,7 +29,7 @@ import {
   lastListened,
   listUnattended,
 } from './webhook-sql.ts';
-import { recordUnattended } from './webhook.ts';
+import { recordWebhook } from './webhook.ts';
 
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
@@ -242,7 +242,7 @@ const remove = (
     if (row === undefined || row.inactiveReason === 'suspended' || listenedAt === undefined || listenedAt >= before)
       return false;
     await deleteWebhook(tx, key);
-    await recordUnattended(tx, changelog, withCurrentKeys(row, now), now);
+    await recordWebhook(tx, changelog, { before: withCurrentKeys(row, now), after: null }, { principal: null, now });
     await announce(tx, shard, [id]);
     return true;
   });

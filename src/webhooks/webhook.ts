@@ -9,10 +9,10 @@ import { invalidValue, conflict, type Fault, invalid } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
 import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
-import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
+import { actionOf, actorOf, HALCYON, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { factsOf } from '#http/field-table.ts';
-import type { ApiRequest } from '#http/operation.ts';
+import type { Principal } from '#core/principal.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 
 const unknownEvent = (event: string): Fault => ({
@@ -336,11 +336,15 @@ const auditedSettings = (webhook: Stored, before: Stored): Facts =>
 
 type Change = { before: Stored | null; after: Stored | null };
 
-async function record(
+/**
+ * Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. Without a principal Halcyon made it, and
+ * disabled the webhook if the action is `deactivated`.
+ */
+export async function recordWebhook(
   tx: Queryable,
   changelog: Changelog,
   { before, after }: Change,
-  by: { actor: Actor; now: Date; action?: 'deactivated' },
+  by: { principal: Principal | null; now: Date; action?: 'deactivated' },
 ): Promise<void> {
   const webhook = after ?? before;
   if (webhook === null) return;
@@ -349,31 +353,7 @@ async function record(
     after: after && auditedSettings(after, before ?? after),
   };
   const { id: resourceId, storeId } = webhook;
-  const { actor, action = actionOf(facts) } = by;
+  const { principal, action = actionOf(facts) } = by;
+  const actor = principal === null ? HALCYON : actorOf(principal);
   await changelog.record(tx, [{ storeId, actor, resource: 'webhook', resourceId, action, ...facts }], by.now);
-}
-
-/** Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. */
-export function recordWebhook(
-  tx: Queryable,
-  changelog: Changelog,
-  change: Change,
-  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Promise<void> {
-  return record(tx, changelog, change, { actor: actorOf(principal), now });
-}
-
-/** Writes the entry of an unattended pull webhook that Halcyon deleted. */
-export function recordUnattended(tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> {
-  return record(tx, changelog, { before, after: null }, { actor: HALCYON, now });
-}
-
-/** Writes the entry of a webhook that Halcyon disabled. */
-export function recordAutoDisable(
-  tx: Queryable,
-  changelog: Changelog,
-  change: { before: Stored; after: Stored },
-  now: Date,
-): Promise<void> {
-  return record(tx, changelog, change, { actor: HALCYON, now, action: 'deactivated' });
 }
