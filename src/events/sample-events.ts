@@ -22,47 +22,31 @@ import { insertPullSample, insertSample, type SampleEvent } from './publish/publ
 
 // The sample event of a test delivery: `<resource>/test`, with generated data that is marked as a sample.
 
-export type Samples = {
-  /**
-   * Makes a sample event without writing it. `action`: the action it is sent under, such as `created`; null for `test`. `clientId`: the
-   * app that a sample of `app` names; null for one that does not exist.
-   */
-  make: (about: {
-    storeId: number;
-    clientId: string | null;
-    type: ResourceType;
-    action: string | null;
-    timeZone: string;
-    now: Date;
-  }) => Promise<SampleEvent>;
-  /** Writes the event. Throws a 404 if the store does not exist. */
-  keep: (tx: Queryable, event: SampleEvent) => Promise<void>;
-  /**
-   * Writes the event and a delivery for the webhook's pull client. Returns the id of the delivery; undefined if the webhook
-   * does not exist.
-   */
-  insertForPull: (tx: Queryable, event: SampleEvent, webhookId: number) => Promise<number | undefined>;
+/**
+ * What a sample is about. `action`: the action it is sent under, such as `created`; null for `test`. `clientId`: the app that a sample of
+ * `app` names; null for one that does not exist.
+ */
+export type SampleAbout = {
+  storeId: number;
+  clientId: string | null;
+  type: ResourceType;
+  action: string | null;
+  timeZone: string;
+  now: Date;
 };
 
 /** Internal events share their id with their resource. */
 const idOf = (type: ResourceType, eventId: number): number =>
   isInternal(type) || type === 'subscription_event' ? eventId : SAMPLE_ID;
 
-const keep: Samples['keep'] = async (tx, event) => {
+async function keep(tx: Queryable, event: SampleEvent): Promise<void> {
   if (!(await insertSample(tx, event, shardOf(event.storeId)))) throw notFound('store');
-};
+}
 
-export function createSamples({
-  sql,
-  allocateIds,
-  baseUrl,
-}: {
-  sql: Sql;
-  allocateIds: IdAllocator;
-  baseUrl: string;
-}): Samples {
+export function createSamples({ sql, allocateIds, baseUrl }: { sql: Sql; allocateIds: IdAllocator; baseUrl: string }) {
   return {
-    make: async ({ storeId, clientId, type, action, timeZone, now }) => {
+    /** Makes a sample event without writing it. */
+    make: async ({ storeId, clientId, type, action, timeZone, now }: SampleAbout): Promise<SampleEvent> => {
       const eventId = idAt(await allocateIds(sql, { day: dayOf(now), shards: [shardOf(storeId)] }), 0);
       const { id: shownId, ...sample } = sampleResource(type);
       const isBare = action !== null && bareKindOf(type, action) !== undefined;
@@ -99,8 +83,13 @@ export function createSamples({
         dateCreated: now,
       };
     },
+    /** Writes the event. Throws a 404 if the store does not exist. */
     keep,
-    insertForPull: async (tx, event, webhookId) => {
+    /**
+     * Writes the event and a delivery for the webhook's pull client. Returns the id of the delivery; undefined if the webhook
+     * does not exist.
+     */
+    insertForPull: async (tx: Queryable, event: SampleEvent, webhookId: number): Promise<number | undefined> => {
       await keep(tx, event);
       return insertPullSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
     },
