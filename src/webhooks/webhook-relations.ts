@@ -3,81 +3,16 @@ import { Type } from 'typebox';
 import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './webhook-document.ts';
-import { healthRelations, deliveryRelations, recoveryRelations } from './delivery-relations.ts';
+import {
+  attempt,
+  delivery,
+  deliveryRelations,
+  healthRelations,
+  now,
+  recoveryRelations,
+  webhook,
+} from './delivery-relations.ts';
 import { attemptDocument, deliveryDocument } from './history/history-documents.ts';
-import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
-import type { WebhookRow } from './webhook-sql.ts';
-
-const now = new Date('2026-11-20T16:05:03Z');
-
-const webhook: WebhookRow = {
-  id: 2281,
-  storeId: 1001,
-  client: 11,
-  isForApp: false,
-  user: 7,
-  name: 'Orders to the warehouse',
-  format: 'json',
-  version: '2',
-  url: 'https://warehouse.example.com/hooks',
-  query: 'zoom=items,customer',
-  filter: 'total_order:greaterthan=100&currency_code=EUR',
-  encryptionKey: null,
-  nextEncryptionKey: null,
-  rotationEndsAt: new Date('2026-11-21T09:00:00Z'),
-  requestSecrets: null,
-  eventResource: 'transaction',
-  events: ['transaction/created', 'transaction/refunded'],
-  isActive: true,
-  inactiveReason: null,
-  isHeld: false,
-  headers: { 'X-Warehouse': 'north' },
-  ratePerSecond: 10,
-  retryProfile: 'hour',
-  ordering: null,
-  epoch: 1,
-  revision: 1,
-  dateCreated: new Date('2026-11-02T08:30:00Z'),
-  dateModified: new Date('2026-11-18T14:12:41Z'),
-  timeZone: 'Europe/Berlin',
-  consecutiveFailures: 0,
-  pausedUntil: null,
-  heldUntil: null,
-  lacks: null,
-};
-
-const about = {
-  eventId: 691_489_734_656_233,
-  type: 'transaction',
-  resourceId: '70012',
-  action: 'created',
-} as const;
-
-const delivery: DeliveryRow = {
-  ...about,
-  id: 691_489_734_656_489,
-  status: 'successful',
-  attempts: 2,
-  dateNext: null,
-  dateCreated: now,
-  dateEnded: new Date('2026-11-20T16:06:11Z'),
-  resentAs: null,
-  outcome: 'delivered',
-  responseCode: 200,
-};
-
-const attempt: AttemptRow = {
-  ...about,
-  deliveryId: delivery.id,
-  n: 2,
-  dateStarted: new Date('2026-11-20T16:06:10Z'),
-  durationMs: 214,
-  outcome: 'delivered',
-  responseCode: 200,
-  responseHeaders: 'content-type: text/plain',
-  responseBody: 'thank you',
-  revision: 1,
-};
 
 const shown = {
   now,
@@ -195,7 +130,7 @@ const chapter: Chapter = {
       ],
       example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedStatus),
     },
-    ...deliveryRelations({ webhook, delivery, attempt, now }),
+    ...deliveryRelations,
     {
       rel: 'logs',
       title: 'The attempts of a webhook',
