@@ -198,22 +198,17 @@ export function isOfApp(client: number | null, user: number | null): boolean {
   return client !== null && user !== null;
 }
 
-/** Returns the decrypted value; null if there is none or it cannot be decrypted. */
-function unseal(sealer: WebhookDeps['sealer'], id: number, sealed: Buffer | null): string | null {
-  try {
-    return sealed === null ? null : sealer.open(sealed, sealBinding(id));
-  } catch {
-    // Another HALCYON_SECRET_KEY sealed it: the webhook needs a new key.
-    return null;
-  }
-}
-
 /** Returns the decrypted key; null if there is none or it cannot be decrypted. */
 export function openKey(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
 ): string | null {
-  return unseal(sealer, id, encryptionKey);
+  try {
+    return encryptionKey === null ? null : sealer.open(encryptionKey, sealBinding(id));
+  } catch {
+    // Another HALCYON_SECRET_KEY sealed it: the webhook needs a new key.
+    return null;
+  }
 }
 
 type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
@@ -268,8 +263,8 @@ export function documentFor(
 ): Document {
   const webhook = { ...withCurrentKeys(stored, now), ...visibleRequest({ sealer }, stored, principal) };
   const isKeyVisible = seesKey(principal, webhook);
-  const open = (sealed: Buffer | null): string | null => unseal(sealer, webhook.id, sealed);
-  const [encryptionKey, nextEncryptionKey] = [open(webhook.encryptionKey), open(webhook.nextEncryptionKey)];
+  const encryptionKey = openKey({ sealer }, webhook);
+  const nextEncryptionKey = openKey({ sealer }, { id: webhook.id, encryptionKey: webhook.nextEncryptionKey });
   const document = webhookDocument(webhook, {
     baseUrl,
     now,
