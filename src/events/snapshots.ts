@@ -4,7 +4,7 @@
  * during a round does no harm: of two processes that publish one day, one is rejected.
  */
 import { isUnavailable } from '#db/unavailable.ts';
-import { within, type Running, type Pace } from '#core/lifecycle.ts';
+import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
@@ -202,17 +202,13 @@ const STOP_MS = 2_000;
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits at most `STOP_MS` for the running statement. */
 export function startSnapshots(deps: SnapshotDeps & { pace: Pace }): Running {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const run = () =>
+  const run = (signal: AbortSignal) =>
     runRound(deps, signal).catch((error: unknown) => {
       const reason = { reason: String(error) };
       deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
     });
-  const running = deps.pace.repeat(deps.settings.everyMs, run, signal);
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await running;
-  };
-  return within(STOP_MS, { stop });
+  return within(
+    STOP_MS,
+    untilStopped((signal) => deps.pace.repeat(deps.settings.everyMs, () => run(signal), signal)),
+  );
 }

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
-import { within, type Running, type Pace } from '#core/lifecycle.ts';
+import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
@@ -426,11 +426,9 @@ const STOP_MS = 2_000;
 
 /** Runs rounds until it is stopped. `stop` waits at most `STOP_MS` for the running statement. */
 export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running {
-  const stopping = new AbortController();
-  const { signal } = stopping;
   const { everyMs, pauseMs } = deps.settings;
   const recoveries = new Recoveries(deps);
-  const run = async (): Promise<void> => {
+  const run = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
       const open = await recoveries.roundIfChanged(signal).catch((error: unknown) => {
         if (signal.aborted) return 0;
@@ -441,10 +439,5 @@ export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running 
       else await deps.pace.pause(everyMs, signal);
     }
   };
-  const running = run();
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await running;
-  };
-  return within(STOP_MS, { stop });
+  return within(STOP_MS, untilStopped(run));
 }
