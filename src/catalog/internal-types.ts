@@ -87,7 +87,9 @@ const operatorEvent = Type.Object({
 /** What happened in a store, for the operator. */
 export type OperatorEvent = Static<typeof operatorEvent>;
 
-const amounts = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
+/** The amounts of a snapshot in one currency: the recurring revenue at the end of the day, and its changes on the day. */
+export const REVENUE_AMOUNTS = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
+export type RevenueAmount = (typeof REVENUE_AMOUNTS)[number];
 
 const snapshot = Type.Object({
   id,
@@ -95,7 +97,7 @@ const snapshot = Type.Object({
   currencies: Type.Array(
     Type.Object({
       currency_code: Type.String({ description: 'ISO 4217.' }),
-      ...Object.fromEntries(amounts.map((name) => [name, Type.Number()])),
+      ...Object.fromEntries(REVENUE_AMOUNTS.map((name) => [name, Type.Number()])),
       active_count: Type.Integer({ minimum: 0, description: 'The number of active subscriptions.' }),
     }),
   ),

@@ -7,6 +7,8 @@ import { isUnavailable } from '#db/unavailable.ts';
 import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { transaction, type Sql, type Queryable } from '#db/pool.ts';
+import { REVENUE_AMOUNTS, type RevenueAmount } from '#catalog/internal-types.ts';
+import type { StoreKey } from '#core/ids.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
@@ -36,7 +38,7 @@ const CANCELLED = '57014';
  * Sets the due time by the new time zone; to be called in the transaction that changes it. After a move to the east a day ends
  * earlier than the stored time. Throws a 503 if the book stays locked for too long.
  */
-export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; storeId: number }): Promise<void> {
+export async function rescheduleSnapshot(tx: Queryable, store: StoreKey): Promise<void> {
   await limitStatements(tx, WAIT_MS);
   const book = await lockBook(tx, store).catch((cause: unknown) => {
     if ((cause as { code?: unknown }).code !== CANCELLED) throw cause;
@@ -50,21 +52,13 @@ export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; 
 
 // Adds up the sums of a day chunk by chunk and writes the JSON text of its snapshot. Pure functions.
 
-const AMOUNTS = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
-type Amount = (typeof AMOUNTS)[number];
-
 /** Amounts are millionths. */
-type Currency = { activeCount: number } & Record<Amount, bigint>;
+type Currency = { activeCount: number } & Record<RevenueAmount, bigint>;
 type Totals = ReadonlyMap<string, Currency>;
 
 const emptySums = (): Currency => ({
   activeCount: 0,
-  mrr: 0n,
-  new: 0n,
-  expansion: 0n,
-  contraction: 0n,
-  churn: 0n,
-  reactivation: 0n,
+  ...(Object.fromEntries(REVENUE_AMOUNTS.map((name) => [name, 0n])) as Record<RevenueAmount, bigint>),
 });
 
 function addSums(totals: Totals, chunk: readonly Sums[]): Totals {
@@ -72,7 +66,7 @@ function addSums(totals: Totals, chunk: readonly Sums[]): Totals {
   for (const one of chunk) {
     const sum = { ...(sums.get(one.currency) ?? emptySums()) };
     sum.activeCount += one.activeCount;
-    for (const name of AMOUNTS) sum[name] += BigInt(one[name]);
+    for (const name of REVENUE_AMOUNTS) sum[name] += BigInt(one[name]);
     sums.set(one.currency, sum);
   }
   return sums;
@@ -88,8 +82,8 @@ function snapshotText({ id, day, dateCreated }: SnapshotHead, totals: Totals): s
   const currencies = [...totals]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, sum]) => {
-      const amount = (name: Amount) => `"${name}":${textOfMillionths(sum[name])}`;
-      const [mrr, ...moves] = AMOUNTS.map(amount);
+      const amount = (name: RevenueAmount) => `"${name}":${textOfMillionths(sum[name])}`;
+      const [mrr, ...moves] = REVENUE_AMOUNTS.map(amount);
       return `{"currency_code":"${code}",${mrr},"active_count":${sum.activeCount},${moves.join(',')}}`;
     });
   return `{"id":${id},"date":"${day}","currencies":[${currencies.join(',')}],"date_created":"${dateCreated}"}`;

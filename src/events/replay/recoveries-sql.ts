@@ -1,5 +1,5 @@
 /** SQL of recoveries: insert, find, start, write pages, end. */
-import { isAnyOpen, openTransactions } from '#db/activity.ts';
+import { openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/partitions.ts';
 import type { FilteredEvent } from '#catalog/payload-filter.ts';
 import type { Queryable, Fragment } from '#db/pool.ts';
@@ -145,7 +145,7 @@ export type NewRecovery = RecoveryKey &
 /**
  * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
  * Publishes that begin later see it enabled and create deliveries. Publishes that began before may have seen it disabled, so
- * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
+ * the ids of the transactions that are open now are stored, and the recovery waits until they end (`isAnyOpen`).
  */
 export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
   const { shard, id, storeId, webhookId, epoch, since, until, event, now } = recovery;
@@ -263,16 +263,8 @@ export async function openRecoveries(
 }
 
 /**
- * Returns whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw
- * the webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
- */
-export async function haveTransactionsEnded(sql: Queryable, names: readonly string[]): Promise<boolean> {
-  return !(await isAnyOpen(sql, names));
-}
-
-/**
  * Starts the recovery, up to the newest visible event. Returns the number of events to examine; undefined if it has started or
- * ended already. This has to be a separate statement after `haveTransactionsEnded`, with a newer snapshot. It counts all events
+ * ended already. This has to be a separate statement after `isAnyOpen`, with a newer snapshot. It counts all events
  * of the store from the beginning of the day (UTC) of `since`, which needs only the index: 10⁵ take 20 ms.
  */
 export async function startRecovery(

@@ -4,6 +4,7 @@
  * owner meanwhile does no harm: of two processes that write the same page, one is rejected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { isAnyOpen } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
@@ -16,7 +17,6 @@ import type { IdAllocator } from '#db/partitions.ts';
 import {
   openRecoveries,
   type OpenRecovery,
-  haveTransactionsEnded,
   endRecovery,
   pendingOf,
   startRecovery,
@@ -38,15 +38,7 @@ import { Counter, Gauge, type Registry } from '@prometheus-io/client';
 
 // Prometheus metrics.
 
-export type RecoveryMetrics = {
-  /** Counts deliveries that a recovery created. */
-  made: (deliveries: number) => void;
-  ended: (state: 'finished' | 'stopped') => void;
-  /** Sets the number of unfinished recoveries of the shards of this process. */
-  open: (recoveries: number) => void;
-};
-
-export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
+export function createRecoveryMetrics(registry: Registry) {
   const registers = [registry];
   const events = new Counter({
     name: 'halcyon_recovery_events_total',
@@ -67,11 +59,15 @@ export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
   const byState = { finished: ended.labels('finished'), stopped: ended.labels('stopped') };
   for (const counter of Object.values(byState)) counter.inc(0);
   return {
-    made: (deliveries) => events.inc(deliveries),
-    ended: (state) => byState[state].inc(),
-    open: (recoveries) => open.set(recoveries),
+    /** Counts deliveries that a recovery created. */
+    made: (deliveries: number): void => events.inc(deliveries),
+    ended: (state: 'finished' | 'stopped'): void => byState[state].inc(),
+    /** Sets the number of unfinished recoveries of the shards of this process. */
+    open: (recoveries: number): void => open.set(recoveries),
   };
 }
+
+export type RecoveryMetrics = ReturnType<typeof createRecoveryMetrics>;
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 
@@ -236,7 +232,9 @@ async function end(
 const isOfLoaded = (recovery: OpenRecovery): recovery is OpenRecoveryOfLoaded => recovery.loadedType !== null;
 
 async function start({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> {
-  if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
+  // When these have ended, all events whose publish saw the webhook disabled are visible; events of later transactions have deliveries of
+  // their own, even if their ids are lower.
+  if (await isAnyOpen(sql, recovery.olderTransactions)) return 'waiting';
   const begin = isOfLoaded(recovery)
     ? startRecoveryOfLoaded(sql, recovery, clock.now())
     : startRecovery(sql, recovery, clock.now());

@@ -66,7 +66,7 @@ function eventOf(storeId: number, source: Database, waiting: WaitingEvent): Inte
       client_id: body.client_id ?? null,
       reason: body.reason ?? null,
       events_total: body.events_total ?? null,
-      date_from: from === undefined ? null : formatDate(new Date(from), timeZone),
+      date_from: from == null ? null : formatDate(new Date(from), timeZone),
       date_created: formatDate(dateCreated, timeZone),
     }),
   };
