@@ -259,9 +259,8 @@ function documentPages(
     },
   }));
   return (name, at) => (view) => {
-    const page = rendered.get(name) ?? renderDocument(name, context());
-    rendered.set(name, page);
-    return frame({ title: page.title, at, naming, view, main: page.content });
+    const { title, content: main } = rendered.getOrInsertComputed(name, () => renderDocument(name, context()));
+    return frame({ title, at, naming, view, main });
   };
 }
 
