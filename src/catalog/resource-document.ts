@@ -347,20 +347,12 @@ function findShape(query: string, type: ResourceType | null): { shape: Shape; fa
   return found;
 }
 
-/** Returns the faults of a webhook's query for a resource type, as `readShape` throws them. */
+/**
+ * Returns the faults of a webhook's query for a resource type: one, under `query`, for each unknown modifier or relation. If the webhook has no
+ * type yet (`null`), the query must be valid for at least one type and is validated again when the type is set.
+ */
 export function shapeFaults(query: string, type: ResourceType | null): readonly Fault[] {
   return findShape(query, type).faults;
-}
-
-/**
- * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
- * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or
- * relation, under `query`.
- */
-export function readShape(query: string, type: ResourceType | null): Shape {
-  const { shape, faults } = findShape(query, type);
-  if (faults.length > 0) throw invalid(...faults);
-  return shape;
 }
 
 /**
