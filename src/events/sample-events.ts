@@ -1,4 +1,5 @@
 /** Sample events: for test deliveries, and in sandbox stores. */
+import { closedObject } from '#http/inputs.ts';
 import { randomInt } from 'node:crypto';
 import type { Runtime } from '#runtime/runtime.ts';
 import { Type, type Static } from 'typebox';
@@ -114,22 +115,19 @@ type SampleThrottle = {
 
 type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; throttle: SampleThrottle };
 
-const input = Type.Object(
-  {
-    scenario: Type.Optional(
-      Type.Unsafe<Scenario>({
-        enum: scenarios,
-        default: 'checkout',
-        description:
-          'checkout: a new customer buys something. refund: the same, and the order is refunded. subscription: a new customer subscribes, is billed once and cancels.',
-      }),
-    ),
-    count: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: COUNT_MAX, default: 1, description: 'How many customers do so.' }),
-    ),
-  },
-  { additionalProperties: false },
-);
+const input = closedObject({
+  scenario: Type.Optional(
+    Type.Unsafe<Scenario>({
+      enum: scenarios,
+      default: 'checkout',
+      description:
+        'checkout: a new customer buys something. refund: the same, and the order is refunded. subscription: a new customer subscribes, is billed once and cancels.',
+    }),
+  ),
+  count: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: COUNT_MAX, default: 1, description: 'How many customers do so.' }),
+  ),
+});
 
 const NOT_A_SANDBOX = 'Sample events can only be made in a sandbox store: create yours on the page of your apps';
 

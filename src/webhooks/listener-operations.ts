@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import { Type, type Static } from 'typebox';
 import { bearerTokenOf } from '#http/caller.ts';
-import { clearableChoice, clearableText } from '#http/inputs.ts';
+import { closedObject, clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, streaming, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
@@ -136,27 +136,24 @@ const LISTENER_OUTCOMES = [
 
 const DURATION_MAX_MS = 86_400_000;
 
-const answerSchema = Type.Object(
-  {
-    response_code: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      minimum: 100,
-      maximum: 599,
-      description: 'The status of the response; null if there was none or the listener only displayed the request.',
-    }),
-    duration: Type.Integer({
-      minimum: 0,
-      maximum: DURATION_MAX_MS,
-      description: 'The duration in milliseconds.',
-    }),
-    outcome: clearableChoice(LISTENER_OUTCOMES, {
-      description: 'Why there was no response. Without outcome and response_code the delivery counts as successful.',
-    }),
-    response_headers: clearableText({ description: 'One line per header, name: value. 16 KiB are kept.' }),
-    response_body: clearableText({ kind: 'code', description: 'The response body. 16 KiB are kept.' }),
-  },
-  { additionalProperties: false },
-);
+const answerSchema = closedObject({
+  response_code: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    minimum: 100,
+    maximum: 599,
+    description: 'The status of the response; null if there was none or the listener only displayed the request.',
+  }),
+  duration: Type.Integer({
+    minimum: 0,
+    maximum: DURATION_MAX_MS,
+    description: 'The duration in milliseconds.',
+  }),
+  outcome: clearableChoice(LISTENER_OUTCOMES, {
+    description: 'Why there was no response. Without outcome and response_code the delivery counts as successful.',
+  }),
+  response_headers: clearableText({ description: 'One line per header, name: value. 16 KiB are kept.' }),
+  response_body: clearableText({ kind: 'code', description: 'The response body. 16 KiB are kept.' }),
+});
 
 type AnswerBody = Static<typeof answerSchema>;
 /** Why a delivery takes no answer. */

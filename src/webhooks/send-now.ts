@@ -1,7 +1,7 @@
 /** What a person has sent at once: pending deliveries, before their due times and in a pause of their webhook, and sample events. */
-import { Type, type Static } from 'typebox';
+import type { Static } from 'typebox';
 import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
-import { clearableText } from '#http/inputs.ts';
+import { closedObject, clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import type { SampleAbout } from '#events/sample-events.ts';
@@ -27,7 +27,7 @@ import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 import { addressOfWebhook } from './webhook-document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery-details.ts';
 
-const emptySchema = Type.Object({}, { additionalProperties: false });
+const emptySchema = closedObject({});
 
 /**
  * Returns what to retry: one delivery of the webhook, or all that are pending. `now`: read after the row of the webhook was locked,
@@ -98,16 +98,13 @@ export function createRetries(deps: WebhookDeps): Record<'retryDelivery' | 'retr
 const EVENT_LENGTH_MAX = 100;
 
 const createSchema = () =>
-  Type.Object(
-    {
-      event: clearableText({
-        maxLength: EVENT_LENGTH_MAX,
-        choices: allEvents(),
-        description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
-      }),
-    },
-    { additionalProperties: false },
-  );
+  closedObject({
+    event: clearableText({
+      maxLength: EVENT_LENGTH_MAX,
+      choices: allEvents(),
+      description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
+    }),
+  });
 
 type TestBody = Static<ReturnType<typeof createSchema>>;
 

@@ -10,7 +10,7 @@ import type { Operation } from '#http/operation.ts';
 import { dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { clearableText, type Hints } from '#http/inputs.ts';
+import { closedObject, clearableText, type Hints } from '#http/inputs.ts';
 import type { IdAllocator } from '#db/partitions.ts';
 import { idAt, nextNonce, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../operations.ts';
@@ -30,20 +30,17 @@ const hooks = (hints: Hints) =>
     Type.Array(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), { maxItems: WEBHOOKS_MAX, ...hints }),
   );
 
-const refeedSchema = Type.Object(
-  {
-    webhooks: hooks({
-      description: 'Ids of the webhooks to send to. Default: all active webhooks for this type of resource.',
-    }),
-    event: clearableText({
-      maxLength: EVENT_LENGTH_MAX,
-      description:
-        'Sends only to webhooks that subscribe to this event, such as transaction/captured. The event sent is a refeed in any case.',
-    }),
-    refeed_hooks: hooks({ isOtherName: true, description: 'Alias of webhooks for existing clients.' }),
-  },
-  { additionalProperties: false },
-);
+const refeedSchema = closedObject({
+  webhooks: hooks({
+    description: 'Ids of the webhooks to send to. Default: all active webhooks for this type of resource.',
+  }),
+  event: clearableText({
+    maxLength: EVENT_LENGTH_MAX,
+    description:
+      'Sends only to webhooks that subscribe to this event, such as transaction/captured. The event sent is a refeed in any case.',
+  }),
+  refeed_hooks: hooks({ isOtherName: true, description: 'Alias of webhooks for existing clients.' }),
+});
 
 type RefeedBody = Static<typeof refeedSchema>;
 

@@ -13,7 +13,7 @@ import {
   type RecoveredPart,
 } from '#events/replay/recoveries-sql.ts';
 import { allEvents, type ResourceType } from '#catalog/catalog.ts';
-import { clearableText, flag, isSet } from '#http/inputs.ts';
+import { closedObject, clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
@@ -49,58 +49,54 @@ const RESPONSE_BODY_LENGTH_MAX = 1_000;
 const DAY_MS = 86_400_000;
 
 const createSchema = () =>
-  Type.Object(
-    {
-      since: Type.String({
-        minLength: 1,
-        maxLength: DATE_LENGTH_MAX,
-        kind: 'date',
-        description: 'The start of the period to recover.',
-      }),
-      until: clearableText({
-        maxLength: DATE_LENGTH_MAX,
-        kind: 'date',
-        description: 'The end of the period: events at this time or later are not sent. Default: now.',
-      }),
-      event: clearableText({
-        maxLength: EVENT_LENGTH_MAX,
-        choices: allEvents(),
+  closedObject({
+    since: Type.String({
+      minLength: 1,
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      description: 'The start of the period to recover.',
+    }),
+    until: clearableText({
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      description: 'The end of the period: events at this time or later are not sent. Default: now.',
+    }),
+    event: clearableText({
+      maxLength: EVENT_LENGTH_MAX,
+      choices: allEvents(),
+      isMinor: true,
+      description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+    }),
+    only_failed: flag({
+      isMinor: true,
+      description: 'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
+    }),
+    resource_id: clearableText({
+      maxLength: RESOURCE_ID_LENGTH_MAX,
+      isMinor: true,
+      description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
+    }),
+    response_code: Type.Optional(
+      Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: 100,
+        maximum: 999,
         isMinor: true,
-        description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+        description: 'Sends only events with a failed delivery whose last response had this status.',
       }),
-      only_failed: flag({
-        isMinor: true,
-        description:
-          'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
-      }),
-      resource_id: clearableText({
-        maxLength: RESOURCE_ID_LENGTH_MAX,
-        isMinor: true,
-        description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
-      }),
-      response_code: Type.Optional(
-        Type.Unsafe<number | null>({
-          type: ['integer', 'null'],
-          minimum: 100,
-          maximum: 999,
-          isMinor: true,
-          description: 'Sends only events with a failed delivery whose last response had this status.',
-        }),
-      ),
-      response_body: clearableText({
-        maxLength: RESPONSE_BODY_LENGTH_MAX,
-        isMinor: true,
-        description:
-          'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
-      }),
-      loaded: flag({
-        isMinor: true,
-        description:
-          'Sends the resources that were loaded and not published since, if they were modified in the period, instead of events.',
-      }),
-    },
-    { additionalProperties: false },
-  );
+    ),
+    response_body: clearableText({
+      maxLength: RESPONSE_BODY_LENGTH_MAX,
+      isMinor: true,
+      description:
+        'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
+    }),
+    loaded: flag({
+      isMinor: true,
+      description:
+        'Sends the resources that were loaded and not published since, if they were modified in the period, instead of events.',
+    }),
+  });
 
 type RecoveryBody = Partial<Static<ReturnType<typeof createSchema>>>;
 
