@@ -1,6 +1,6 @@
 /** The statements that read events. */
 import { HIDDEN_FROM_APPS, resourceTypes } from '#catalog/catalog.ts';
-import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
+import { countedRows, locate, readDayCounts, readKindCounts, type CountedList } from '#db/day-counts.ts';
 import {
   atLeast,
   daysWithin,
@@ -144,7 +144,7 @@ async function countEvents(
   sql: Queryable,
   { shard, storeId }: StoreKey,
   { within, filters, isOfResource, dated }: Selected,
-): Promise<{ total: number; counts?: DayCounts }> {
+): Promise<CountedList> {
   const count = async (range: Fragment): Promise<number> =>
     totalOf(
       await sql`
@@ -191,7 +191,7 @@ async function countSeen(
   store: StoreKey,
   selected: Selected,
   own: readonly number[] | undefined,
-): ReturnType<typeof countEvents> {
+): Promise<CountedList> {
   if (own === undefined) return countEvents(sql, store, selected);
   const others = await countEvents(sql, store, { ...selected, filters: [...selected.filters, ...WITHOUT_HIDDEN] });
   if (own.length === 0) return others;

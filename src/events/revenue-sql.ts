@@ -98,10 +98,7 @@ export type LastTerm = Term & { storeId: number; id: string; day: string };
  * Returns the last term of each subscription, erased ones included. This is a separate statement after the versions are locked,
  * because a statement that waits for a lock keeps its old snapshot of other rows.
  */
-export async function lastTerms(
-  sql: Queryable,
-  keys: readonly Pick<LastTerm, 'storeId' | 'id'>[],
-): Promise<LastTerm[]> {
+export function lastTerms(sql: Queryable, keys: readonly Pick<LastTerm, 'storeId' | 'id'>[]): Promise<LastTerm[]> {
   return sql<LastTerm[]>`
   select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
     t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
@@ -141,7 +138,7 @@ type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Dat
  * Returns due books of these shards, those that have waited longest first, without those of erased stores, which a purge
  * deletes.
  */
-export async function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
+export function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
   return sql<DueBook[]>`
   select b.shard, b.store_id as "storeId", b.next_day::text as day, s.time_zone as "timeZone"
   from revenue_book b

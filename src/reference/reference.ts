@@ -241,10 +241,7 @@ function lazy<T>(make: () => T): () => T {
 }
 
 /** Returns a function that returns a page, and renders its document at the first request. */
-function documentPages(
-  setting: Setting,
-  relationDocs: () => RelationDocs,
-): (name: string, at?: CurrentPage) => (view: View) => string {
+function documentPages(setting: Setting, relationDocs: () => RelationDocs) {
   const rendered = new Map<string, Page>();
   const { naming, eventTypes } = setting;
   const context = lazy(() => ({
@@ -258,10 +255,11 @@ function documentPages(
       test: constant(TEST_PLACE),
     },
   }));
-  return (name, at) => (view) => {
-    const { title, content: main } = rendered.getOrInsertComputed(name, () => renderDocument(name, context()));
-    return frame({ title, at, naming, view, main });
-  };
+  return (name: string, at?: CurrentPage) =>
+    (view: View): string => {
+      const { title, content: main } = rendered.getOrInsertComputed(name, () => renderDocument(name, context()));
+      return frame({ title, at, naming, view, main });
+    };
 }
 
 /** Creates the operations whose pages are documents, and that of an event type. */

@@ -200,7 +200,7 @@ export function isOfApp(client: number | null, user: number | null): boolean {
 
 /** Returns the decrypted key; null if there is none or it cannot be decrypted. */
 export function openKey(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
+  { sealer }: Sealing,
   { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
 ): string | null {
   try {
@@ -211,13 +211,11 @@ export function openKey(
   }
 }
 
+type Sealing = Pick<WebhookDeps, 'sealer'>;
 type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
 
 /** Returns the url and the headers with their secrets; without them if they cannot be decrypted. */
-function openRequest(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
-  { id, url, headers, requestSecrets }: RequestColumns,
-): Addressed {
+function openRequest({ sealer }: Sealing, { id, url, headers, requestSecrets }: RequestColumns): Addressed {
   if (requestSecrets === null) return { url, headers };
   try {
     return withSecrets({ url, headers }, sealer.open(requestSecrets, sealBinding(id)));
@@ -227,7 +225,7 @@ function openRequest(
 }
 
 /** Returns the webhook with the secrets of its url and headers decrypted. */
-export function openWebhook(deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow {
+export function openWebhook(deps: Sealing, row: WebhookRow): WebhookRow {
   return {
     ...row,
     ...openRequest(deps, row),
@@ -235,21 +233,13 @@ export function openWebhook(deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow):
 }
 
 /** Returns the url and the headers as columns, with their secrets sealed. */
-export function sealRequest(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
-  id: number,
-  request: Addressed,
-): Omit<RequestColumns, 'id'> {
+export function sealRequest({ sealer }: Sealing, id: number, request: Addressed): Omit<RequestColumns, 'id'> {
   const { url, headers, secrets } = withoutSecrets(request);
   return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealBinding(id)) };
 }
 
 /** Returns the url and the headers as the reader may see them: secrets are masked like the key. */
-export function visibleRequest(
-  deps: Pick<WebhookDeps, 'sealer'>,
-  webhook: WebhookRow,
-  principal: Principal,
-): Addressed {
+export function visibleRequest(deps: Sealing, webhook: WebhookRow, principal: Principal): Addressed {
   const { url, headers } = openRequest(deps, webhook);
   if (showsRequestSecrets(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };

@@ -82,12 +82,7 @@ const comparedAt = (sql: Queryable, now: Date) =>
   });
 
 /** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
-export async function listWebhooks(
-  sql: Queryable,
-  store: SeenStore,
-  listing: Listing,
-  now: Date,
-): Promise<WebhookRow[]> {
+export function listWebhooks(sql: Queryable, store: SeenStore, listing: Listing, now: Date): Promise<WebhookRow[]> {
   return sql<WebhookRow[]>`
   ${selected(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, store.app)} ${narrowed(sql, listing.filters, comparedAt(sql, now))}
@@ -241,7 +236,7 @@ export async function listWebhookIds(sql: Queryable, { shard, storeId }: StoreKe
 export type Testable = { id: number; name: string; store: string };
 
 /** Returns the newest webhooks of these stores that have a url and events, without those that apps declare. */
-export async function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
+export function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
   return sql<Testable[]>`
     select w.id, w.name, s.name as store
     from unnest(${stores.map(shardOf)}::int[], ${stores}::bigint[]) as k (shard, id)
@@ -305,11 +300,7 @@ export async function lastListened(sql: Queryable, { shard, id, stores }: Key): 
 }
 
 /** Returns pull webhooks without a listener since `before`, the longest unattended first. The listener of a suspended app cannot come. */
-export async function listUnattended(
-  sql: Queryable,
-  before: Date,
-  limit: number,
-): Promise<{ shard: number; id: number }[]> {
+export function listUnattended(sql: Queryable, before: Date, limit: number): Promise<{ shard: number; id: number }[]> {
   return sql<{ shard: number; id: number }[]>`
   select shard, id from webhook
   where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended'

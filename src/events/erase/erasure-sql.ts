@@ -72,7 +72,7 @@ export async function insertErasedEvents(
 export type ErasedEvent = StoreKey & { id: number };
 
 /** Returns events that were erased at `before` or earlier. */
-export async function findErasedEvents(sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> {
+export function findErasedEvents(sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> {
   return sql<ErasedEvent[]>`
   select shard, id, store_id as "storeId" from erased_event where date_erased <= ${before}
   order by date_erased limit ${limit}`;
@@ -163,7 +163,7 @@ const isPublishedSince = (
 export type ResourceOnPage = { type: ResourceType; id: string; version: number; body: string | null };
 
 /** Returns the next resources of the store in key order; `body` is null if it cannot contain a copy from before the erasure. */
-export async function pageOfResources(
+export function pageOfResources(
   sql: Queryable,
   search: CopySearch,
   needles: readonly string[],
@@ -200,7 +200,7 @@ const publishedAt = (sql: Queryable, { shard, storeId }: CopySearch) => sql`
     ) select max(s.date_created) from source s where s.action <> 'refeed' and s.version = page.version
   ), '-infinity') end`;
 
-export async function pageOfEvents(
+export function pageOfEvents(
   sql: Queryable,
   search: CopySearch,
   before: number,
@@ -369,7 +369,7 @@ export async function lockAnyRemaining(sql: Queryable): Promise<StoredRemaining 
 type Reader = { id: number; type: ResourceType | null; query: string | null };
 
 /** Returns the active webhooks of a store with an endpoint or a pull client, at most as many as a store may have. */
-export async function listReaders(sql: Queryable, { shard, storeId }: StoreKey): Promise<Reader[]> {
+export function listReaders(sql: Queryable, { shard, storeId }: StoreKey): Promise<Reader[]> {
   return sql<Reader[]>`
     select id, event_resource as type, query from webhook
     where shard = ${shard} and store_id = ${storeId} and is_active and (url is not null or is_held)

@@ -121,6 +121,7 @@ export async function findMissed(
 /** `stopped`: the webhook was disabled or lost its url. */
 export type End = 'finished' | 'cancelled' | 'stopped';
 
+export type WebhookKey = { shard: number; webhookId: number };
 export type RecoveryKey = { shard: number; id: number };
 
 /**
@@ -169,10 +170,7 @@ export async function stopOlder(
 }
 
 /** Returns the id of the unfinished recovery of a webhook. */
-export async function findOpen(
-  sql: Queryable,
-  { shard, webhookId }: { shard: number; webhookId: number },
-): Promise<number | undefined> {
+export async function findOpen(sql: Queryable, { shard, webhookId }: WebhookKey): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     select id from recovery
     where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running')`;
@@ -234,7 +232,7 @@ const deliverableEvents = (sql: Queryable, event = sql`r.event`) => sql`
 /** Returns what a recovery of the webhook that begins now would send by, all events or one kind; undefined if there is no webhook. */
 export async function findRecoverable(
   sql: Queryable,
-  { shard, webhookId, event }: { shard: number; webhookId: number; event: string | null },
+  { shard, webhookId, event }: WebhookKey & Pick<RecoveredPart, 'event'>,
 ): Promise<Pick<Recoverable, 'epoch' | 'events' | 'filter'> | undefined> {
   const [row] = await sql<Pick<Recoverable, 'epoch' | 'events' | 'filter'>[]>`
     select w.epoch, w.filter, ${deliverableEvents(sql, sql`${event}::text`)}
@@ -243,10 +241,10 @@ export async function findRecoverable(
 }
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
-export async function openRecoveries(
+export function openRecoveries(
   sql: Queryable,
   shards: readonly number[],
-  after: { shard: number; webhookId: number },
+  after: WebhookKey,
   limit: number,
 ): Promise<OpenRecovery[]> {
   return sql<OpenRecovery[]>`
@@ -290,7 +288,7 @@ export async function startRecovery(
 /** Counts the first `limit` pending deliveries of the webhook, and how many of them are due. */
 export async function pendingOf(
   sql: Queryable,
-  { shard, webhookId }: Pick<OpenRecovery, 'shard' | 'webhookId'>,
+  { shard, webhookId }: WebhookKey,
   limit: number,
   now: Date,
 ): Promise<{ total: number; due: number }> {
@@ -306,7 +304,7 @@ export async function pendingOf(
 type PublishedVersion = FilteredEvent & { eventId: number; action: string };
 
 /** Returns the published versions of events that are not erased. */
-export async function versionsOf(
+export function versionsOf(
   sql: Queryable,
   { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
   eventIds: readonly number[],

@@ -31,6 +31,7 @@ import {
   moveLoaded,
   startRecoveryOfLoaded,
   type Missed,
+  type WebhookKey,
   type OpenRecoveryOfLoaded,
 } from './recoveries-sql.ts';
 import { writeRefeed } from './refeed.ts';
@@ -379,7 +380,7 @@ export class Recoveries {
     const { sql, metrics } = this.#deps;
     const seen = new Set<number>();
     const shards = this.#deps.shards();
-    let after: { shard: number; webhookId: number } | undefined = { shard: -1, webhookId: 0 };
+    let after: WebhookKey | undefined = { shard: -1, webhookId: 0 };
     while (shards.length > 0 && after !== undefined) {
       const open: OpenRecovery[] = await openRecoveries(sql, shards, after, READ_AT_ONCE);
       for (const recovery of open) {

@@ -144,6 +144,8 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
   return { known: filters.map(({ id }) => id), passed: passed.map(({ id }) => id) };
 }
 
+type Selected = Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'isOfLoaded' | 'now'> & { key: ResourceKey };
+
 /**
  * Writes a refeed of the latest version of a resource, and its deliveries to the selected webhooks. Returns no rows if the resource does
  * not exist or is deleted.
@@ -151,13 +153,7 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
 export async function writeRefeed(
   tx: Tx,
   allocateIds: IdAllocator,
-  {
-    key,
-    now,
-    ...selected
-  }: Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'isOfLoaded' | 'now'> & {
-    key: ResourceKey;
-  },
+  { key, now, ...selected }: Selected,
 ): Promise<{ made: Refeed; rows: RefeedRow[] }> {
   const day = dayOf(now);
   const ids = await allocateIds(tx, { day, shards: [key.shard] }, 'inTransaction');

@@ -1,7 +1,7 @@
 /** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql, Queryable } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { guarded, type Beside, type Operation } from '#http/operation.ts';
+import { guarded, type Beside } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
 import type { Advice, Charts, Suggestion } from '#hypermedia/view.ts';
@@ -106,10 +106,7 @@ export async function readOverview(
   };
 }
 
-export function createHealth({
-  sql,
-  config,
-}: Pick<WebhookDeps, 'sql' | 'config'>): Record<'health' | 'overview', Operation> {
+export function createHealth({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'>) {
   const { baseUrl } = config;
   return {
     health: guarded({

@@ -67,12 +67,7 @@ export async function findFailureState(sql: Queryable, shard: number, id: number
 }
 
 /** Returns the first `limit` webhooks of a store by id; of those of apps, only the one of `app` if an app calls. */
-export async function listHealths(
-  sql: Queryable,
-  store: StoreKey,
-  limit: number,
-  app: number | null,
-): Promise<HealthRow[]> {
+export function listHealths(sql: Queryable, store: StoreKey, limit: number, app: number | null): Promise<HealthRow[]> {
   return sql<HealthRow[]>`
   ${selectedHealth(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, app)}
@@ -89,7 +84,7 @@ export type HourRow = {
   durations: Histogram;
 };
 
-export async function listHours(
+export function listHours(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -106,7 +101,7 @@ export async function listHours(
  * Returns the sums of spans of several hours. The database adds them up: a hundred webhooks have 72,000 rows per outcome in 30 days,
  * which take 0.45 s for two outcomes.
  */
-export async function listSpans(
+export function listSpans(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -139,7 +134,7 @@ export type PendingRow = {
  * half a second per million. Deliveries of an older epoch have failed; they use up the limit but are not counted, because
  * skipping them would read all of them.
  */
-export async function listPending(
+export function listPending(
   sql: Queryable,
   shard: number,
   webhooks: readonly Pick<HealthRow, 'id' | 'epoch'>[],
@@ -174,7 +169,7 @@ const EXAMINED_PER_COUNTED = 2;
  * Counts the events that did not arrive at each webhook, at most `limit`, the oldest first. The list of deliveries with the filter
  * `not_arrived` has them.
  */
-export async function listNotArrived(
+export function listNotArrived(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -203,7 +198,7 @@ export async function listNotArrived(
 }
 
 /** Returns the outcome of the last attempt of each webhook that has one. */
-export async function listLastOutcomes(
+export function listLastOutcomes(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -223,7 +218,7 @@ export type LastFailureRow = { webhookId: number; outcome: string; at: Date; res
  * Returns the last attempt of each webhook with each outcome, searched among the `limit` newest attempts of the given hour; none
  * if more attempts followed it.
  */
-export async function listLastFailures(
+export function listLastFailures(
   sql: Queryable,
   shard: number,
   failures: readonly { webhookId: number; outcome: string; hour: Date }[],
@@ -273,7 +268,7 @@ const ofStore = (sql: Queryable, store: StoreKey, { limit }: Most) => sql`
   where shard = ${store.shard} and store_id = ${store.storeId} order by id limit ${limit}`;
 
 /** Returns the most failing webhooks of all stores, or the first webhooks of one store. */
-export async function listFailing(sql: Queryable, most: Most, store?: StoreKey): Promise<FailingRow[]> {
+export function listFailing(sql: Queryable, most: Most, store?: StoreKey): Promise<FailingRow[]> {
   return sql<FailingRow[]>`
   ${selectedHealth(sql, sql`, w.shard, s.name as "storeName", w.client, w.url`)}
   join (${store === undefined ? mostFailing(sql, most) : ofStore(sql, store, most)}) as f on f.shard = w.shard and f.webhook_id = w.id

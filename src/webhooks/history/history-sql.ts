@@ -114,7 +114,7 @@ export function attemptSelection(sql: Queryable) {
 }
 
 /** Returns the last `limit` attempts of a delivery, oldest first. */
-export async function attemptsAt(
+export function attemptsAt(
   sql: Queryable,
   owner: Pick<Owner, 'shard' | 'storeId' | 'id'>,
   deliveryId: number,
