@@ -30,7 +30,7 @@ import {
   zoomableOf,
 } from './catalog.ts';
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
-import { invalid, type Fault } from '#core/problem.ts';
+import { invalid, invalidValue, type Fault } from '#core/problem.ts';
 
 // Properties, links and embedded resources.
 
@@ -319,11 +319,7 @@ export function shapeOf(query: URLSearchParams, relations: Relations): Shape {
 }
 
 /** A GET with such a query is rejected, so a webhook cannot have it either. */
-const NOT_ENCODED: Fault = {
-  code: 'invalid_value',
-  message: 'query must be percent-encoded UTF-8',
-  field: 'query',
-};
+const NOT_ENCODED = invalidValue('query', 'query must be percent-encoded UTF-8');
 
 /** Returns whether a query is percent-encoded UTF-8 and not empty. */
 export function isEncoded(query: string): boolean {

@@ -130,8 +130,6 @@ function relationDocExample(rel: string, { baseUrl }: Naming): RelationDoc {
   };
 }
 
-const relationExample: Example = (naming) => relationDocument(relationDocExample('home', naming), naming);
-
 const relationsExample: Example = (naming) => {
   const all = ['home', 'stores'].map((rel) => [rel, relationDocExample(rel, naming)] as const);
   return relationsDocument({ chapters: [], byRel: new Map(all) }, naming);
@@ -194,7 +192,7 @@ const referenceRelations = (routes: readonly Route[], setting: Setting): Relatio
     title: 'A relation',
     about: 'The meaning of one relation, the methods of its addresses, and examples.',
     paths: ['/rels/:rel'],
-    example: relationExample,
+    example: (naming) => relationDocument(relationDocExample('home', naming), naming),
   },
 ];
 

@@ -58,7 +58,7 @@ const about = {
   action: 'created',
 } as const;
 
-export const delivery: DeliveryRow = {
+const delivery: DeliveryRow = {
   ...about,
   id: 691_489_734_656_489,
   status: 'successful',
@@ -83,6 +83,10 @@ export const attempt: AttemptRow = {
   responseBody: 'thank you',
   revision: 1,
 };
+
+export function listedExample({ baseUrl }: Naming): Document {
+  return deliveryDocument(delivery, webhook, baseUrl);
+}
 
 const previewed: Previewed = {
   kind: 'made',
@@ -130,7 +134,7 @@ export const deliveryRelations: readonly Relation[] = [
     variants: [
       exampleOf({ ...delivery, status: 'pending', dateNext: now, dateEnded: null }),
       // As retry and resend return it.
-      ({ baseUrl }) => deliveryDocument(delivery, webhook, baseUrl),
+      listedExample,
     ],
   },
   {
@@ -258,9 +262,6 @@ const health: Health = {
 
 const healthExample = ({ baseUrl }: Naming): Document => healthDocument(health, { baseUrl, now });
 
-const overviewExample = ({ baseUrl }: Naming): Document =>
-  overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now });
-
 /** Returns the embedded example; a failure has no address of its own. */
 function failureExample(naming: Naming): Document {
   const [failure] = healthExample(naming).embedded.flatMap(({ documents }) => documents);
@@ -277,7 +278,7 @@ export const healthRelations: readonly Relation[] = [
     title: 'The health of all webhooks of a store',
     about: `All webhooks of the store, those that need attention first: how many are failing, paused or disabled, and how many attempts of the period succeeded.`,
     paths: ['/stores/:store_id/overview'],
-    example: overviewExample,
+    example: ({ baseUrl }) => overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now }),
   },
   {
     rel: 'health',

@@ -27,8 +27,6 @@ import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 import { addressOfWebhook } from './webhook-document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery-details.ts';
 
-const emptySchema = closedObject({});
-
 /**
  * Returns what to retry: one delivery of the webhook, or all that are pending. `now`: read after the row of the webhook was locked,
  * because deliveries that became due meanwhile may be under way.
@@ -47,7 +45,7 @@ async function lockSending(tx: Tx, request: AddressedRequest): Promise<WebhookRo
 }
 
 /** What both retries have in common: they need no body, and the deliveries are attempted after the response. */
-const RETRY = { scopes: CHANGE_SCOPES, statuses: [202], input: emptySchema } as const;
+const RETRY = { scopes: CHANGE_SCOPES, statuses: [202], input: closedObject({}) } as const;
 
 export function createRetries(deps: WebhookDeps): Record<'retryDelivery' | 'retryPending', Operation> {
   const { sql, clock, config, retryNow } = deps;

@@ -15,7 +15,7 @@ import type { Accounts } from '#shards/map.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf, type StoreKey } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { invalidValue, notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
+import { invalidValue, notFound, Problem, requiredMember, type Fault, suspensionOf } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -316,11 +316,7 @@ export function isSameRequest(a: Addressed, b: Addressed): boolean {
 export function valueFaults(after: Addressed, stored: Addressed): Fault[] {
   if (isSameRequest(after, stored)) return [];
   const missing = Object.keys(after.headers).filter((name) => after.headers[name] === null);
-  return missing.map((name) => ({
-    code: 'required',
-    message: `headers.${name} is required: no value of this header is stored`,
-    field: `headers.${name}`,
-  }));
+  return missing.map((name) => requiredMember(`headers.${name}`, ': no value of this header is stored'));
 }
 
 /** Notifies the developer of the app that created a webhook if a change by another caller has replaced the key. */
@@ -354,19 +350,15 @@ export function revealsKey(before: Pick<Settings, 'format' | 'url'>, after: Pick
   );
 }
 
-export const NEEDS_KEY: Fault = {
-  code: 'required',
-  message:
-    'encryption_key is required: this change would send the stored key, which you may not see, to another url. Send the key that your endpoint expects',
-  field: 'encryption_key',
-};
+export const NEEDS_KEY = requiredMember(
+  'encryption_key',
+  ': this change would send the stored key, which you may not see, to another url. Send the key that your endpoint expects',
+);
 
-const NEEDS_HEADERS: Fault = {
-  code: 'required',
-  message:
-    'headers is required: this change would send the stored values, which you may not see, to another url. Send all values again, or {} to remove the headers',
-  field: 'headers',
-};
+const NEEDS_HEADERS = requiredMember(
+  'headers',
+  ': this change would send the stored values, which you may not see, to another url. Send all values again, or {} to remove the headers',
+);
 
 const HIDDEN_QUERY: Fault = invalidValue(
   'url',

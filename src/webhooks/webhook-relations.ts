@@ -5,14 +5,14 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './webhook-document.ts';
 import {
   attempt,
-  delivery,
   deliveryRelations,
   healthRelations,
+  listedExample,
   now,
   recoveryRelations,
   webhook,
 } from './delivery-relations.ts';
-import { attemptDocument, deliveryDocument } from './history/history-documents.ts';
+import { attemptDocument } from './history/history-documents.ts';
 
 const shown = {
   now,
@@ -32,10 +32,6 @@ const SIGNING = {
   nextPublicKey: null,
 };
 const webhookExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown });
-const pullExample = ({ baseUrl }: Naming): Document =>
-  webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true });
-const signingExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown, ...SIGNING });
-const listedStatus = ({ baseUrl }: Naming): Document => deliveryDocument(delivery, webhook, baseUrl);
 const logExample = ({ baseUrl }: Naming): Document => attemptDocument(attempt, webhook, baseUrl);
 
 const jwks = Type.Object({
@@ -70,7 +66,10 @@ const chapter: Chapter = {
         'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values. A key that begins with whsk_ is an Ed25519 key, whose public_key (and next_public_key) every reader sees, and anyone at jwks.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
-      variants: [pullExample, signingExample],
+      variants: [
+        ({ baseUrl }) => webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true }),
+        ({ baseUrl }) => webhookDocument(webhook, { baseUrl, ...shown, ...SIGNING }),
+      ],
     },
     {
       rel: 'rotate_key',
@@ -128,7 +127,7 @@ const chapter: Chapter = {
         '/stores/:store_id/statuses',
         '/stores/:store_id/events/:event_id/statuses',
       ],
-      example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedStatus),
+      example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedExample),
     },
     ...deliveryRelations,
     {

@@ -372,12 +372,6 @@ export function readPublish(body: unknown, { header, fingerprintKeys, ...context
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
 }
 
-const describeEvent = () =>
-  Type.Unsafe<string>({
-    enum: publishableEvents(),
-    description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
-  });
-
 const id = Type.Unsafe<number | string>({
   anyOf: [
     { type: 'integer', minimum: 0 },
@@ -407,7 +401,10 @@ export function describePublishInput(limits: EventLimits): InputDescription {
   return {
     itemsMax: limits.eventsPerRequest,
     item: closedObject({
-      event: describeEvent(),
+      event: Type.Unsafe<string>({
+        enum: publishableEvents(),
+        description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
+      }),
       resource: describeVersion(limits),
       idempotency_key: clearableText({
         maxLength: 255,

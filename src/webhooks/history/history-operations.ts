@@ -113,8 +113,6 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
   };
 }
 
-const emptySchema = closedObject({});
-
 /** Throws a 409 if the webhook cannot send. */
 function checkCanSend({ isActive, isHeld, url }: WebhookRow): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
@@ -175,7 +173,7 @@ function createResend({ sql, config: { baseUrl }, onResent }: WebhookDeps): Oper
     summary:
       'Sends the same event to the same webhook again, even if it arrived: a new delivery, whose attempts count from 1',
     scopes: CHANGE_SCOPES,
-    input: emptySchema,
+    input: closedObject({}),
     admit: async (request) => void (await deliveryOf(sql, await sendingWebhookOf(sql, request), request)),
     prepare: async () => undefined,
     make: async (tx, request) => {
