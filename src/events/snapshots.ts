@@ -6,11 +6,11 @@
 import { isUnavailable } from '#db/unavailable.ts';
 import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { transaction, type Sql, type Queryable } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
 import { REVENUE_AMOUNTS, type RevenueAmount } from '#catalog/internal-types.ts';
 import type { StoreKey } from '#core/ids.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
 import { temporary } from '#core/problem.ts';
 import type { InternalEventWriter } from './publish/internal-event.ts';
@@ -93,9 +93,7 @@ function snapshotText({ id, day, dateCreated }: SnapshotHead, totals: Totals): s
 // are held between the steps, so a store with 100,000 subscriptions does not block publishing. If a process dies between two
 // steps, another repeats them with the same result, because the data of a closed day never changes.
 
-type SnapshotDayDeps = {
-  sql: Sql;
-  clock: Clock;
+type SnapshotDayDeps = Pick<Runtime, 'sql' | 'clock'> & {
   writeInternalEvents: InternalEventWriter;
   settings: { termsPerChunk: number; statementMs: number };
 };

@@ -14,8 +14,7 @@ import { withCurrentKeys } from '#core/keys.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
 import { invalidValue, conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
-import type { Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { attemptDocument } from './history/history-documents.ts';
@@ -217,12 +216,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
   });
 }
 
-type UnattendedDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  announce: WebhookDeps['announce'];
-  unattendedHours: number;
-};
+type UnattendedDeps = Pick<WebhookDeps, 'sql' | 'changelog' | 'announce'> & { unattendedHours: number };
 
 const HOUR_MS = 3_600_000;
 

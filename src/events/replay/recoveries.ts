@@ -8,8 +8,7 @@ import { isAnyOpen } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
@@ -177,10 +176,7 @@ function splitPage({ from, to, missed }: EventRange, limit: number): { page: Pag
 
 type MadeDelivery = { shard: number; webhookId: number; deliveryId: number };
 
-type StepDeps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
+type StepDeps = Pick<Runtime, 'sql' | 'clock' | 'log'> & {
   metrics: Pick<RecoveryMetrics, 'made' | 'ended'>;
   allocateIds: IdAllocator;
   /** Called within the transaction with the deliveries of a page, which exist when it commits. */

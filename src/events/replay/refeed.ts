@@ -15,7 +15,7 @@ import type { IdAllocator } from '#db/partitions.ts';
 import { idAt, nextNonce, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../operations.ts';
 import type { PublishMetrics, PublishedEvent } from '../publish/publish.ts';
-import { busyIfUnknownFilter, readFilters } from '../publish/publish-batch.ts';
+import { busyIfUnknownFilter, readFilters, type BatchDeps } from '../publish/publish-batch.ts';
 import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './replay-sql.ts';
 
 /** Action of refeed events, to which webhooks cannot subscribe. */
@@ -95,12 +95,8 @@ function webhookFaults(
   });
 }
 
-export type RefeedDeps = {
-  allocateIds: IdAllocator;
-  baseUrl: string;
+export type RefeedDeps = Pick<BatchDeps, 'allocateIds' | 'baseUrl' | 'onCommitted'> & {
   metrics: Pick<PublishMetrics, 'written'>;
-  /** Called with the deliveries after their commit. */
-  onCommitted: (deliveries: readonly Committed[]) => void;
 };
 
 /** Returns the 409 for a valid request that no webhook would receive. */

@@ -48,7 +48,7 @@ export function spanLabel(at: Date, timeZone: string, period: Period): string {
 const ofPeriod = (address: string, { period }: Figures): string =>
   period === DEFAULT_PERIOD ? address : `${address}?period=${period}`;
 
-type Span = Figures['spans'][number];
+export type Span = Figures['spans'][number];
 
 /** Returns a number of each span of the figures, oldest first. */
 const trend = (

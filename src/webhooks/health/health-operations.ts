@@ -16,7 +16,7 @@ import { hasStore, type Key } from '../webhook-sql.ts';
 import { addressOfWebhook, lackReason, stateOf } from '../webhook-document.ts';
 import { reasonOf } from '../history/history-documents.ts';
 import type { WebhookState } from '../webhook-fields.ts';
-import { healthDocument, overviewDocument, spanLabel } from './health-document.ts';
+import { healthDocument, overviewDocument, spanLabel, type Span } from './health-document.ts';
 import {
   DEFAULT_PERIOD,
   PERIODS,
@@ -144,8 +144,6 @@ export function createHealth({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 const durationsTitle = 'Response time of your endpoint';
-
-type Span = Figures['spans'][number];
 
 const failedIn = ({ attempts, delivered }: Span): number => attempts - delivered;
 

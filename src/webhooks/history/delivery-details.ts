@@ -133,14 +133,7 @@ function refreshSeconds({ status, dateNext }: DeliveryRow, now: Date): number | 
   return waitsMs < SOON_MS ? REFRESH_SOON_SECONDS : REFRESH_SECONDS;
 }
 
-function linksOf({
-  row,
-  webhook,
-  previewed,
-  isSendable,
-  preceding = null,
-  baseUrl,
-}: Pick<DeliveryDetails, 'row' | 'webhook' | 'previewed' | 'isSendable' | 'preceding' | 'baseUrl'>): Link[] {
+function linksOf({ row, webhook, previewed, isSendable, preceding = null, baseUrl }: DeliveryDetails): Link[] {
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [

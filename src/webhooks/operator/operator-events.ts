@@ -5,10 +5,9 @@
  * publishes nothing. Without a platform store nothing is noted.
  */
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
-import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
-import { untilStopped, type Pace, type Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import { untilStopped, type Running } from '#core/lifecycle.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { transaction, type Sql, type Tx, type Queryable } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
@@ -30,15 +29,12 @@ import { listInstalledByMembers, type MemberGrant } from '../app-access/app-acce
 /** A database with stores. `id`: its number in the map of shards. */
 type Database = { id: number; sql: Sql; writeInternalEvents: InternalEventWriter };
 
-type Deps = {
+type Deps = Pick<Runtime, 'clock' | 'pace' | 'log'> & {
   platformStore: number;
   /** Returns all databases of this process. */
   databases: () => readonly Database[];
   /** Returns the database of the platform store. */
   target: () => Database;
-  clock: Clock;
-  pace: Pace;
-  log: Log;
 };
 
 const POLL_MS = 1_000;

@@ -168,26 +168,22 @@ function readPart(body: RecoveryBody, context: PartContext): RequestedPart {
 
 type Deps = Pick<WebhookDeps, 'sql' | 'config' | 'announce'>;
 
-/** Throws a 409 if recovered deliveries could not be sent. */
-function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
+/** Throws a 409 if recovered deliveries could not be sent, and a 400 if the webhook does not subscribe to the event to recover. */
+function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow, { event }: RecoveredPart): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: set is_active to "1" first');
   if (isHeld) {
     throw conflict('is_held', 'A pull webhook cannot recover missed events: publish them again');
   }
   if (url === null) throw conflict('no_url', 'The webhook has no url: set url first');
   if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
+  if (event !== null && !events.includes(event))
+    throw invalid(invalidValue('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Returns the type of the resources that the webhook is sent; one with events has a type. */
 function typeOf({ id, eventResource }: WebhookRow): ResourceType {
   if (eventResource === null) throw new TypeError(`Webhook ${id} has events of no resource type`);
   return eventResource;
-}
-
-/** Throws a 400 if the webhook does not subscribe to the event to recover. */
-function checkSubscribes({ events }: WebhookRow, { event }: RecoveredPart): void {
-  if (event === null || events.includes(event)) return;
-  throw invalid(invalidValue('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
@@ -208,8 +204,7 @@ async function openRecovery(
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
   const webhook = await lockWebhookOf(tx, request);
-  checkCanRecover(webhook);
-  checkSubscribes(webhook, part);
+  checkCanRecover(webhook, part);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
   const loadedType = isOfLoaded ? typeOf(webhook) : null;
@@ -242,8 +237,7 @@ async function countOf(
   { isOfLoaded, ...part }: RequestedPart,
 ): Promise<string> {
   const webhook = await webhookOf(sql, request);
-  checkCanRecover(webhook);
-  checkSubscribes(webhook, part);
+  checkCanRecover(webhook, part);
   const { shard, id: webhookId } = keyOf(request);
   const { storeId } = webhook;
   const recoverable = await findRecoverable(sql, { shard, webhookId, event: part.event });
