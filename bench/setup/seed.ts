@@ -1,7 +1,7 @@
 /** Stores with a webhook each, and the events that are published to them. */
 import { randomBytes } from 'node:crypto';
 import type { ResourceType } from '#catalog/catalog.ts';
-import { resourceDocument, readShape } from '#catalog/resource-document.ts';
+import { resourceDocument, storedShape } from '#catalog/resource-document.ts';
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import type { NewEvent } from '#events/publish/publish-request.ts';
@@ -26,7 +26,7 @@ const bodyOf = (id: number, padding: number): string => JSON.stringify({ id, not
 /** The representation of event `n` in the store, as a delivery carries it. */
 export function representationOf(storeId: number, { resourceId, body }: NewEvent): string {
   return renderHal(
-    resourceDocument({ storeId, type: TYPE, id: resourceId, baseUrl: BASE_URL, body }, readShape('', TYPE)),
+    resourceDocument({ storeId, type: TYPE, id: resourceId, baseUrl: BASE_URL, body }, storedShape('', TYPE)),
     {
       baseUrl: BASE_URL,
       relationPrefix: RELATION_PREFIX,

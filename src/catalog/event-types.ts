@@ -27,10 +27,7 @@ import {
 } from './resource-document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
 import { openedSchema } from './own/own-schema.ts';
-import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
-
-/** The store of the examples. */
-const STORE_ID = 1001;
+import { descriptionOf, EXAMPLE_STORE, frozenSample, sampleOf, sampleResource } from './sample.ts';
 
 /** Returns the values of `zoom` for each relation, the outer ones first. */
 function zoomsOf(relations: Relations, above = ''): readonly string[] {
@@ -118,7 +115,7 @@ function ownSchema(type: ResourceType): JsonObject {
 function schemaOf(type: ResourceType, naming: Naming): JsonObject {
   const relations = relationsOf(type);
   const { properties, ...own } = ownSchema(type);
-  const { links } = resourceHead({ storeId: STORE_ID, type, id: '1', baseUrl: naming.baseUrl });
+  const { links } = resourceHead({ storeId: EXAMPLE_STORE, type, id: '1', baseUrl: naming.baseUrl });
   const required = links.map(({ rel }) => rel);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -147,14 +144,13 @@ function bareSchemaOf(type: ResourceType, naming: Naming): JsonObject {
 }
 
 function bareExampleOf(type: ResourceType, { baseUrl }: Naming): EventType['examples'][number] {
-  const { id } = sampleResource(type);
-  const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify({ id }) };
+  const { id = null } = sampleResource(type);
+  const frozen = frozenSample(type, baseUrl, { id });
   return { query: '', document: resourceDocument(frozen, { ...FULL_SHAPE, links: BARE_LINKS }) };
 }
 
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
-  const sample = sampleResource(type);
-  const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(sample) };
+  const frozen = frozenSample(type, baseUrl);
   const plain = { query: '', document: resourceDocument(frozen, FULL_SHAPE) };
   if (zooms.length === 0) return [plain];
   const document = resourceDocument(frozen, { ...FULL_SHAPE, zoom: relationsOf(type) });

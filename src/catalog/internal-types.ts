@@ -14,6 +14,9 @@ const dateCreated = Type.String({ description: 'ISO 8601 with an offset, in the 
 
 type Properties = { readonly [name: string]: Value } | null;
 
+const textOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+const integerOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description });
+
 const properties = (description: string) =>
   Type.Unsafe<Properties>({ type: ['object', 'null'], additionalProperties: true, description });
 
@@ -40,8 +43,8 @@ const changelog = Type.Object({
     'link_used',
   ]),
   actor: Type.Enum(['user', 'app', 'platform', 'operator', 'halcyon'], { description: 'Who made the change.' }),
-  user: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'The id of the user, if any.' }),
-  client: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The client_id of the app, if any.' }),
+  user: integerOrNull('The id of the user, if any.'),
+  client: textOrNull('The client_id of the app, if any.'),
   before: properties('The properties that differ, before the change; null if the resource did not exist.'),
   after: properties('The properties that differ, after the change; null if the resource no longer exists.'),
   date_created: dateCreated,
@@ -49,37 +52,30 @@ const changelog = Type.Object({
 
 export type ChangelogEntry = Static<typeof changelog>;
 
-const textOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
-
 const app = Type.Object({
   id,
   client_id: Type.String({ description: 'The client_id of the app.' }),
   store_id: Type.Integer({ minimum: 1, description: 'The store.' }),
   scope: textOrNull('The scope of all grants of the app in the store together; null after the last one.'),
   previous_scope: textOrNull('The scope before; null before the first grant.'),
-  user: Type.Unsafe<number | null>({
-    type: ['integer', 'null'],
-    description:
-      'The id of the user whose grant began or ended; null if all grants ended, as with the app or the store.',
-  }),
+  user: integerOrNull(
+    'The id of the user whose grant began or ended; null if all grants ended, as with the app or the store.',
+  ),
   date_created: dateCreated,
 });
 
 /** A change of the access of an app to a store. */
 export type AppChange = Static<typeof app>;
 
-const idOrNull = (description: string) =>
-  Type.Unsafe<number | null>({ type: ['integer', 'null'], description: `${description}; null without one.` });
-
 const operatorEvent = Type.Object({
   id,
   store_id: Type.Integer({ minimum: 1, description: 'The store that the event concerns.' }),
-  webhook_id: idOrNull('The webhook that the event concerns'),
+  webhook_id: integerOrNull('The webhook that the event concerns; null without one.'),
   client_id: textOrNull('The client_id of the app that the event concerns; null without one.'),
   reason: textOrNull(
     'Why: failures or gone of a disabled webhook, the reason that an operator gave of a suspended store; else null.',
   ),
-  events_total: idOrNull('How many events did not arrive at the webhook in one hour'),
+  events_total: integerOrNull('How many events did not arrive at the webhook in one hour; null without one.'),
   date_from: textOrNull('When that hour began, like date_created; null without one.'),
   date_created: dateCreated,
 });
@@ -87,7 +83,9 @@ const operatorEvent = Type.Object({
 /** What happened in a store, for the operator. */
 export type OperatorEvent = Static<typeof operatorEvent>;
 
-const amounts = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
+/** The amounts of a snapshot in one currency: the recurring revenue at the end of the day, and its changes on the day. */
+export const REVENUE_AMOUNTS = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
+export type RevenueAmount = (typeof REVENUE_AMOUNTS)[number];
 
 const snapshot = Type.Object({
   id,
@@ -95,7 +93,7 @@ const snapshot = Type.Object({
   currencies: Type.Array(
     Type.Object({
       currency_code: Type.String({ description: 'ISO 4217.' }),
-      ...Object.fromEntries(amounts.map((name) => [name, Type.Number()])),
+      ...Object.fromEntries(REVENUE_AMOUNTS.map((name) => [name, Type.Number()])),
       active_count: Type.Integer({ minimum: 0, description: 'The number of active subscriptions.' }),
     }),
   ),

@@ -25,8 +25,8 @@ import { mapped, type ResourceType } from './catalog.ts';
 import { memberAt, type JsonObject, isEncoded } from './resource-document.ts';
 import { internalProperties } from './internal-types.ts';
 
-/** The properties of lists of resources that are not members of the JSON. */
-const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
+/** The properties of every resource. In lists they are not members of the JSON; others are compared by the type that their values look like. */
+export const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
 /**
  * A published resource, with what several filters may compare: `texts`, the JSON texts of its members, and `folded`, the beginnings of

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Value } from '#hypermedia/document.ts';
-import { resourceDocument, currencyOf, propertiesOf, readShape } from './resource-document.ts';
+import { resourceDocument, currencyOf, propertiesOf, storedShape } from './resource-document.ts';
 
 const kindOf = (name: string, value: Value): string | undefined =>
   propertiesOf({ [name]: value }, null, 'EUR')[0]?.kind;
@@ -48,7 +48,7 @@ test('money has the currency of its resource, also inside embedded resources', (
     _embedded: { items: [{ price: 12 }], payments: [{ currency_code: 'USD', amount: 13 }] },
   });
   const frozen = { storeId: 256, type: 'transaction', id: '7', baseUrl: 'https://api.example.com', body } as const;
-  const { properties, embedded } = resourceDocument(frozen, readShape('zoom=items,payments', 'transaction'));
+  const { properties, embedded } = resourceDocument(frozen, storedShape('zoom=items,payments', 'transaction'));
   const all = [...properties, ...embedded.flatMap(({ documents }) => documents.flatMap((one) => [...one.properties]))];
   assert.deepEqual(
     all.filter(({ kind }) => kind === 'money').map(({ value, currency }) => [value, currency]),

@@ -30,7 +30,7 @@ import {
   zoomableOf,
 } from './catalog.ts';
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/paging.ts';
-import { invalid, type Fault } from '#core/problem.ts';
+import { invalid, invalidValue, type Fault } from '#core/problem.ts';
 
 // Properties, links and embedded resources.
 
@@ -319,11 +319,7 @@ export function shapeOf(query: URLSearchParams, relations: Relations): Shape {
 }
 
 /** A GET with such a query is rejected, so a webhook cannot have it either. */
-const NOT_ENCODED: Fault = {
-  code: 'invalid_value',
-  message: 'query must be percent-encoded UTF-8',
-  field: 'query',
-};
+const NOT_ENCODED = invalidValue('query', 'query must be percent-encoded UTF-8');
 
 /** Returns whether a query is percent-encoded UTF-8 and not empty. */
 export function isEncoded(query: string): boolean {
@@ -347,20 +343,12 @@ function findShape(query: string, type: ResourceType | null): { shape: Shape; fa
   return found;
 }
 
-/** Returns the faults of a webhook's query for a resource type, as `readShape` throws them. */
+/**
+ * Returns the faults of a webhook's query for a resource type: one, under `query`, for each unknown modifier or relation. If the webhook has no
+ * type yet (`null`), the query must be valid for at least one type and is validated again when the type is set.
+ */
 export function shapeFaults(query: string, type: ResourceType | null): readonly Fault[] {
   return findShape(query, type).faults;
-}
-
-/**
- * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
- * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or
- * relation, under `query`.
- */
-export function readShape(query: string, type: ResourceType | null): Shape {
-  const { shape, faults } = findShape(query, type);
-  if (faults.length > 0) throw invalid(...faults);
-  return shape;
 }
 
 /**

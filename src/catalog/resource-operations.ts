@@ -1,6 +1,6 @@
 /** API operations that read published resources: a type, one resource, and the resources embedded in it. */
 import { listing, pageTooLarge } from '#http/list-operation.ts';
-import { guarded, type ApiRequest, type Operation, type Beside } from '#http/operation.ts';
+import { guarded, type AddressedRequest, type ApiRequest, type Operation, type Beside } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { date as dateProperty, type Document, type Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
@@ -8,7 +8,7 @@ import { parseExact } from '#core/exact-number.ts';
 import { notFound, invalid, Problem } from '#core/problem.ts';
 import type { Runtime } from '#runtime/runtime.ts';
 import type { Search } from '#db/search.ts';
-import { conditionsOf, type Comparisons, type Listing } from '#core/listing.ts';
+import { conditionsOf, type Listing } from '#core/listing.ts';
 import {
   canBeDeleted,
   isMany,
@@ -47,6 +47,7 @@ import {
   timeZonesOf,
 } from './catalog-sql.ts';
 import { internalProperties, type AppChange } from './internal-types.ts';
+import { PROPERTIES } from './payload-filter.ts';
 import type { Charts, Curve } from '#hypermedia/view.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { parseId, shardOf } from '#core/ids.ts';
@@ -65,8 +66,6 @@ function resourceScopes() {
     },
   } as const;
 }
-
-type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the collection of the address. Throws a 404 if it does not exist or the caller has no access to it. */
 function collectionKeyOf({ params, principal }: AddressedRequest): Omit<ResourceKey, 'id'> {
@@ -117,9 +116,6 @@ export function resourceKeyOf(request: AddressedRequest): ResourceKey {
 }
 
 // The API operation that lists the resources of one type, in their latest versions.
-
-/** Properties that every resource has. Other properties are compared by the type that their values look like. */
-const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
 type Deps = Pick<Runtime, 'sql' | 'config'> & { search: Search };
 

@@ -4,9 +4,8 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 import { resourceDocument, FULL_SHAPE } from './resource-document.ts';
-import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
+import { EXAMPLE_STORE, frozenSample, sampleIdOf, sampleOf, lowerCaseTitle, descriptionOf } from './sample.ts';
 
-const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';
 
 /** Marks what publishers choose: which members there are, except `id`, and whether an id is an integer or a text. */
@@ -24,16 +23,8 @@ export function asPublished(document: Document): Document {
 
 const example =
   (type: ResourceType, zoom: Relations): Example =>
-  ({ baseUrl }) => {
-    const frozen = {
-      storeId: STORE_ID,
-      type,
-      id: sampleIdOf(type),
-      baseUrl,
-      body: JSON.stringify(sampleResource(type)),
-    };
-    return asPublished(resourceDocument(frozen, { ...FULL_SHAPE, zoom }));
-  };
+  ({ baseUrl }) =>
+    asPublished(resourceDocument(frozenSample(type, baseUrl), { ...FULL_SHAPE, zoom }));
 
 /** The occurrence of a relation; `path` is its value of `zoom`. */
 type Place = { rel: string; type: ResourceType; path: string };
@@ -80,7 +71,7 @@ function relationOf(rel: string, place: Place, places: Places): Relation {
   const item = foundAt(place);
   if (place.path !== rel) return { ...base, example: item };
   const collection = collectionOf(place.type);
-  const address = `/stores/${STORE_ID}/${collection}/${sampleIdOf(place.type)}/${rel}`;
+  const address = `/stores/${EXAMPLE_STORE}/${collection}/${sampleIdOf(place.type)}/${rel}`;
   const single: Example = (naming) => ({
     ...item(naming),
     links: [{ rel: 'self', href: naming.baseUrl + address, title: lowerCaseTitle(rel) }],
@@ -103,7 +94,7 @@ function resourceRelations(type: ResourceType, places: Places): Relation[] {
       about: aboutOf(collection, places),
       paths: ['/stores/:store_id/:collection'],
       given: { collection },
-      example: listExample(collection, lowerCaseTitle(collection), `/stores/${STORE_ID}/${collection}`, item),
+      example: listExample(collection, lowerCaseTitle(collection), `/stores/${EXAMPLE_STORE}/${collection}`, item),
     },
     {
       rel: type,

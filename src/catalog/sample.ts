@@ -10,7 +10,7 @@ import {
   typeOfCollection,
   type ResourceType,
 } from './catalog.ts';
-import { embeddedUnder, isObject, type JsonObject } from './resource-document.ts';
+import { embeddedUnder, isObject, type Frozen, type JsonObject } from './resource-document.ts';
 import explained from './explained.json' with { type: 'json' };
 
 // A sample resource of each type with all relations embedded, from explained.json and the examples of the operator.
@@ -80,6 +80,14 @@ export function sampleResource(type: ResourceType): JsonObject {
     ...(sampleOf(type) as JsonObject),
     _embedded: embedded(relationsOf(type), example),
   };
+}
+
+/** The store of the examples in the documentation. */
+export const EXAMPLE_STORE = 1001;
+
+/** Returns the version of a sample resource in the store of the examples. */
+export function frozenSample(type: ResourceType, baseUrl: string, resource: JsonObject = sampleResource(type)): Frozen {
+  return { storeId: EXAMPLE_STORE, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(resource) };
 }
 
 // Realistic events in the form that a platform publishes: for sandbox stores and for the demo.

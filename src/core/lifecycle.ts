@@ -19,6 +19,20 @@ export function within(limitMs: number, component: Running): Running {
   return { stop: () => inTime(limitMs, component.stop(), undefined) };
 }
 
+/**
+ * Starts a component that runs until its signal is aborted, which `stop` does. `run` must not reject, and is awaited by `stop`.
+ */
+export function untilStopped(run: (signal: AbortSignal) => Promise<void>): Running {
+  const stopping = new AbortController();
+  const running = run(stopping.signal);
+  return {
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
 /** Stops the components in reverse order. A failed stop does not prevent the others. */
 export async function stopAll(running: readonly Running[], log: Log): Promise<void> {
   for (const component of running.toReversed()) {

@@ -48,6 +48,11 @@ export function invalidValue(field: string, message: string): Fault {
   return { code: 'invalid_value', message, field };
 }
 
+/** Returns the fault of a member that must be sent; `why` continues the sentence "… is required". */
+export function requiredMember(field: string, why: string): Fault {
+  return { code: 'required', message: `${field} is required${why}`, field };
+}
+
 /** Returns a 400 with the given faults. */
 export function invalid(...faults: Fault[]): Problem {
   return new Problem(400, faults);

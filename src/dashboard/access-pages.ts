@@ -26,50 +26,56 @@ export function membersOf(document: Document): readonly MemberView[] | undefined
 
 type Session = NonNullable<View['session']>;
 
-/** Returns an action of a member. Lists have only their own actions; the server checks the rights of each request. */
-const actionOf = ({ address }: MemberView, method: 'PATCH' | 'DELETE'): Action => ({
+type Forms = { naming: Naming; session: Session };
+
+/** Returns an action of what is listed. Lists have only their own actions; the server checks the rights of each request. */
+const actionAt = (href: string, method: 'PATCH' | 'DELETE'): Action => ({
   name: method === 'PATCH' ? 'change' : 'delete',
   title: '',
   method,
-  href: address,
+  href,
   fields: [],
 });
 
+/** Renders a folded form that deletes what has this address, with what that does. */
+const foldedDeletion = (
+  { address, version }: { address: string; version: Document['version'] },
+  { summary, effect, button }: { summary: Markup | string; effect: string; button: Markup },
+  forms: Forms,
+): Markup =>
+  html`<details class="fold">
+    <summary>${summary}</summary>
+    ${formAround(
+      actionAt(address, 'DELETE'),
+      { ...forms, version },
+      html`<p>${effect}</p>
+        ${button}`,
+    )}
+  </details>`;
+
 /** Renders the button that changes the role, and the folded one that removes the member. */
-function memberForms(member: MemberView, naming: Naming, session: Session): Markup {
-  const { name, role, version, isReader } = member;
+function memberForms(member: MemberView, forms: Forms): Markup {
+  const { name, role, address, version, isReader } = member;
   const [other, words] = role === 'owner' ? ['member', 'a member'] : ['owner', 'an owner'];
   const change = formAround(
-    actionOf(member, 'PATCH'),
-    { naming, session, version, values: { role: other } },
+    actionAt(address, 'PATCH'),
+    { ...forms, version, values: { role: other } },
     html`<button type="submit" class="quiet">Make ${words}<span class="unseen">: ${name}</span></button>`,
   );
-  if (isReader) return html`${change} ${leaveForm(member, naming, session)}`;
-  const remove = formAround(
-    actionOf(member, 'DELETE'),
-    { naming, session, version },
-    html`<p>This person loses access to the store at once, and so do the apps that they connected to it.</p>
-      <button type="submit" class="danger">Remove ${name}</button>`,
-  );
-  return html`${change}
-    <details class="fold">
-      <summary>Remove …<span class="unseen"> ${name}</span></summary>
-      ${remove}
-    </details>`;
+  if (isReader) return html`${change} ${leaveForm(member, forms)}`;
+  const removal = {
+    summary: html`Remove …<span class="unseen"> ${name}</span>`,
+    effect: 'This person loses access to the store at once, and so do the apps that they connected to it.',
+    button: html`<button type="submit" class="danger">Remove ${name}</button>`,
+  };
+  return html`${change} ${foldedDeletion(member, removal, forms)}`;
 }
 
 /** Renders the folded button with which the reader leaves the store. */
-function leaveForm(member: MemberView, naming: Naming, session: Session): Markup {
-  const leave = formAround(
-    actionOf(member, 'DELETE'),
-    { naming, session, version: member.version },
-    html`<p>You lose access to the store at once, and so do the apps that you connected to it.</p>
-      <button type="submit" class="danger">Leave the store</button>`,
-  );
-  return html`<details class="fold">
-    <summary>Leave the store …</summary>
-    ${leave}
-  </details>`;
+function leaveForm(member: MemberView, forms: Forms): Markup {
+  const effect = 'You lose access to the store at once, and so do the apps that you connected to it.';
+  const button = html`<button type="submit" class="danger">Leave the store</button>`;
+  return foldedDeletion(member, { summary: 'Leave the store …', effect, button }, forms);
 }
 
 const ONLY_OWNER = html`<p class="soft">The only owner. To change that, make another member an owner first.</p>`;
@@ -108,8 +114,8 @@ export function membersPage(
   const only = filters.length === 0 ? onlyOwner(members, collection) : undefined;
   const formsOf = (member: MemberView): Markup | false => {
     if (member === only) return member.isReader && ONLY_OWNER;
-    if (session !== undefined) return memberForms(member, naming, session);
-    return member.isReader && view.session !== undefined && leaveForm(member, naming, view.session);
+    if (session !== undefined) return memberForms(member, { naming, session });
+    return member.isReader && view.session !== undefined && leaveForm(member, { naming, session: view.session });
   };
   const isPart = filters.length > 0 || members.length < collection.total;
   const main = html`<div class="card">
@@ -143,10 +149,10 @@ function roleBadge(role: string): Markup {
   return role === 'owner' ? badge('Owner', 'fine') : badge('Member', 'plain');
 }
 
-function invitationRow(invitation: InvitationView, naming: Naming, session: NonNullable<View['session']>): Markup {
+function invitationRow(invitation: InvitationView, { naming, session }: Forms): Markup {
   const { name, role, isMailed, expires, address } = invitation;
   const revoke = formAround(
-    { name: 'delete', title: '', method: 'DELETE', href: address, fields: [] },
+    actionAt(address, 'DELETE'),
     { naming, session, version: undefined },
     html`<button type="submit" class="quiet">Revoke<span class="unseen"> the invitation: ${name}</span></button>`,
   );
@@ -169,7 +175,7 @@ function pendingInvitations(
   if (pending === undefined || session === undefined || pending.length === 0) return false;
   return html`<h2>Pending invitations</h2>
     <ul class="rows">
-      ${pending.map((invitation) => invitationRow(invitation, naming, session))}
+      ${pending.map((invitation) => invitationRow(invitation, { naming, session }))}
     </ul>`;
 }
 
@@ -223,7 +229,7 @@ function webhookLine(
 
 /** Renders the folded button that disconnects the app, or says who can do that. */
 function endPart(app: StoreGrantView, { naming, session }: { naming: Naming; session: Session | undefined }): Markup {
-  const { name, by, end, address, own, version, isOfAccount, mayEnd } = app;
+  const { name, by, end, own, isOfAccount, mayEnd } = app;
   if (own !== null && isOfAccount)
     return html`<p class="soft">
       You gave it access to your whole account. <a href="${hrefOf(own, naming)}">Disconnect it from the account</a>
@@ -235,16 +241,11 @@ function endPart(app: StoreGrantView, { naming, session }: { naming: Naming; ses
     </p>`;
   if (!mayEnd || session === undefined)
     return html`<p class="soft">${by} and the owners of the store can disconnect it.</p>`;
-  const action = { name: 'delete', title: '', method: 'DELETE', href: address, fields: [] } as const;
-  return html`<details class="fold">
-    <summary>Disconnect …<span class="unseen"> ${name}</span></summary>
-    ${formAround(
-      action,
-      { naming, session, version },
-      html`<p>${end}</p>
-        <button type="submit" class="danger" aria-label="Disconnect ${name} of ${by}">Disconnect</button>`,
-    )}
-  </details>`;
+  const summary = html`Disconnect …<span class="unseen"> ${name}</span>`;
+  const button = html`<button type="submit" class="danger" aria-label="Disconnect ${name} of ${by}">
+    Disconnect
+  </button>`;
+  return foldedDeletion(app, { summary, effect: end, button }, { naming, session });
 }
 
 function entry(app: StoreGrantView, { naming, session }: { naming: Naming; session: Session | undefined }): Markup {

@@ -13,7 +13,7 @@ import { isTrue, plainText } from '#hypermedia/html/property-values.ts';
 import { labelOf, inSentence } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { addressOf, resourceView, type JsonObject } from '#catalog/resource-document.ts';
+import { addressOf, isObject, resourceView, type JsonObject } from '#catalog/resource-document.ts';
 import type { ChangelogEntry } from '#catalog/internal-types.ts';
 
 export type Entry = ChangelogEntry;
@@ -178,15 +178,12 @@ const KINDS: Choices = [
   ['store', 'Store'],
 ];
 
-const isFacts = (value: Value | undefined): boolean =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /** Returns whether the page can describe the resource: another release may have written it. */
 const isEntry = (resource: JsonObject): resource is Entry =>
   KINDS.some(([kind]) => kind === resource['resource']) &&
   ['number', 'string'].includes(typeof resource['resource_id']) &&
   ['action', 'actor', 'date_created'].every((name) => typeof resource[name] === 'string') &&
-  (isFacts(resource['before']) || isFacts(resource['after']));
+  (isObject(resource['before']) || isObject(resource['after']));
 
 /** Returns the entry with this JSON text; undefined if it cannot be described. */
 export function parseEntry(body: string): Entry | undefined {

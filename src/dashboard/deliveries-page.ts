@@ -182,15 +182,14 @@ const TABS: readonly Tab[] = [
   { label: 'Not arrived', filters: NOT_ARRIVED, counted: 'notArrived' },
   { label: 'Delivered', filters: { status: 'successful' }, counted: 'delivered' },
 ];
+const OF_PAGE: ReadonlySet<string> = new Set(['offset', 'limit']);
 const OF_TABS: ReadonlySet<string> = new Set(TABS.flatMap(({ filters }) => Object.keys(filters)));
 
 const countText = ({ count, isMore }: Count): string => `${count.toLocaleString('en')}${isMore ? '+' : ''}`;
 
-const isOfPage = (name: string): boolean => name === 'offset' || name === 'limit';
-
 /** Returns whether the list has no other filters than those of a tab. */
 export function isWholeList({ document, naming }: { document: Document; naming: Naming }): boolean {
-  return parseAddress(document, naming).parameters.every(([name]) => isOfPage(name) || OF_TABS.has(name));
+  return parseAddress(document, naming).parameters.every(([name]) => OF_PAGE.has(name) || OF_TABS.has(name));
 }
 
 /** `counts`: those of the whole list; undefined beside other filters. `total`: that of the list that is shown. */

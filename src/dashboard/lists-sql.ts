@@ -169,26 +169,18 @@ export async function findTypesOfResource(
 
 type EventHit = { id: number; type: ResourceType; resourceId: string; action: string };
 
-export async function findEventHit(
-  sql: Queryable,
-  { shard, storeId }: StoreKey,
-  id: number,
-): Promise<EventHit | undefined> {
-  const [row] = await sql<EventHit[]>`
+/** Returns the event with this id, if there is one. */
+export function findEventHits(sql: Queryable, { shard, storeId }: StoreKey, id: number): Promise<EventHit[]> {
+  return sql<EventHit[]>`
     select id, resource_type as type, resource_id as "resourceId", action from event
     where shard = ${shard} and id = ${id} and store_id = ${storeId}`;
-  return row;
 }
 
 type DeliveryHit = { id: number; webhookId: number };
 
-/** Returns the delivery with this id, of a webhook that exists. */
-export async function findDeliveryHit(
-  sql: Queryable,
-  { shard, storeId }: StoreKey,
-  id: number,
-): Promise<DeliveryHit | undefined> {
-  const [row] = await sql<DeliveryHit[]>`
+/** Returns the delivery with this id, if there is one of a webhook that exists. */
+export function findDeliveryHits(sql: Queryable, { shard, storeId }: StoreKey, id: number): Promise<DeliveryHit[]> {
+  return sql<DeliveryHit[]>`
     select w.id as "webhookId", d.id from webhook w
     cross join lateral (
       select id from delivery where shard = ${shard} and id = ${id} and webhook_id = w.id
@@ -197,7 +189,6 @@ export async function findDeliveryHit(
     ) as d
     where w.shard = ${shard} and w.store_id = ${storeId}
     limit 1`;
-  return row;
 }
 
 type WebhookHit = { id: number; name: string };

@@ -43,10 +43,9 @@ export class LiveStreams implements Running {
    */
   open(store: StoreKey, seen: string, findEndReason: FindEndReason): Readable {
     const stream = this.#streams.open(store.storeId, findEndReason);
-    const open = this.#stores.get(store.storeId) ?? { ...store, pages: new Set() };
+    const open = this.#stores.getOrInsertComputed(store.storeId, () => ({ ...store, pages: new Set() }));
     const page = { stream, seen };
     open.pages.add(page);
-    this.#stores.set(store.storeId, open);
     void stream.closed.then(() => {
       open.pages.delete(page);
       if (open.pages.size === 0) this.#stores.delete(store.storeId);

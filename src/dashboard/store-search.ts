@@ -17,7 +17,7 @@ import { shell } from '#hypermedia/shell.ts';
 import { addressOfEvent } from '#events/operations.ts';
 import { addressOfStore, addressOfWebhook } from '#webhooks/webhook-document.ts';
 import { addressOfDelivery } from '#webhooks/history/history-documents.ts';
-import { findDeliveryHit, findEventHit, findTypesOfResource, findWebhookHits } from './lists-sql.ts';
+import { findDeliveryHits, findEventHits, findTypesOfResource, findWebhookHits } from './lists-sql.ts';
 
 /** Ids of publishers have at most 64 characters, and URLs of webhooks at most 1,000. */
 const ID_LENGTH_MAX = 64;
@@ -82,33 +82,27 @@ async function numberedHits({ sql, store, baseUrl }: Searched, { id: text, url, 
   const number = text === null ? undefined : parseId(text);
   const id = number !== undefined && shardOf(number) === store.shard ? number : null;
   const isSought = (name: string): boolean => kind === undefined || kind === name;
-  const [event, delivery, webhooks] = await Promise.all([
-    id !== null && isSought('events') ? findEventHit(sql, store, id) : undefined,
-    id !== null && isSought('statuses') ? findDeliveryHit(sql, store, id) : undefined,
+  const [events, deliveries, webhooks] = await Promise.all([
+    id !== null && isSought('events') ? findEventHits(sql, store, id) : [],
+    id !== null && isSought('statuses') ? findDeliveryHits(sql, store, id) : [],
     (id !== null || url !== null) && isSought('webhooks') ? findWebhookHits(sql, store, { id, url }) : [],
   ]);
   return [
-    ...(event === undefined
-      ? []
-      : [
-          {
-            kind: 'Event',
-            title: `${nameOf({ type: event.type, id: event.resourceId })} ${event.action}`,
-            address: addressOfEvent(event, baseUrl, store.storeId),
-          },
-        ]),
-    ...(delivery === undefined
-      ? []
-      : [
-          {
-            kind: 'Delivery',
-            title: `Delivery ${delivery.id}`,
-            address: addressOfDelivery(delivery.id, { id: delivery.webhookId }, baseUrl),
-          },
-        ]),
-    ...webhooks.map(({ id: webhook, name }) => {
-      return { kind: 'Webhook', title: name, address: addressOfWebhook(webhook, baseUrl) };
-    }),
+    ...events.map((event) => ({
+      kind: 'Event',
+      title: `${nameOf({ type: event.type, id: event.resourceId })} ${event.action}`,
+      address: addressOfEvent(event, baseUrl, store.storeId),
+    })),
+    ...deliveries.map((delivery) => ({
+      kind: 'Delivery',
+      title: `Delivery ${delivery.id}`,
+      address: addressOfDelivery(delivery.id, { id: delivery.webhookId }, baseUrl),
+    })),
+    ...webhooks.map((webhook) => ({
+      kind: 'Webhook',
+      title: webhook.name,
+      address: addressOfWebhook(webhook.id, baseUrl),
+    })),
   ];
 }
 

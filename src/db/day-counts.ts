@@ -30,6 +30,9 @@ export type DayCounts = {
   days: readonly { day: number; rows: number }[];
 };
 
+/** The number of rows of a list, and the counts of ended days by which a page of it is located, unless it cannot be. */
+export type CountedList = { total: number; counts?: DayCounts };
+
 /** One row without a day if there are none. */
 type CountedDay = { through: number | null } & ({ day: number; rows: number } | { day: null; rows: null });
 

@@ -12,7 +12,7 @@ import { createReads } from './batch.ts';
 import { endpointsOf, serversAt, sessionOf, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Running, Pace } from '#core/lifecycle.ts';
+import { untilStopped, type Running, type Pace } from '#core/lifecycle.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
 export { firstOf, hasRows, oneOf, totalOf, type Fragment, type Queryable } from './statement.ts';
@@ -255,7 +255,6 @@ const ANNOUNCE_EVERY_MS = 20_000;
  * would not find by polling what they were not notified of; and this worker would take their shards.
  */
 export function announceWhileWorking(sql: Sql, pace: Pace, everyMs = ANNOUNCE_EVERY_MS): Running {
-  const stopping = new AbortController();
   let announcedMs = Number.NEGATIVE_INFINITY;
   const announce = async (): Promise<void> => {
     if (pace.worksAtMs <= announcedMs) return;
@@ -264,13 +263,7 @@ export function announceWhileWorking(sql: Sql, pace: Pace, everyMs = ANNOUNCE_EV
     await announceWorking(sql).catch(() => {});
   };
   pace.refreshBy(announce);
-  const running = pace.repeat(everyMs, announce, stopping.signal);
-  return {
-    stop: async () => {
-      stopping.abort();
-      await running;
-    },
-  };
+  return untilStopped((signal) => pace.repeat(everyMs, announce, signal));
 }
 
 /** Statements per `silenceMs` on an idle connection; one that does not respond to them is lost. */

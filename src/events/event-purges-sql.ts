@@ -1,5 +1,6 @@
 /** The expired rows of this module, and those of erased stores. */
 import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency.ts';
+import type { StoreKey } from '#core/ids.ts';
 import type { Fragment, Queryable, Sql } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 
@@ -14,7 +15,6 @@ export function createEventPurges({ sql, retentionDays }: { sql: Sql; retentionD
   ]);
 }
 
-type ErasedStore = { shard: number; storeId: number };
 /** `isDue`: the condition that the row `r` may be deleted already. */
 type StoreTable = OrderedTable & { name: string; by?: typeof deleteRows; isDue?: (sql: Queryable) => Fragment };
 
@@ -68,8 +68,8 @@ async function emptyTable(sql: Sql, table: StoreTable, limit: number): Promise<n
 async function findErasedStoreWith(
   sql: Queryable,
   { deletes, order, isDue }: StoreTable,
-): Promise<ErasedStore | undefined> {
-  const [row] = await sql<ErasedStore[]>`
+): Promise<StoreKey | undefined> {
+  const [row] = await sql<StoreKey[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
     cross join lateral (
@@ -85,7 +85,7 @@ async function findErasedStoreWith(
 function deleteRows(
   sql: Queryable,
   { deletes, order }: OrderedTable,
-  { shard, storeId }: ErasedStore,
+  { shard, storeId }: StoreKey,
   limit: number,
 ): Promise<number> {
   return deleteBatch(sql, { deletes, key: 'ctid', order }, sql`shard = ${shard} and store_id = ${storeId}`, limit);
@@ -98,7 +98,7 @@ function deleteRows(
 async function deleteEvents(
   sql: Queryable,
   _: OrderedTable,
-  { shard, storeId }: ErasedStore,
+  { shard, storeId }: StoreKey,
   limit: number,
 ): Promise<number> {
   const rows = await sql<{ id: number }[]>`

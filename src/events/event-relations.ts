@@ -22,8 +22,6 @@ const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 100
 
 const eventResults: Example = (naming) => publishedDocument([eventExample(naming)], 1001, naming.baseUrl);
 
-const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
-
 const loaded: readonly LoadResult[] = [
   {
     line: 1,
@@ -53,8 +51,6 @@ const resourceExample: Example = ({ baseUrl }) =>
     ),
   );
 
-const loadResults: Example = ({ baseUrl }) => loadDocument(loaded, 1001, baseUrl);
-
 export const eventChapter: Chapter = {
   title: 'Events',
   about:
@@ -67,7 +63,7 @@ export const eventChapter: Chapter = {
         'The events of this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200) that is written in one transaction, at most 16 MiB. All errors of an array are reported together, each with its position: 3.resource.id. The header Idempotency-Key applies to the whole request, the member idempotency_key to one event; a repetition within 24 hours returns the first result, and the same key with another body is a 422.',
       paths: ['/stores/:store_id/events'],
       makes: ['event'],
-      example: eventsExample,
+      example: listExample('events', 'The events of this store', '/stores/1001/events', eventExample),
       results: eventResults,
     },
     {
@@ -84,7 +80,7 @@ export const eventChapter: Chapter = {
       about:
         'A POST stores versions of resources that the platform had before it used Halcyon: one item, an array or lines of JSON (application/x-ndjson), at most 16 MiB. It makes no event, no delivery and no lifecycle step, and the recurring revenue of a subscription is in the balance of the next snapshot without being new. A version replaces the stored one only if both have a date_modified and its own is later, so a request can be repeated. Each item is loaded by itself. With dry_run=1 nothing is written, and the results are the same, except for several versions of one resource.',
       paths: ['/stores/:store_id/load'],
-      results: loadResults,
+      results: ({ baseUrl }) => loadDocument(loaded, 1001, baseUrl),
     },
     {
       rel: 'load_results',

@@ -1,6 +1,6 @@
 /** The statements that read events. */
-import { HIDDEN_FROM_APPS, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
-import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
+import { HIDDEN_FROM_APPS, resourceTypes } from '#catalog/catalog.ts';
+import { countedRows, locate, readDayCounts, readKindCounts, type CountedList } from '#db/day-counts.ts';
 import {
   atLeast,
   daysWithin,
@@ -15,8 +15,9 @@ import {
 } from '#db/list-conditions.ts';
 import { EVENT_BLOCK } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
-import { firstIdOfDay, shardOf } from '#core/ids.ts';
+import { firstIdOfDay, shardOf, type StoreKey } from '#core/ids.ts';
 import type { Comparisons, Filter, Listing } from '#core/listing.ts';
+import type { PublishedEvent } from './publish/publish.ts';
 
 /** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
 export const SAMPLE_ID = 999_999_999;
@@ -31,17 +32,7 @@ export const EVENT_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-/** An event without its payload. */
-export type ListedEvent = {
-  id: number;
-  type: ResourceType;
-  resourceId: string;
-  action: string;
-  version: number;
-  timeZone: string;
-  dateCreated: Date;
-};
-export type StoredEvent = ListedEvent & { baseUrl: string; body: string };
+export type StoredEvent = PublishedEvent & { baseUrl: string; body: string };
 
 /** Returns whether the store is a sandbox; undefined if it does not exist. */
 export async function isSandbox(sql: Queryable, storeId: number): Promise<boolean | undefined> {
@@ -58,8 +49,8 @@ const selectedColumns = (sql: Queryable) => sql`
 export async function findEvents(
   sql: Queryable,
   keys: readonly { storeId: number; id: number }[],
-): Promise<ReadonlyMap<number, ListedEvent>> {
-  const rows = await sql<ListedEvent[]>`
+): Promise<ReadonlyMap<number, PublishedEvent>> {
+  const rows = await sql<PublishedEvent[]>`
     select e.*
     from unnest(
       ${keys.map(({ storeId }) => shardOf(storeId))}::smallint[], ${keys.map(({ storeId }) => storeId)}::bigint[],
@@ -76,10 +67,7 @@ export async function findEvents(
 /**
  * Returns undefined if the store has no such event or was erased. The rows of an erased store are deleted later, in batches.
  */
-export async function findEvent(
-  sql: Queryable,
-  key: { shard: number; storeId: number; id: number },
-): Promise<StoredEvent | undefined> {
+export async function findEvent(sql: Queryable, key: StoreKey & { id: number }): Promise<StoredEvent | undefined> {
   const [row] = await sql<StoredEvent[]>`
     select ${selectedColumns(sql)}, e.base_url as "baseUrl", e.body
     from event e
@@ -105,15 +93,13 @@ const filterColumns = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> & { act
 const ID_DISORDER_MAX = 2 * EVENT_BLOCK;
 const NEWEST_FIRST = { property: 'date_created', descending: true };
 
-type Store = { shard: number; storeId: number };
-
 /** The rows of one page, among those `within`. The ids of the page come first, because an index has ids and dates. */
 async function readEvents(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { filters, order, offset, limit }: Listing,
   within: Fragment,
-): Promise<ListedEvent[]> {
+): Promise<PublishedEvent[]> {
   const columns = filterColumns(sql);
   const orderBy = sql`order by ${ordered(sql, order, columns, [sql`e.id`])}`;
   const [first, ...more] = order;
@@ -126,7 +112,7 @@ async function readEvents(
   const near = isByDate
     ? sql`select e.id from (select e.id, e.date_created ${found} ${nearest}) e ${orderBy} ${paged(sql, { offset, limit })}`
     : sql`select e.id ${found} ${orderBy} ${paged(sql, { offset, limit })}`;
-  return sql<ListedEvent[]>`
+  return sql<PublishedEvent[]>`
     with page as (${near})
     select ${selectedColumns(sql)} from page
     join event e on e.shard = ${shard} and e.store_id = ${storeId} and e.id = page.id ${orderBy}`;
@@ -142,7 +128,7 @@ function withinIds(sql: Queryable, ids: IdRange): Fragment {
 /** The events that are listed: `within` some ids, and the filters that these do not imply. `dated`: by a range of dates. */
 type Selected = { within: Fragment; filters: readonly Filter[]; isOfResource: boolean; dated: DatedEvents | undefined };
 
-async function select(sql: Queryable, store: Store, filters: readonly Filter[]): Promise<Selected> {
+async function select(sql: Queryable, store: StoreKey, filters: readonly Filter[]): Promise<Selected> {
   const ofResource = await findEventsOfResource(sql, store, filters);
   if (ofResource !== undefined) {
     const within = sql`and e.id = any(${ofResource.ids}::bigint[])`;
@@ -156,9 +142,9 @@ async function select(sql: Queryable, store: Store, filters: readonly Filter[]):
 /** Returns how many events are selected, and the counts of ended days by which a page of them is located. */
 async function countEvents(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { within, filters, isOfResource, dated }: Selected,
-): Promise<{ total: number; counts?: DayCounts }> {
+): Promise<CountedList> {
   const count = async (range: Fragment): Promise<number> =>
     totalOf(
       await sql`
@@ -183,7 +169,7 @@ const WITHOUT_HIDDEN = HIDDEN_FROM_APPS.map((value): Filter => ({ property: 'res
 const ABOUT_APP_MAX = 5_000;
 
 /** Returns the events about the app, by the chains of its changes of access: no index has the app of an event. */
-async function findEventsAbout(sql: Queryable, { shard, storeId }: Store, clientId: string): Promise<number[]> {
+async function findEventsAbout(sql: Queryable, { shard, storeId }: StoreKey, clientId: string): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     with recursive chain as (
       select coalesce(r.head_event_id, r.event_id) as id from resource r
@@ -202,10 +188,10 @@ async function findEventsAbout(sql: Queryable, { shard, storeId }: Store, client
 /** Counts the selected events; of those about apps only `own`, if an app reads them. */
 async function countSeen(
   sql: Queryable,
-  store: Store,
+  store: StoreKey,
   selected: Selected,
   own: readonly number[] | undefined,
-): ReturnType<typeof countEvents> {
+): Promise<CountedList> {
   if (own === undefined) return countEvents(sql, store, selected);
   const others = await countEvents(sql, store, { ...selected, filters: [...selected.filters, ...WITHOUT_HIDDEN] });
   if (own.length === 0) return others;
@@ -221,10 +207,10 @@ async function countSeen(
  */
 export async function listEvents(
   sql: Queryable,
-  store: Store,
+  store: StoreKey,
   listing: Listing,
   app: string | null,
-): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> {
+): Promise<{ rows: PublishedEvent[]; total: number; timeZone: string } | undefined> {
   const [row] = await sql<{ timeZone: string }[]>`
     select time_zone as "timeZone" from store where shard = ${store.shard} and id = ${store.storeId}`;
   if (row === undefined) return undefined;
@@ -273,7 +259,7 @@ export type ResourceEvents = { ids: readonly number[]; others: readonly Filter[]
  */
 export async function findEventsOfResource(
   sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
+  { shard, storeId }: StoreKey,
   filters: readonly Filter[],
 ): Promise<ResourceEvents | undefined> {
   const id = valueOf(filters, 'resource_id');
@@ -321,7 +307,7 @@ export type DatedEvents = { days: DayRange; ids: IdRange; others: readonly Filte
  */
 async function findInDay(
   sql: Queryable,
-  { shard, storeId }: Store,
+  { shard, storeId }: StoreKey,
   { day, isFirst, isLast }: { day: number; isFirst: boolean; isLast: boolean },
   dates: readonly Filter[],
 ): Promise<{ least: number | null; greatest: number | null; except: number[] }> {
@@ -348,7 +334,7 @@ async function findInDay(
  */
 export async function findEventsOfDates(
   sql: Queryable,
-  store: Store,
+  store: StoreKey,
   filters: readonly Filter[],
 ): Promise<DatedEvents | undefined> {
   const days = daysWithin(filters, 'date_created');

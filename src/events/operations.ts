@@ -156,8 +156,8 @@ const createList = ({ sql, search, config: { baseUrl, stores } }: Deps): Operati
       date_created: null,
     },
     handle: async (request) => {
-      const storeId = storeOfAddress(request).storeId;
-      const store = { shard: shardOf(storeId), storeId };
+      const store = storeOfAddress(request);
+      const { storeId } = store;
       const app = visibleAppOf(request.principal);
       const found = await search(storeId, request.listing, (tx) => listEvents(tx, store, request.listing, app));
       if (found === undefined) throw notFound('store');

@@ -1,7 +1,8 @@
 /** SQL of the recurring revenue of stores: the books of their days, the terms of subscriptions, and snapshots. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Term } from '#catalog/mrr.ts';
-import { shardOf } from '#core/ids.ts';
+import type { RevenueAmount } from '#catalog/internal-types.ts';
+import { shardOf, type StoreKey } from '#core/ids.ts';
 import { formatDate } from '#hypermedia/date.ts';
 
 // The calendar days of stores. PostgreSQL reads no time zone: it lacks names that Node.js has, and takes CET for an offset.
@@ -97,10 +98,7 @@ export type LastTerm = Term & { storeId: number; id: string; day: string };
  * Returns the last term of each subscription, erased ones included. This is a separate statement after the versions are locked,
  * because a statement that waits for a lock keeps its old snapshot of other rows.
  */
-export async function lastTerms(
-  sql: Queryable,
-  keys: readonly Pick<LastTerm, 'storeId' | 'id'>[],
-): Promise<LastTerm[]> {
+export function lastTerms(sql: Queryable, keys: readonly Pick<LastTerm, 'storeId' | 'id'>[]): Promise<LastTerm[]> {
   return sql<LastTerm[]>`
   select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
     t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
@@ -117,7 +115,7 @@ export async function lastTerms(
 /** Sets the revenue of an erased subscription to zero from the day on, because no later version would. */
 export async function endTerm(
   sql: Queryable,
-  { shard, storeId, id }: { shard: number; storeId: number; id: string },
+  { shard, storeId, id }: StoreKey & { id: string },
   day: string,
 ): Promise<void> {
   await sql`
@@ -131,9 +129,8 @@ export async function endTerm(
 
 // Daily snapshots: finding due books, closing days, and summing their terms.
 
-type StoreBook = { shard: number; storeId: number };
 /** A store with a due snapshot; `day` is the oldest day without one, such as `2026-11-21`. */
-export type DueBook = StoreBook & { day: string; timeZone: string };
+export type DueBook = StoreKey & { day: string; timeZone: string };
 
 type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Date; limit: number };
 
@@ -141,7 +138,7 @@ type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Dat
  * Returns due books of these shards, those that have waited longest first, without those of erased stores, which a purge
  * deletes.
  */
-export async function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
+export function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
   return sql<DueBook[]>`
   select b.shard, b.store_id as "storeId", b.next_day::text as day, s.time_zone as "timeZone"
   from revenue_book b
@@ -182,7 +179,7 @@ export async function closeDay(sql: Queryable, book: DueBook, now: Date): Promis
 }
 
 /** Returns the book of a store at its open day, and locks it until the transaction ends; undefined if it has none. */
-export async function lockBook(sql: Queryable, { shard, storeId }: StoreBook): Promise<DueBook | undefined> {
+export async function lockBook(sql: Queryable, { shard, storeId }: StoreKey): Promise<DueBook | undefined> {
   const [book] = await sql<DueBook[]>`
     select b.shard, b.store_id as "storeId", b.next_day::text as day, s.time_zone as "timeZone"
     from revenue_book b join store s on s.shard = b.shard and s.id = b.store_id
@@ -200,7 +197,7 @@ export async function updateDueTime(sql: Queryable, { shard, storeId, day, timeZ
 /** Returns the last subscription id of the next chunk of `termsMax` terms; undefined if fewer remain. */
 export async function endOfChunk(
   sql: Queryable,
-  { shard, storeId }: StoreBook,
+  { shard, storeId }: StoreKey,
   { after, termsMax }: { after: string; termsMax: number },
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
@@ -211,16 +208,7 @@ export async function endOfChunk(
 }
 
 /** Sums of one currency on one day, and the changes since the day before. Amounts are millionths, as text. */
-export type Sums = {
-  currency: string;
-  mrr: string;
-  activeCount: number;
-  new: string;
-  expansion: string;
-  contraction: string;
-  churn: string;
-  reactivation: string;
-};
+export type Sums = { currency: string; activeCount: number } & Record<RevenueAmount, string>;
 
 /**
  * Returns the sums of the subscriptions after `after`, up to `upTo` (undefined: all that remain), on the day of the book.

@@ -1,4 +1,5 @@
 /** Sample events: for test deliveries, and in sandbox stores. */
+import { closedObject } from '#http/inputs.ts';
 import { randomInt } from 'node:crypto';
 import type { Runtime } from '#runtime/runtime.ts';
 import { Type, type Static } from 'typebox';
@@ -22,47 +23,31 @@ import { insertPullSample, insertSample, type SampleEvent } from './publish/publ
 
 // The sample event of a test delivery: `<resource>/test`, with generated data that is marked as a sample.
 
-export type Samples = {
-  /**
-   * Makes a sample event without writing it. `action`: the action it is sent under, such as `created`; null for `test`. `clientId`: the
-   * app that a sample of `app` names; null for one that does not exist.
-   */
-  make: (about: {
-    storeId: number;
-    clientId: string | null;
-    type: ResourceType;
-    action: string | null;
-    timeZone: string;
-    now: Date;
-  }) => Promise<SampleEvent>;
-  /** Writes the event. Throws a 404 if the store does not exist. */
-  keep: (tx: Queryable, event: SampleEvent) => Promise<void>;
-  /**
-   * Writes the event and a delivery for the webhook's pull client. Returns the id of the delivery; undefined if the webhook
-   * does not exist.
-   */
-  insertForPull: (tx: Queryable, event: SampleEvent, webhookId: number) => Promise<number | undefined>;
+/**
+ * What a sample is about. `action`: the action it is sent under, such as `created`; null for `test`. `clientId`: the app that a sample of
+ * `app` names; null for one that does not exist.
+ */
+export type SampleAbout = {
+  storeId: number;
+  clientId: string | null;
+  type: ResourceType;
+  action: string | null;
+  timeZone: string;
+  now: Date;
 };
 
 /** Internal events share their id with their resource. */
 const idOf = (type: ResourceType, eventId: number): number =>
   isInternal(type) || type === 'subscription_event' ? eventId : SAMPLE_ID;
 
-const keep: Samples['keep'] = async (tx, event) => {
+async function keep(tx: Queryable, event: SampleEvent): Promise<void> {
   if (!(await insertSample(tx, event, shardOf(event.storeId)))) throw notFound('store');
-};
+}
 
-export function createSamples({
-  sql,
-  allocateIds,
-  baseUrl,
-}: {
-  sql: Sql;
-  allocateIds: IdAllocator;
-  baseUrl: string;
-}): Samples {
+export function createSamples({ sql, allocateIds, baseUrl }: { sql: Sql; allocateIds: IdAllocator; baseUrl: string }) {
   return {
-    make: async ({ storeId, clientId, type, action, timeZone, now }) => {
+    /** Makes a sample event without writing it. */
+    make: async ({ storeId, clientId, type, action, timeZone, now }: SampleAbout): Promise<SampleEvent> => {
       const eventId = idAt(await allocateIds(sql, { day: dayOf(now), shards: [shardOf(storeId)] }), 0);
       const { id: shownId, ...sample } = sampleResource(type);
       const isBare = action !== null && bareKindOf(type, action) !== undefined;
@@ -99,8 +84,13 @@ export function createSamples({
         dateCreated: now,
       };
     },
+    /** Writes the event. Throws a 404 if the store does not exist. */
     keep,
-    insertForPull: async (tx, event, webhookId) => {
+    /**
+     * Writes the event and a delivery for the webhook's pull client. Returns the id of the delivery; undefined if the webhook
+     * does not exist.
+     */
+    insertForPull: async (tx: Queryable, event: SampleEvent, webhookId: number): Promise<number | undefined> => {
       await keep(tx, event);
       return insertPullSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
     },
@@ -125,22 +115,19 @@ type SampleThrottle = {
 
 type Deps = Pick<Runtime, 'sql' | 'config' | 'derive'> & { publish: Publisher; throttle: SampleThrottle };
 
-const input = Type.Object(
-  {
-    scenario: Type.Optional(
-      Type.Unsafe<Scenario>({
-        enum: scenarios,
-        default: 'checkout',
-        description:
-          'checkout: a new customer buys something. refund: the same, and the order is refunded. subscription: a new customer subscribes, is billed once and cancels.',
-      }),
-    ),
-    count: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: COUNT_MAX, default: 1, description: 'How many customers do so.' }),
-    ),
-  },
-  { additionalProperties: false },
-);
+const input = closedObject({
+  scenario: Type.Optional(
+    Type.Unsafe<Scenario>({
+      enum: scenarios,
+      default: 'checkout',
+      description:
+        'checkout: a new customer buys something. refund: the same, and the order is refunded. subscription: a new customer subscribes, is billed once and cancels.',
+    }),
+  ),
+  count: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: COUNT_MAX, default: 1, description: 'How many customers do so.' }),
+  ),
+});
 
 const NOT_A_SANDBOX = 'Sample events can only be made in a sandbox store: create yours on the page of your apps';
 

@@ -4,11 +4,13 @@
  * during a round does no harm: of two processes that publish one day, one is rejected.
  */
 import { isUnavailable } from '#db/unavailable.ts';
-import { within, type Running, type Pace } from '#core/lifecycle.ts';
+import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { transaction, type Sql, type Queryable } from '#db/pool.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
+import { REVENUE_AMOUNTS, type RevenueAmount } from '#catalog/internal-types.ts';
+import type { StoreKey } from '#core/ids.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import type { Clock } from '#core/clock.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { textOfMillionths } from '#core/exact-number.ts';
 import { temporary } from '#core/problem.ts';
 import type { InternalEventWriter } from './publish/internal-event.ts';
@@ -36,7 +38,7 @@ const CANCELLED = '57014';
  * Sets the due time by the new time zone; to be called in the transaction that changes it. After a move to the east a day ends
  * earlier than the stored time. Throws a 503 if the book stays locked for too long.
  */
-export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; storeId: number }): Promise<void> {
+export async function rescheduleSnapshot(tx: Queryable, store: StoreKey): Promise<void> {
   await limitStatements(tx, WAIT_MS);
   const book = await lockBook(tx, store).catch((cause: unknown) => {
     if ((cause as { code?: unknown }).code !== CANCELLED) throw cause;
@@ -50,21 +52,13 @@ export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; 
 
 // Adds up the sums of a day chunk by chunk and writes the JSON text of its snapshot. Pure functions.
 
-const AMOUNTS = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
-type Amount = (typeof AMOUNTS)[number];
-
 /** Amounts are millionths. */
-type Currency = { activeCount: number } & Record<Amount, bigint>;
+type Currency = { activeCount: number } & Record<RevenueAmount, bigint>;
 type Totals = ReadonlyMap<string, Currency>;
 
 const emptySums = (): Currency => ({
   activeCount: 0,
-  mrr: 0n,
-  new: 0n,
-  expansion: 0n,
-  contraction: 0n,
-  churn: 0n,
-  reactivation: 0n,
+  ...(Object.fromEntries(REVENUE_AMOUNTS.map((name) => [name, 0n])) as Record<RevenueAmount, bigint>),
 });
 
 function addSums(totals: Totals, chunk: readonly Sums[]): Totals {
@@ -72,7 +66,7 @@ function addSums(totals: Totals, chunk: readonly Sums[]): Totals {
   for (const one of chunk) {
     const sum = { ...(sums.get(one.currency) ?? emptySums()) };
     sum.activeCount += one.activeCount;
-    for (const name of AMOUNTS) sum[name] += BigInt(one[name]);
+    for (const name of REVENUE_AMOUNTS) sum[name] += BigInt(one[name]);
     sums.set(one.currency, sum);
   }
   return sums;
@@ -88,8 +82,8 @@ function snapshotText({ id, day, dateCreated }: SnapshotHead, totals: Totals): s
   const currencies = [...totals]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, sum]) => {
-      const amount = (name: Amount) => `"${name}":${textOfMillionths(sum[name])}`;
-      const [mrr, ...moves] = AMOUNTS.map(amount);
+      const amount = (name: RevenueAmount) => `"${name}":${textOfMillionths(sum[name])}`;
+      const [mrr, ...moves] = REVENUE_AMOUNTS.map(amount);
       return `{"currency_code":"${code}",${mrr},"active_count":${sum.activeCount},${moves.join(',')}}`;
     });
   return `{"id":${id},"date":"${day}","currencies":[${currencies.join(',')}],"date_created":"${dateCreated}"}`;
@@ -99,9 +93,7 @@ function snapshotText({ id, day, dateCreated }: SnapshotHead, totals: Totals): s
 // are held between the steps, so a store with 100,000 subscriptions does not block publishing. If a process dies between two
 // steps, another repeats them with the same result, because the data of a closed day never changes.
 
-type SnapshotDayDeps = {
-  sql: Sql;
-  clock: Clock;
+type SnapshotDayDeps = Pick<Runtime, 'sql' | 'clock'> & {
   writeInternalEvents: InternalEventWriter;
   settings: { termsPerChunk: number; statementMs: number };
 };
@@ -202,17 +194,13 @@ const STOP_MS = 2_000;
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits at most `STOP_MS` for the running statement. */
 export function startSnapshots(deps: SnapshotDeps & { pace: Pace }): Running {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const run = () =>
+  const run = (signal: AbortSignal) =>
     runRound(deps, signal).catch((error: unknown) => {
       const reason = { reason: String(error) };
       deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
     });
-  const running = deps.pace.repeat(deps.settings.everyMs, run, signal);
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await running;
-  };
-  return within(STOP_MS, { stop });
+  return within(
+    STOP_MS,
+    untilStopped((signal) => deps.pace.repeat(deps.settings.everyMs, () => run(signal), signal)),
+  );
 }

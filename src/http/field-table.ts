@@ -7,7 +7,7 @@ import { Type, type TSchema, type TUnsafe } from 'typebox';
 import type { Comparison } from '#core/listing.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Kind, Property, Value } from '#hypermedia/document.ts';
-import { flag, isSet, readOnly, type Flag, type Hints } from './inputs.ts';
+import { closedObject, flag, isSet, readOnly, type Flag, type Hints } from './inputs.ts';
 
 /** A `flag` is a boolean that representations write as "1" or "0", a `list` a text[], `json` a jsonb, a `secret` a sealed bytea. */
 type FieldKind =
@@ -216,8 +216,7 @@ export function schemasOf<const T extends Fields>(
       if (!isWhole) return [name, Type.Optional(schema)];
       return [name, input.isRequired ? schema : Type.Optional({ ...schema, ...shownDefault(field) })];
     });
-  const objectOf = (isWhole: boolean) =>
-    Type.Object(Object.fromEntries(membersOf(isWhole)), { additionalProperties: false });
+  const objectOf = (isWhole: boolean) => closedObject(Object.fromEntries(membersOf(isWhole)));
   return { whole: Type.Unsafe<WholeOf<T>>(objectOf(true)), part: Type.Unsafe<PartOf<T>>(objectOf(false)) };
 }
 

@@ -1,5 +1,5 @@
 /** Schema parts that request bodies share: clearable texts and choices, flags, read-only members. */
-import { Type } from 'typebox';
+import { Type, type TProperties } from 'typebox';
 import type { FieldHints, Kind } from '#hypermedia/document.ts';
 
 /** Keywords beside those of JSON Schema, for forms, the reference and validation. */
@@ -14,6 +14,11 @@ export type Hints = FieldHints & {
   /** An alternative name of another member, for compatibility: forms show only one of the two. */
   isOtherName?: true;
 };
+
+/** An object without other members than these. */
+export function closedObject<Members extends TProperties>(members: Members) {
+  return Type.Object(members, { additionalProperties: false });
+}
 
 /** A text that `null` and `""` clear. Lengths count code points. */
 export function clearableText(options: Hints & { maxLength?: number } = {}) {

@@ -3,6 +3,7 @@
  * request. The server checks the token before this code runs. The tools send requests of the same caller to resources, and have no other way
  * to data.
  */
+import { closedObject } from '#http/inputs.ts';
 import type * as Sdk from '@modelcontextprotocol/server';
 import type { Server, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { Type, type TProperties } from 'typebox';
@@ -76,7 +77,7 @@ function createTool(
   { properties, readOnlyHint, ...described }: Described & { properties: TProperties; readOnlyHint: boolean },
   run: Tool['run'],
 ): Tool {
-  const schema = Type.Object(properties, { additionalProperties: false });
+  const schema = closedObject(properties);
   const inputSchema = schema as object as ListedTool['inputSchema'];
   const annotations = { readOnlyHint, openWorldHint: false };
   return { listed: { ...described, annotations, inputSchema }, check: createValidator(schema), run };

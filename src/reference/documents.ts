@@ -186,9 +186,7 @@ const sources = new Map<string, string>();
 
 /** Reads a file once. */
 function read(name: string): string {
-  const known = sources.get(name) ?? readFileSync(join(FOLDER, `${name}.md`), 'utf8');
-  sources.set(name, known);
-  return known;
+  return sources.getOrInsertComputed(name, () => readFileSync(join(FOLDER, `${name}.md`), 'utf8'));
 }
 
 /** The document of `/docs`. The server has the documents in docs/ to which it links. */

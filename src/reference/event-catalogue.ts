@@ -221,13 +221,7 @@ export function receivingDocument(setting: Setting): Document {
 
 /** Returns the programs, each folded. */
 export function programsPart({ webhookHeaderPrefix }: Setting): Markup {
-  return html`${programsFor(webhookHeaderPrefix).map(
-    ({ language, source }) =>
-      html`<details>
-        <summary>${language}</summary>
-        <pre class="copyable">${source}</pre>
-      </details>`,
-  )}`;
+  return html`${programsFor(webhookHeaderPrefix).map(({ language, source }) => folded(language, source))}`;
 }
 
 /** A webhook that can send a test delivery, with the name of its store. */

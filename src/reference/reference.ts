@@ -130,8 +130,6 @@ function relationDocExample(rel: string, { baseUrl }: Naming): RelationDoc {
   };
 }
 
-const relationExample: Example = (naming) => relationDocument(relationDocExample('home', naming), naming);
-
 const relationsExample: Example = (naming) => {
   const all = ['home', 'stores'].map((rel) => [rel, relationDocExample(rel, naming)] as const);
   return relationsDocument({ chapters: [], byRel: new Map(all) }, naming);
@@ -194,7 +192,7 @@ const referenceRelations = (routes: readonly Route[], setting: Setting): Relatio
     title: 'A relation',
     about: 'The meaning of one relation, the methods of its addresses, and examples.',
     paths: ['/rels/:rel'],
-    example: relationExample,
+    example: (naming) => relationDocument(relationDocExample('home', naming), naming),
   },
 ];
 
@@ -241,10 +239,7 @@ function lazy<T>(make: () => T): () => T {
 }
 
 /** Returns a function that returns a page, and renders its document at the first request. */
-function documentPages(
-  setting: Setting,
-  relationDocs: () => RelationDocs,
-): (name: string, at?: CurrentPage) => (view: View) => string {
+function documentPages(setting: Setting, relationDocs: () => RelationDocs) {
   const rendered = new Map<string, Page>();
   const { naming, eventTypes } = setting;
   const context = lazy(() => ({
@@ -258,11 +253,11 @@ function documentPages(
       test: constant(TEST_PLACE),
     },
   }));
-  return (name, at) => (view) => {
-    const page = rendered.get(name) ?? renderDocument(name, context());
-    rendered.set(name, page);
-    return frame({ title: page.title, at, naming, view, main: page.content });
-  };
+  return (name: string, at?: CurrentPage) =>
+    (view: View): string => {
+      const { title, content: main } = rendered.getOrInsertComputed(name, () => renderDocument(name, context()));
+      return frame({ title, at, naming, view, main });
+    };
 }
 
 /** Creates the operations whose pages are documents, and that of an event type. */

@@ -25,7 +25,7 @@ import type { Runtime } from '#runtime/runtime.ts';
 import { openAddress, readMap } from '#shards/map-sql.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { FLUSH_MS, Outbox, observeOutbox } from '#shards/outbox.ts';
-import { OperatorEvents } from '#webhooks/operator/operator-events.ts';
+import { startOperatorEvents } from '#webhooks/operator/operator-events.ts';
 import { openGuard, openStoreDatabase } from './store-database.ts';
 import { Databases } from './databases.ts';
 import { openObserving, type Observing } from './telemetry.ts';
@@ -197,10 +197,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   const { platformStore } = config.stores;
   if (platformStore !== undefined) {
     const target = () => databases.of(shardOf(platformStore));
-    const events = keep(
-      new OperatorEvents({ platformStore, databases: () => databases.all(), target, clock, pace, log }),
-    );
-    events.start();
+    keep(startOperatorEvents({ platformStore, databases: () => databases.all(), target, clock, pace, log }));
   }
   if (deps.roles.includes('serve')) {
     const bearer = createBearer(runtime);

@@ -8,7 +8,7 @@ import { Counter, Histogram, type Registry } from '@prometheus-io/client';
 import { LOCKS, tryUnderLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
-import type { Running } from '#core/lifecycle.ts';
+import { untilStopped, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createAccountPurges } from '#identity/accounts/accounts-sql.ts';
 import type { Config } from '#config/config.ts';
@@ -96,10 +96,8 @@ export function startRetention(
   { registry, purges }: { registry: Registry; purges: readonly Purge[] },
 ): Running {
   const { purged, seconds } = createMetrics(registry, purges);
-  const stopping = new AbortController();
-  const { signal } = stopping;
 
-  const deleteExpired = async ({ name, purge }: Purge): Promise<void> => {
+  const deleteExpired = async ({ name, purge }: Purge, signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
       const rows = await purge(settings.batchRows, clock.now());
       purged.inc({ what: name }, rows);
@@ -107,25 +105,19 @@ export function startRetention(
       await pause(settings.pauseMs, signal);
     }
   };
-  const round = async (): Promise<void> => {
+  const round = async (signal: AbortSignal): Promise<void> => {
     const startedMs = clock.monotonicMs();
     for (const purge of purges) {
       // A failing purge must not block the others.
-      await deleteExpired(purge).catch((error: unknown) =>
+      await deleteExpired(purge, signal).catch((error: unknown) =>
         log.error({ err: error, what: purge.name }, 'deleting expired rows failed'),
       );
     }
     seconds.observe((clock.monotonicMs() - startedMs) / 1_000);
   };
-  const run = () =>
-    tryUnderLock(direct, LOCKS.retention, round).catch((error: unknown) =>
+  const run = (signal: AbortSignal) =>
+    tryUnderLock(direct, LOCKS.retention, () => round(signal)).catch((error: unknown) =>
       log.error({ err: error }, 'retention round failed to start; retrying'),
     );
-  const running = pace.repeat(settings.everyMs, run, signal);
-  return {
-    stop: async () => {
-      stopping.abort();
-      await running;
-    },
-  };
+  return untilStopped((signal) => pace.repeat(settings.everyMs, () => run(signal), signal));
 }

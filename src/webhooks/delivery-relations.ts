@@ -13,15 +13,88 @@ import { healthDocument, overviewDocument } from './health/health-document.ts';
 import { figuresOf, type Health } from './health/figures.ts';
 import type { HealthRow, HourRow } from './health/health-sql.ts';
 
-type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
+export const now = new Date('2026-11-20T16:05:03Z');
 
-const previewExample = ({ url, headers, requestSecrets }: WebhookRow, { eventId }: DeliveryRow): Previewed => ({
+export const webhook: WebhookRow = {
+  id: 2281,
+  storeId: 1001,
+  client: 11,
+  isForApp: false,
+  user: 7,
+  name: 'Orders to the warehouse',
+  format: 'json',
+  version: '2',
+  url: 'https://warehouse.example.com/hooks',
+  query: 'zoom=items,customer',
+  filter: 'total_order:greaterthan=100&currency_code=EUR',
+  encryptionKey: null,
+  nextEncryptionKey: null,
+  rotationEndsAt: new Date('2026-11-21T09:00:00Z'),
+  requestSecrets: null,
+  eventResource: 'transaction',
+  events: ['transaction/created', 'transaction/refunded'],
+  isActive: true,
+  inactiveReason: null,
+  isHeld: false,
+  headers: { 'X-Warehouse': 'north' },
+  ratePerSecond: 10,
+  retryProfile: 'hour',
+  ordering: null,
+  epoch: 1,
+  revision: 1,
+  dateCreated: new Date('2026-11-02T08:30:00Z'),
+  dateModified: new Date('2026-11-18T14:12:41Z'),
+  timeZone: 'Europe/Berlin',
+  consecutiveFailures: 0,
+  pausedUntil: null,
+  heldUntil: null,
+  lacks: null,
+};
+
+const about = {
+  eventId: 691_489_734_656_233,
+  type: 'transaction',
+  resourceId: '70012',
+  action: 'created',
+} as const;
+
+const delivery: DeliveryRow = {
+  ...about,
+  id: 691_489_734_656_489,
+  status: 'successful',
+  attempts: 2,
+  dateNext: null,
+  dateCreated: now,
+  dateEnded: new Date('2026-11-20T16:06:11Z'),
+  resentAs: null,
+  outcome: 'delivered',
+  responseCode: 200,
+};
+
+export const attempt: AttemptRow = {
+  ...about,
+  deliveryId: delivery.id,
+  n: 2,
+  dateStarted: new Date('2026-11-20T16:06:10Z'),
+  durationMs: 214,
+  outcome: 'delivered',
+  responseCode: 200,
+  responseHeaders: 'content-type: text/plain',
+  responseBody: 'thank you',
+  revision: 1,
+};
+
+export function listedExample({ baseUrl }: Naming): Document {
+  return deliveryDocument(delivery, webhook, baseUrl);
+}
+
+const previewed: Previewed = {
   kind: 'made',
-  columns: { url, headers, requestSecrets },
+  columns: webhook,
   isOther: false,
   headers: Object.entries({
     'content-type': 'application/json',
-    'webhook-id': `msg_${eventId.toString(36)}_2n9c_1rd`,
+    'webhook-id': `msg_${delivery.eventId.toString(36)}_2n9c_1rd`,
     'webhook-timestamp': '1795190770',
     'webhook-signature': 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   }).flat(),
@@ -30,79 +103,70 @@ const previewExample = ({ url, headers, requestSecrets }: WebhookRow, { eventId 
   isWhole: true,
   isRekeyed: false,
   isHidden: false,
-});
+};
 
-export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRows): Relation[] {
-  const exampleOf =
-    (row: DeliveryRow) =>
-    ({ baseUrl }: Naming): Document => {
-      const preview = previewExample(webhook, row);
-      const comparison = compare(attempt, row, { webhook, storeChangedAt: null });
-      const request = viewOfRequest({
-        delivery: row,
-        webhook,
-        previewed: preview,
-        comparison,
-        attempt: attempt.n,
-        baseUrl,
-      });
-      return detailedDelivery({
-        row,
-        webhook,
-        attempts: [attempt],
-        request,
-        previewed: preview,
-        isSendable: true,
-        attemptsMaxOf: () => 12,
-        baseUrl,
-        now,
-      });
-    };
-  return [
-    {
-      rel: 'status',
-      title: 'A delivery',
-      about:
-        'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and while it is pending attempts_max, the number of attempts after which it fails, and waits_for, the reason why it is pending.',
-      paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
-      example: exampleOf(delivery),
-      variants: [
-        exampleOf({ ...delivery, status: 'pending', dateNext: now, dateEnded: null }),
-        // As retry and resend return it.
-        ({ baseUrl }) => deliveryDocument(delivery, webhook, baseUrl),
-      ],
-    },
-    {
-      rel: 'request',
-      title: 'The request of a delivery',
-      about:
-        'The request of an attempt: of the last one, or of the one that the parameter attempt names. It is made by the code that sends it, from the event and the settings that the webhook had at the attempt. as_sent is true if it is byte for byte the request that was sent; otherwise note explains the difference, such as settings that are no longer kept. Signatures are shown to readers who see the key, until it is replaced.',
-    },
-    {
-      rel: 'preceding',
-      title: 'The delivery before it',
-      about:
-        'The delivery that a pending one waits for, because its webhook has the ordering resource: the one before it of the same resource that has not ended yet.',
-      paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
-    },
-    {
-      rel: 'retry',
-      title: 'Retry now',
-      about:
-        'POST attempts a pending delivery next, whenever it is due, even if the endpoint asked for a pause or failed many times. The attempt counts. The response is 409 if the delivery has ended or waits for the listener of a pull webhook.',
-      paths: ['/webhooks/:webhook_id/statuses/:delivery_id/retry'],
-      makes: ['status'],
-    },
-    {
-      rel: 'resend',
-      title: 'Resend a delivery',
-      about:
-        'POST sends the same event to the same webhook again, even if it arrived. This creates a new delivery with the same webhook-id, whose attempts count from 1. The response is 409 if a delivery of the event is pending, the webhook is disabled, or the event was erased.',
-      paths: ['/webhooks/:webhook_id/statuses/:delivery_id/resend'],
-      makes: ['status'],
-    },
-  ];
-}
+const exampleOf =
+  (shown: DeliveryRow) =>
+  ({ baseUrl }: Naming): Document => {
+    const comparison = compare(attempt, shown, { webhook, storeChangedAt: null });
+    const request = viewOfRequest({ delivery: shown, webhook, previewed, comparison, attempt: attempt.n, baseUrl });
+    return detailedDelivery({
+      row: shown,
+      webhook,
+      attempts: [attempt],
+      request,
+      previewed,
+      isSendable: true,
+      attemptsMaxOf: () => 12,
+      baseUrl,
+      now,
+    });
+  };
+
+export const deliveryRelations: readonly Relation[] = [
+  {
+    rel: 'status',
+    title: 'A delivery',
+    about:
+      'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and while it is pending attempts_max, the number of attempts after which it fails, and waits_for, the reason why it is pending.',
+    paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
+    example: exampleOf(delivery),
+    variants: [
+      exampleOf({ ...delivery, status: 'pending', dateNext: now, dateEnded: null }),
+      // As retry and resend return it.
+      listedExample,
+    ],
+  },
+  {
+    rel: 'request',
+    title: 'The request of a delivery',
+    about:
+      'The request of an attempt: of the last one, or of the one that the parameter attempt names. It is made by the code that sends it, from the event and the settings that the webhook had at the attempt. as_sent is true if it is byte for byte the request that was sent; otherwise note explains the difference, such as settings that are no longer kept. Signatures are shown to readers who see the key, until it is replaced.',
+  },
+  {
+    rel: 'preceding',
+    title: 'The delivery before it',
+    about:
+      'The delivery that a pending one waits for, because its webhook has the ordering resource: the one before it of the same resource that has not ended yet.',
+    paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
+  },
+  {
+    rel: 'retry',
+    title: 'Retry now',
+    about:
+      'POST attempts a pending delivery next, whenever it is due, even if the endpoint asked for a pause or failed many times. The attempt counts. The response is 409 if the delivery has ended or waits for the listener of a pull webhook.',
+    paths: ['/webhooks/:webhook_id/statuses/:delivery_id/retry'],
+    makes: ['status'],
+  },
+  {
+    rel: 'resend',
+    title: 'Resend a delivery',
+    about:
+      'POST sends the same event to the same webhook again, even if it arrived. This creates a new delivery with the same webhook-id, whose attempts count from 1. The response is 409 if a delivery of the event is pending, the webhook is disabled, or the event was erased.',
+    paths: ['/webhooks/:webhook_id/statuses/:delivery_id/resend'],
+    makes: ['status'],
+  },
+];
 
 const recovery: RecoveryRow = {
   id: 583_913,
@@ -124,9 +188,7 @@ const recovery: RecoveryRow = {
   dateEnded: null,
 };
 
-const exampleWebhook = { id: 2281, storeId: 1001, name: 'Orders to the warehouse', timeZone: 'Europe/Berlin' };
-
-const example = ({ baseUrl }: Naming): Document => recoveryDocument(recovery, exampleWebhook, { baseUrl });
+const example = ({ baseUrl }: Naming): Document => recoveryDocument(recovery, webhook, { baseUrl });
 
 export const recoveryRelations: readonly Relation[] = [
   {
@@ -162,21 +224,11 @@ export const recoveryRelations: readonly Relation[] = [
   },
 ];
 
-const now = new Date('2026-11-20T16:05:03Z');
-
 const row: HealthRow = {
-  id: 2281,
-  storeId: 1001,
-  name: 'Orders to the warehouse',
-  isActive: true,
-  inactiveReason: null,
-  epoch: 1,
-  timeZone: 'Europe/Berlin',
+  ...webhook,
   consecutiveFailures: 2,
   failingSince: new Date('2026-11-20T16:03:14Z'),
-  pausedUntil: null,
   probeAt: null,
-  lacks: null,
 };
 
 function hour(at: string, outcome: string, attempts: number, bucket: number): HourRow {
@@ -210,9 +262,6 @@ const health: Health = {
 
 const healthExample = ({ baseUrl }: Naming): Document => healthDocument(health, { baseUrl, now });
 
-const overviewExample = ({ baseUrl }: Naming): Document =>
-  overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now });
-
 /** Returns the embedded example; a failure has no address of its own. */
 function failureExample(naming: Naming): Document {
   const [failure] = healthExample(naming).embedded.flatMap(({ documents }) => documents);
@@ -229,7 +278,7 @@ export const healthRelations: readonly Relation[] = [
     title: 'The health of all webhooks of a store',
     about: `All webhooks of the store, those that need attention first: how many are failing, paused or disabled, and how many attempts of the period succeeded.`,
     paths: ['/stores/:store_id/overview'],
-    example: overviewExample,
+    example: ({ baseUrl }) => overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now }),
   },
   {
     rel: 'health',

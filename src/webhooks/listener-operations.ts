@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import { Type, type Static } from 'typebox';
 import { bearerTokenOf } from '#http/caller.ts';
-import { clearableChoice, clearableText } from '#http/inputs.ts';
+import { closedObject, clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, streaming, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import type { FindEndReason } from '#core/event-stream.ts';
 import { parseId } from '#core/ids.ts';
@@ -14,8 +14,7 @@ import { withCurrentKeys } from '#core/keys.ts';
 import type { ListenerAnswer } from '#core/outcome.ts';
 import { refuseSuspended, type Principal } from '#core/principal.ts';
 import { invalidValue, conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
-import type { Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
 import { CHANGE_SCOPES, isCreator, keyOf, webhookOf, type WebhookDeps } from './webhook-access.ts';
 import { attemptDocument } from './history/history-documents.ts';
@@ -29,7 +28,7 @@ import {
   lastListened,
   listUnattended,
 } from './webhook-sql.ts';
-import { recordUnattended } from './webhook.ts';
+import { recordWebhook } from './webhook.ts';
 
 const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
@@ -136,27 +135,24 @@ const LISTENER_OUTCOMES = [
 
 const DURATION_MAX_MS = 86_400_000;
 
-const answerSchema = Type.Object(
-  {
-    response_code: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      minimum: 100,
-      maximum: 599,
-      description: 'The status of the response; null if there was none or the listener only displayed the request.',
-    }),
-    duration: Type.Integer({
-      minimum: 0,
-      maximum: DURATION_MAX_MS,
-      description: 'The duration in milliseconds.',
-    }),
-    outcome: clearableChoice(LISTENER_OUTCOMES, {
-      description: 'Why there was no response. Without outcome and response_code the delivery counts as successful.',
-    }),
-    response_headers: clearableText({ description: 'One line per header, name: value. 16 KiB are kept.' }),
-    response_body: clearableText({ kind: 'code', description: 'The response body. 16 KiB are kept.' }),
-  },
-  { additionalProperties: false },
-);
+const answerSchema = closedObject({
+  response_code: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    minimum: 100,
+    maximum: 599,
+    description: 'The status of the response; null if there was none or the listener only displayed the request.',
+  }),
+  duration: Type.Integer({
+    minimum: 0,
+    maximum: DURATION_MAX_MS,
+    description: 'The duration in milliseconds.',
+  }),
+  outcome: clearableChoice(LISTENER_OUTCOMES, {
+    description: 'Why there was no response. Without outcome and response_code the delivery counts as successful.',
+  }),
+  response_headers: clearableText({ description: 'One line per header, name: value. 16 KiB are kept.' }),
+  response_body: clearableText({ kind: 'code', description: 'The response body. 16 KiB are kept.' }),
+});
 
 type AnswerBody = Static<typeof answerSchema>;
 /** Why a delivery takes no answer. */
@@ -220,12 +216,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
   });
 }
 
-type UnattendedDeps = {
-  sql: Sql;
-  changelog: Changelog;
-  announce: WebhookDeps['announce'];
-  unattendedHours: number;
-};
+type UnattendedDeps = Pick<WebhookDeps, 'sql' | 'changelog' | 'announce'> & { unattendedHours: number };
 
 const HOUR_MS = 3_600_000;
 
@@ -242,7 +233,7 @@ const remove = (
     if (row === undefined || row.inactiveReason === 'suspended' || listenedAt === undefined || listenedAt >= before)
       return false;
     await deleteWebhook(tx, key);
-    await recordUnattended(tx, changelog, withCurrentKeys(row, now), now);
+    await recordWebhook(tx, changelog, { before: withCurrentKeys(row, now), after: null }, { principal: null, now });
     await announce(tx, shard, [id]);
     return true;
   });

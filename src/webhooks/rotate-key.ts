@@ -3,10 +3,10 @@
  * GET /webhooks/<id>/jwks.json: the public keys of a webhook that signs with Ed25519 (RFC 7517, RFC 8037), for anyone.
  */
 import { randomBytes } from 'node:crypto';
-import { Type, type Static } from 'typebox';
+import type { Static } from 'typebox';
 import type { Tx } from '#db/pool.ts';
 import { doing } from '#http/idempotency.ts';
-import { clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
+import { closedObject, clearableChoice, clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalidValue, invalid, notFound, type Fault } from '#core/problem.ts';
 import { newSigningKey, publicKeyOf, jwkOf, withCurrentKeys } from '#core/keys.ts';
@@ -35,23 +35,20 @@ const KEY_TYPES = ['hmac', 'ed25519'] as const;
 const NEW_KEY_BYTES = 32;
 const HOUR_MS = 3_600_000;
 
-const input = Type.Object(
-  {
-    encryption_key: clearableText({
-      maxLength: KEY_LENGTH_MAX,
-      kind: 'secret',
-      description: 'The new key. Generated if absent; partner_sitebuilder requires the token of that platform.',
-    }),
-    key_type: clearableChoice(KEY_TYPES, {
-      description: 'What is generated: a secret for HMAC-SHA256, or an Ed25519 key. By default as the current key.',
-    }),
-    finish: flag({
-      description: 'Ends the current rotation: the new key becomes the only one.',
-      default: '0',
-    }),
-  },
-  { additionalProperties: false },
-);
+const input = closedObject({
+  encryption_key: clearableText({
+    maxLength: KEY_LENGTH_MAX,
+    kind: 'secret',
+    description: 'The new key. Generated if absent; partner_sitebuilder requires the token of that platform.',
+  }),
+  key_type: clearableChoice(KEY_TYPES, {
+    description: 'What is generated: a secret for HMAC-SHA256, or an Ed25519 key. By default as the current key.',
+  }),
+  finish: flag({
+    description: 'Ends the current rotation: the new key becomes the only one.',
+    default: '0',
+  }),
+});
 type Body = Static<typeof input>;
 type RotationRequest = ApiRequest<Body>;
 

@@ -1,9 +1,10 @@
 /** What a person has sent at once: pending deliveries, before their due times and in a pause of their webhook, and sample events. */
-import { Type, type Static } from 'typebox';
+import type { Static } from 'typebox';
 import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
-import { clearableText } from '#http/inputs.ts';
+import { closedObject, clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
 import { transaction, type Tx } from '#db/pool.ts';
+import type { SampleAbout } from '#events/sample-events.ts';
 import { invalidValue, conflict, invalid, notFound, type Problem, temporary } from '#core/problem.ts';
 import { shardOf } from '#core/ids.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
@@ -26,8 +27,6 @@ import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 import { addressOfWebhook } from './webhook-document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery-details.ts';
 
-const emptySchema = Type.Object({}, { additionalProperties: false });
-
 /**
  * Returns what to retry: one delivery of the webhook, or all that are pending. `now`: read after the row of the webhook was locked,
  * because deliveries that became due meanwhile may be under way.
@@ -46,7 +45,7 @@ async function lockSending(tx: Tx, request: AddressedRequest): Promise<WebhookRo
 }
 
 /** What both retries have in common: they need no body, and the deliveries are attempted after the response. */
-const RETRY = { scopes: CHANGE_SCOPES, statuses: [202], input: emptySchema } as const;
+const RETRY = { scopes: CHANGE_SCOPES, statuses: [202], input: closedObject({}) } as const;
 
 export function createRetries(deps: WebhookDeps): Record<'retryDelivery' | 'retryPending', Operation> {
   const { sql, clock, config, retryNow } = deps;
@@ -97,50 +96,29 @@ export function createRetries(deps: WebhookDeps): Record<'retryDelivery' | 'retr
 const EVENT_LENGTH_MAX = 100;
 
 const createSchema = () =>
-  Type.Object(
-    {
-      event: clearableText({
-        maxLength: EVENT_LENGTH_MAX,
-        choices: allEvents(),
-        description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
-      }),
-    },
-    { additionalProperties: false },
-  );
+  closedObject({
+    event: clearableText({
+      maxLength: EVENT_LENGTH_MAX,
+      choices: allEvents(),
+      description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
+    }),
+  });
 
 type TestBody = Static<ReturnType<typeof createSchema>>;
 
 /** A delivery of a sample that waits for a listener. */
 type QueuedSample = Pick<DeliveryRow, 'id' | 'eventId' | 'type' | 'resourceId' | 'action'>;
 
-/**
- * The sample to send: its resource type and `action` (null: `test`). Settings of the webhook determine the request. `clientId`: the app
- * that a sample of `app` names; null for none.
- */
-type Sample = {
-  shard: number;
-  webhookId: number;
-  storeId: number;
-  clientId: string | null;
-  type: ResourceType;
-  action: string | null;
-  /** The sample is queued for the listener of a pull webhook instead of being sent. */
-  isHeld: boolean;
-  timeZone: string;
-  now: Date;
-};
+/** `isHeld`: the sample is queued for the listener of a pull webhook instead of being sent. Settings of the webhook determine the request. */
+type Sample = SampleAbout & { shard: number; webhookId: number; isHeld: boolean };
 
-/**
- * Sends a sample once and returns the attempt, or the queued delivery. `nowhere`: the webhook was deleted or lost its url
- * meanwhile.
- */
+/** Why a sample was not sent. `nowhere`: the webhook was deleted or lost its url meanwhile. */
+type Unsent = 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping';
+
+/** Sends a sample once and returns the attempt, or the queued delivery. */
 export type SendSample = (
   sample: Sample,
-) => Promise<
-  | { kind: 'sent'; attempt: AttemptRow }
-  | { kind: 'queued'; delivery: QueuedSample }
-  | { kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping' }
->;
+) => Promise<{ kind: 'sent'; attempt: AttemptRow } | { kind: 'queued'; delivery: QueuedSample } | { kind: Unsent }>;
 
 /** The initial state of a delivery. */
 const PENDING = {
@@ -155,28 +133,20 @@ const PENDING = {
 
 const RETRY_AFTER_SECONDS = 5;
 
-const retryLater = (status: 429 | 503, code: string, message: string): Problem =>
-  temporary(status, { code, message }, RETRY_AFTER_SECONDS);
+/** The status, code and message for a sample that can be sent later. */
+const SENT_LATER = {
+  under_way: [429, 'too_many_requests', 'A test of this webhook is running: wait until it ends'],
+  store_full: [429, 'too_many_requests', 'Other webhooks of this store are being tested: wait until a test ends'],
+  full: [503, 'busy', 'Too many tests are running: try again in a few seconds'],
+  stopping: [503, 'unavailable', 'The service is stopping: try again shortly'],
+} as const satisfies Readonly<Record<string, readonly [status: 429 | 503, code: string, message: string]>>;
 
 const NO_URL = 'The webhook has no url: set url first';
 
-function problemOf(kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping'): Problem {
-  switch (kind) {
-    case 'under_way':
-      return retryLater(429, 'too_many_requests', 'A test of this webhook is running: wait until it ends');
-    case 'store_full':
-      return retryLater(
-        429,
-        'too_many_requests',
-        'Other webhooks of this store are being tested: wait until a test ends',
-      );
-    case 'full':
-      return retryLater(503, 'busy', 'Too many tests are running: try again in a few seconds');
-    case 'nowhere':
-      return notFound('webhook');
-    case 'stopping':
-      return retryLater(503, 'unavailable', 'The service is stopping: try again shortly');
-  }
+function problemOf(kind: Unsent): Problem {
+  if (kind === 'nowhere') return notFound('webhook');
+  const [status, code, message] = SENT_LATER[kind];
+  return temporary(status, { code, message }, RETRY_AFTER_SECONDS);
 }
 
 /** Returns the action of the requested event; null if none was requested. Throws a 400 for an event of another resource. */
@@ -221,6 +191,7 @@ async function declaringOf(
 }
 
 export function createTest(deps: WebhookDeps): Operation {
+  const { baseUrl } = deps.config;
   return accepting({
     title: 'Send a sample event',
     summary:
@@ -246,30 +217,16 @@ export function createTest(deps: WebhookDeps): Operation {
       const { now } = request;
       const about = { storeId, clientId: await declaringOf(deps, webhook), type, action, timeZone, now };
       const result = await deps.sendSample({ shard, webhookId: id, isHeld, ...about });
-      switch (result.kind) {
-        case 'sent': {
-          if (result.attempt.outcome === 'delivered') await retryAfterRepair(deps, request);
-          // A browser is redirected to the delivery, which explains a failure.
-          const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.config.baseUrl);
-          return {
-            status: 200,
-            document: attemptDocument(result.attempt, webhook, deps.config.baseUrl),
-            next,
-            done: 'sent',
-          };
-        }
-        case 'queued': {
-          const row = { ...PENDING, ...result.delivery, dateCreated: now };
-          const location = addressOfDelivery(row.id, webhook, deps.config.baseUrl);
-          return { status: 202, document: deliveryDocument(row, webhook, deps.config.baseUrl), location };
-        }
-        case 'under_way':
-        case 'store_full':
-        case 'full':
-        case 'nowhere':
-        case 'stopping':
-          throw problemOf(result.kind);
+      if (result.kind === 'sent') {
+        if (result.attempt.outcome === 'delivered') await retryAfterRepair(deps, request);
+        // A browser is redirected to the delivery, which explains a failure.
+        const next = addressOfDelivery(result.attempt.deliveryId, webhook, baseUrl);
+        return { status: 200, document: attemptDocument(result.attempt, webhook, baseUrl), next, done: 'sent' };
       }
+      if (result.kind !== 'queued') throw problemOf(result.kind);
+      const row = { ...PENDING, ...result.delivery, dateCreated: now };
+      const location = addressOfDelivery(row.id, webhook, baseUrl);
+      return { status: 202, document: deliveryDocument(row, webhook, baseUrl), location };
     },
   });
 }

@@ -15,7 +15,7 @@ import type { Accounts } from '#shards/map.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf, type StoreKey } from '#core/ids.ts';
 import type { Runtime } from '#runtime/runtime.ts';
-import { invalidValue, notFound, Problem, type Fault, suspensionOf } from '#core/problem.ts';
+import { invalidValue, notFound, Problem, requiredMember, type Fault, suspensionOf } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -198,31 +198,24 @@ export function isOfApp(client: number | null, user: number | null): boolean {
   return client !== null && user !== null;
 }
 
-/** Returns the decrypted value; null if there is none or it cannot be decrypted. */
-function unseal(sealer: WebhookDeps['sealer'], id: number, sealed: Buffer | null): string | null {
+/** Returns the decrypted key; null if there is none or it cannot be decrypted. */
+export function openKey(
+  { sealer }: Sealing,
+  { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
+): string | null {
   try {
-    return sealed === null ? null : sealer.open(sealed, sealBinding(id));
+    return encryptionKey === null ? null : sealer.open(encryptionKey, sealBinding(id));
   } catch {
     // Another HALCYON_SECRET_KEY sealed it: the webhook needs a new key.
     return null;
   }
 }
 
-/** Returns the decrypted key; null if there is none or it cannot be decrypted. */
-export function openKey(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
-  { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
-): string | null {
-  return unseal(sealer, id, encryptionKey);
-}
-
+type Sealing = Pick<WebhookDeps, 'sealer'>;
 type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
 
 /** Returns the url and the headers with their secrets; without them if they cannot be decrypted. */
-function openRequest(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
-  { id, url, headers, requestSecrets }: RequestColumns,
-): Addressed {
+function openRequest({ sealer }: Sealing, { id, url, headers, requestSecrets }: RequestColumns): Addressed {
   if (requestSecrets === null) return { url, headers };
   try {
     return withSecrets({ url, headers }, sealer.open(requestSecrets, sealBinding(id)));
@@ -232,7 +225,7 @@ function openRequest(
 }
 
 /** Returns the webhook with the secrets of its url and headers decrypted. */
-export function openWebhook(deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow {
+export function openWebhook(deps: Sealing, row: WebhookRow): WebhookRow {
   return {
     ...row,
     ...openRequest(deps, row),
@@ -240,21 +233,13 @@ export function openWebhook(deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow):
 }
 
 /** Returns the url and the headers as columns, with their secrets sealed. */
-export function sealRequest(
-  { sealer }: Pick<WebhookDeps, 'sealer'>,
-  id: number,
-  request: Addressed,
-): Omit<RequestColumns, 'id'> {
+export function sealRequest({ sealer }: Sealing, id: number, request: Addressed): Omit<RequestColumns, 'id'> {
   const { url, headers, secrets } = withoutSecrets(request);
   return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealBinding(id)) };
 }
 
 /** Returns the url and the headers as the reader may see them: secrets are masked like the key. */
-export function visibleRequest(
-  deps: Pick<WebhookDeps, 'sealer'>,
-  webhook: WebhookRow,
-  principal: Principal,
-): Addressed {
+export function visibleRequest(deps: Sealing, webhook: WebhookRow, principal: Principal): Addressed {
   const { url, headers } = openRequest(deps, webhook);
   if (showsRequestSecrets(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
@@ -268,8 +253,8 @@ export function documentFor(
 ): Document {
   const webhook = { ...withCurrentKeys(stored, now), ...visibleRequest({ sealer }, stored, principal) };
   const isKeyVisible = seesKey(principal, webhook);
-  const open = (sealed: Buffer | null): string | null => unseal(sealer, webhook.id, sealed);
-  const [encryptionKey, nextEncryptionKey] = [open(webhook.encryptionKey), open(webhook.nextEncryptionKey)];
+  const encryptionKey = openKey({ sealer }, webhook);
+  const nextEncryptionKey = openKey({ sealer }, { id: webhook.id, encryptionKey: webhook.nextEncryptionKey });
   const document = webhookDocument(webhook, {
     baseUrl,
     now,
@@ -331,11 +316,7 @@ export function isSameRequest(a: Addressed, b: Addressed): boolean {
 export function valueFaults(after: Addressed, stored: Addressed): Fault[] {
   if (isSameRequest(after, stored)) return [];
   const missing = Object.keys(after.headers).filter((name) => after.headers[name] === null);
-  return missing.map((name) => ({
-    code: 'required',
-    message: `headers.${name} is required: no value of this header is stored`,
-    field: `headers.${name}`,
-  }));
+  return missing.map((name) => requiredMember(`headers.${name}`, ': no value of this header is stored'));
 }
 
 /** Notifies the developer of the app that created a webhook if a change by another caller has replaced the key. */
@@ -369,19 +350,15 @@ export function revealsKey(before: Pick<Settings, 'format' | 'url'>, after: Pick
   );
 }
 
-export const NEEDS_KEY: Fault = {
-  code: 'required',
-  message:
-    'encryption_key is required: this change would send the stored key, which you may not see, to another url. Send the key that your endpoint expects',
-  field: 'encryption_key',
-};
+export const NEEDS_KEY = requiredMember(
+  'encryption_key',
+  ': this change would send the stored key, which you may not see, to another url. Send the key that your endpoint expects',
+);
 
-const NEEDS_HEADERS: Fault = {
-  code: 'required',
-  message:
-    'headers is required: this change would send the stored values, which you may not see, to another url. Send all values again, or {} to remove the headers',
-  field: 'headers',
-};
+const NEEDS_HEADERS = requiredMember(
+  'headers',
+  ': this change would send the stored values, which you may not see, to another url. Send all values again, or {} to remove the headers',
+);
 
 const HIDDEN_QUERY: Fault = invalidValue(
   'url',

@@ -47,40 +47,24 @@ function passingLink({ storeId, filter, eventResource }: WebhookRow, baseUrl: st
   return [{ rel: 'passing', href, title: 'The resources that pass the filter of this webhook' }];
 }
 
-/** `isRotatable`, `isListenable`, `isSendable`: whether the reader may rotate the key, listen, or make Halcyon send. */
-function linksOf(
-  webhook: WebhookRow,
-  {
-    baseUrl,
-    isRotatable,
-    isListenable,
-    isSendable,
-    publicKey,
-    nextPublicKey,
-  }: Omit<Shown, 'now' | 'isWithheld' | 'encryptionKey' | 'nextEncryptionKey'>,
-): Link[] {
+/** Returns the links to the store of a webhook and to its webhooks. */
+const linksAbove = (storeId: number, baseUrl: string, title = 'The store'): Link[] => [
+  { rel: 'store', href: addressOfStore(storeId, baseUrl), title, crumb: 'Store' },
+  { rel: 'webhooks', href: addressOfWebhooks(storeId, baseUrl), title: 'All webhooks of the store', crumb: 'Webhooks' },
+];
+
+function linksOf(webhook: WebhookRow, shown: Shown): Link[] {
+  const { baseUrl, isRotatable, isListenable, isSendable, publicKey, nextPublicKey } = shown;
   const self = addressOfWebhook(webhook.id, baseUrl);
-  const link = (rel: string, title: string): Link => ({ rel, href: `${self}/${rel}`, title });
-  const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Rotate the key of this webhook' };
+  const link = (rel: string, title: string, path = rel): Link => ({ rel, href: `${self}/${path}`, title });
   return [
     { rel: 'self', href: self, title: 'This webhook' },
-    {
-      rel: 'store',
-      href: addressOfStore(webhook.storeId, baseUrl),
-      title: 'The store of this webhook',
-      crumb: 'Store',
-    },
-    {
-      rel: 'webhooks',
-      href: addressOfWebhooks(webhook.storeId, baseUrl),
-      title: 'All webhooks of the store',
-      crumb: 'Webhooks',
-    },
-    { rel: 'health', href: `${self}/health`, title: 'The health of this webhook' },
-    { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
-    { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
+    ...linksAbove(webhook.storeId, baseUrl, 'The store of this webhook'),
+    link('health', 'The health of this webhook'),
+    link('statuses', 'The deliveries of this webhook'),
+    link('logs', 'The attempts to deliver to this webhook'),
     ...(isSendable ? [link('recover', 'Recover events that this webhook missed')] : []),
-    { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
+    link('recoveries', 'The recoveries of this webhook'),
     ...(isSendable
       ? [
           link('test', 'Send a sample event to this webhook'),
@@ -88,13 +72,11 @@ function linksOf(
         ]
       : []),
     ...passingLink(webhook, baseUrl),
-    ...(isListenable
-      ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
-      : []),
-    ...(isRotatable ? [rotation] : []),
+    ...(isListenable ? [link('listen', 'Listen to the deliveries of this webhook', 'stream')] : []),
+    ...(isRotatable ? [link('rotate_key', 'Rotate the key of this webhook')] : []),
     ...(publicKey === null && nextPublicKey === null
       ? []
-      : [{ rel: 'jwks', href: `${self}/jwks.json`, title: 'The public keys of this webhook' }]),
+      : [link('jwks', 'The public keys of this webhook', 'jwks.json')]),
   ];
 }
 
@@ -104,18 +86,15 @@ export function breadcrumbLinks(
   baseUrl: string,
 ): Link[] {
   return [
-    { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
-    {
-      rel: 'webhooks',
-      href: addressOfWebhooks(storeId, baseUrl),
-      title: 'All webhooks of the store',
-      crumb: 'Webhooks',
-    },
+    ...linksAbove(storeId, baseUrl),
     { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook', crumb: name },
   ];
 }
 
-/** The keys are null if there are none or the reader may not see them. */
+/**
+ * The keys are null if there are none or the reader may not see them. `isRotatable`, `isListenable`, `isSendable`: whether the reader may
+ * rotate the key, listen, or make Halcyon send.
+ */
 type Shown = {
   baseUrl: string;
   now: Date;

@@ -8,7 +8,7 @@ import type { OperatorOutbox } from './operator/operator-events.ts';
 import type { WebhookChanges } from './webhook-access.ts';
 import { deleteStoreWebhooks, listWebhookIds, deleteOfErasedStore, lockWebhook, updateWebhook } from './webhook-sql.ts';
 import { withCurrentKeys } from '#core/keys.ts';
-import { recordAutoDisable } from './webhook.ts';
+import { recordWebhook } from './webhook.ts';
 import type { InactiveReason } from './webhook-fields.ts';
 import type { StoreKey } from '#core/ids.ts';
 
@@ -35,7 +35,7 @@ export function createDisableWebhook({
     const before = withCurrentKeys(row, now);
     const after = { ...before, isActive: false, inactiveReason: why };
     await updateWebhook(tx, { ...after, shard, stopsDeliveries: true, now });
-    await recordAutoDisable(tx, changelog, { before, after }, now);
+    await recordWebhook(tx, changelog, { before, after }, { principal: null, now, action: 'deactivated' });
     await noteDisabled(tx, { storeId: row.storeId, id, why }, now);
     return true;
   };

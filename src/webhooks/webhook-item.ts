@@ -287,10 +287,7 @@ const createChange = (
     }),
   });
 
-export function createItem(
-  deps: WebhookDeps,
-  { part, whole }: Schemas,
-): Record<'read' | 'patch' | 'replace' | 'remove', Operation> {
+export function createItem(deps: WebhookDeps, { part, whole }: Schemas) {
   return {
     read: createRead(deps),
     patch: createChange(deps, 'part', {

@@ -3,81 +3,16 @@ import { Type } from 'typebox';
 import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './webhook-document.ts';
-import { healthRelations, deliveryRelations, recoveryRelations } from './delivery-relations.ts';
-import { attemptDocument, deliveryDocument } from './history/history-documents.ts';
-import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
-import type { WebhookRow } from './webhook-sql.ts';
-
-const now = new Date('2026-11-20T16:05:03Z');
-
-const webhook: WebhookRow = {
-  id: 2281,
-  storeId: 1001,
-  client: 11,
-  isForApp: false,
-  user: 7,
-  name: 'Orders to the warehouse',
-  format: 'json',
-  version: '2',
-  url: 'https://warehouse.example.com/hooks',
-  query: 'zoom=items,customer',
-  filter: 'total_order:greaterthan=100&currency_code=EUR',
-  encryptionKey: null,
-  nextEncryptionKey: null,
-  rotationEndsAt: new Date('2026-11-21T09:00:00Z'),
-  requestSecrets: null,
-  eventResource: 'transaction',
-  events: ['transaction/created', 'transaction/refunded'],
-  isActive: true,
-  inactiveReason: null,
-  isHeld: false,
-  headers: { 'X-Warehouse': 'north' },
-  ratePerSecond: 10,
-  retryProfile: 'hour',
-  ordering: null,
-  epoch: 1,
-  revision: 1,
-  dateCreated: new Date('2026-11-02T08:30:00Z'),
-  dateModified: new Date('2026-11-18T14:12:41Z'),
-  timeZone: 'Europe/Berlin',
-  consecutiveFailures: 0,
-  pausedUntil: null,
-  heldUntil: null,
-  lacks: null,
-};
-
-const about = {
-  eventId: 691_489_734_656_233,
-  type: 'transaction',
-  resourceId: '70012',
-  action: 'created',
-} as const;
-
-const delivery: DeliveryRow = {
-  ...about,
-  id: 691_489_734_656_489,
-  status: 'successful',
-  attempts: 2,
-  dateNext: null,
-  dateCreated: now,
-  dateEnded: new Date('2026-11-20T16:06:11Z'),
-  resentAs: null,
-  outcome: 'delivered',
-  responseCode: 200,
-};
-
-const attempt: AttemptRow = {
-  ...about,
-  deliveryId: delivery.id,
-  n: 2,
-  dateStarted: new Date('2026-11-20T16:06:10Z'),
-  durationMs: 214,
-  outcome: 'delivered',
-  responseCode: 200,
-  responseHeaders: 'content-type: text/plain',
-  responseBody: 'thank you',
-  revision: 1,
-};
+import {
+  attempt,
+  deliveryRelations,
+  healthRelations,
+  listedExample,
+  now,
+  recoveryRelations,
+  webhook,
+} from './delivery-relations.ts';
+import { attemptDocument } from './history/history-documents.ts';
 
 const shown = {
   now,
@@ -97,10 +32,6 @@ const SIGNING = {
   nextPublicKey: null,
 };
 const webhookExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown });
-const pullExample = ({ baseUrl }: Naming): Document =>
-  webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true });
-const signingExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown, ...SIGNING });
-const listedStatus = ({ baseUrl }: Naming): Document => deliveryDocument(delivery, webhook, baseUrl);
 const logExample = ({ baseUrl }: Naming): Document => attemptDocument(attempt, webhook, baseUrl);
 
 const jwks = Type.Object({
@@ -135,7 +66,10 @@ const chapter: Chapter = {
         'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values. A key that begins with whsk_ is an Ed25519 key, whose public_key (and next_public_key) every reader sees, and anyone at jwks.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
-      variants: [pullExample, signingExample],
+      variants: [
+        ({ baseUrl }) => webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true }),
+        ({ baseUrl }) => webhookDocument(webhook, { baseUrl, ...shown, ...SIGNING }),
+      ],
     },
     {
       rel: 'rotate_key',
@@ -193,9 +127,9 @@ const chapter: Chapter = {
         '/stores/:store_id/statuses',
         '/stores/:store_id/events/:event_id/statuses',
       ],
-      example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedStatus),
+      example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedExample),
     },
-    ...deliveryRelations({ webhook, delivery, attempt, now }),
+    ...deliveryRelations,
     {
       rel: 'logs',
       title: 'The attempts of a webhook',

@@ -82,12 +82,7 @@ const comparedAt = (sql: Queryable, now: Date) =>
   });
 
 /** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
-export async function listWebhooks(
-  sql: Queryable,
-  store: SeenStore,
-  listing: Listing,
-  now: Date,
-): Promise<WebhookRow[]> {
+export function listWebhooks(sql: Queryable, store: SeenStore, listing: Listing, now: Date): Promise<WebhookRow[]> {
   return sql<WebhookRow[]>`
   ${selected(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, store.app)} ${narrowed(sql, listing.filters, comparedAt(sql, now))}
@@ -98,7 +93,7 @@ export async function listWebhooks(
 export async function countWebhooks(
   sql: Queryable,
   store: SeenStore,
-  { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
+  { filters, now }: { filters: Listing['filters']; now: Date },
 ): Promise<number | undefined> {
   const [row] = await sql<{ total: number }[]>`
     select (
@@ -136,16 +131,11 @@ export async function nextNumber(sql: Queryable): Promise<number> {
   return row.n;
 }
 
-type NewWebhook = Settings & {
-  shard: number;
-  id: number;
-  storeId: number;
-  client: number | null;
-  user: number | null;
-  encryptionKey: Buffer | null;
-  requestSecrets: Buffer | null;
-  now: Date;
-};
+type NewWebhook = Settings &
+  Pick<WebhookRow, 'id' | 'storeId' | 'client' | 'user' | 'encryptionKey' | 'requestSecrets'> & {
+    shard: number;
+    now: Date;
+  };
 
 const idOf = ({ filter }: Settings): bigint | null => (filter === null ? null : filterIdOf(filter));
 
@@ -180,10 +170,9 @@ export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Pr
     where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
 }
 
-/** Deletes the webhook; returns false if it does not exist or the caller may not access it. */
-export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> {
-  const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
-  return rows.length > 0;
+/** Deletes the webhook, if it exists and the caller may access it. */
+export async function deleteWebhook(sql: Queryable, key: Key): Promise<void> {
+  await sql`delete from webhook w where ${atKey(sql, key)}`;
 }
 
 /**
@@ -247,7 +236,7 @@ export async function listWebhookIds(sql: Queryable, { shard, storeId }: StoreKe
 export type Testable = { id: number; name: string; store: string };
 
 /** Returns the newest webhooks of these stores that have a url and events, without those that apps declare. */
-export async function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
+export function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
   return sql<Testable[]>`
     select w.id, w.name, s.name as store
     from unnest(${stores.map(shardOf)}::int[], ${stores}::bigint[]) as k (shard, id)
@@ -311,11 +300,7 @@ export async function lastListened(sql: Queryable, { shard, id, stores }: Key): 
 }
 
 /** Returns pull webhooks without a listener since `before`, the longest unattended first. The listener of a suspended app cannot come. */
-export async function listUnattended(
-  sql: Queryable,
-  before: Date,
-  limit: number,
-): Promise<{ shard: number; id: number }[]> {
+export function listUnattended(sql: Queryable, before: Date, limit: number): Promise<{ shard: number; id: number }[]> {
   return sql<{ shard: number; id: number }[]>`
   select shard, id from webhook
   where is_held and listened_at < ${before} and inactive_reason is distinct from 'suspended'
@@ -323,16 +308,10 @@ export async function listUnattended(
 }
 
 /** A webhook with what it reads of resources. */
-export type ReadingWebhook = {
-  shard: number;
-  id: number;
-  storeId: number;
-  name: string;
-  isActive: boolean;
-  events: string[];
-  query: string | null;
-  filter: string | null;
-};
+export type ReadingWebhook = { shard: number } & Pick<
+  WebhookRow,
+  'id' | 'storeId' | 'name' | 'isActive' | 'events' | 'query' | 'filter'
+>;
 
 /** Returns the next webhooks that get events of this type, in the order of shards and ids. */
 export function listReading(

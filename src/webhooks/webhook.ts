@@ -5,14 +5,14 @@ import { isReadable } from '#core/loopback.ts';
 import { type Rotating, signingKeyOf, singleKey } from '#core/keys.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
-import { invalidValue, conflict, type Fault, invalid } from '#core/problem.ts';
+import { invalidValue, conflict, requiredMember, type Fault, invalid } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { type Draft, type Settings, type Subscription, type WebhookInput, webhookFields } from './webhook-fields.ts';
 import { allEvents, eventsOf, OPERATOR_EVENT, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
-import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
+import { actionOf, actorOf, HALCYON, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { factsOf } from '#http/field-table.ts';
-import type { ApiRequest } from '#http/operation.ts';
+import type { Principal } from '#core/principal.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 
 const unknownEvent = (event: string): Fault => ({
@@ -96,7 +96,7 @@ function addressFaults(draft: Draft, input: WebhookInput, forbidden: string | nu
   const reason = input.url ? addressFault(input.url) : undefined;
   if (reason !== undefined) return [invalidValue('url', `url ${reason}`)];
   if (forbidden !== null) return [{ code: 'forbidden_address', message: `url: ${forbidden}`, field: 'url' }];
-  if (draft.format !== 'partner_sitebuilder' || isEncrypted(draft.url)) return [];
+  if (draft.format !== 'partner_sitebuilder' || /^https:/i.test(draft.url)) return [];
   // This format sends the key in a header.
   const message = 'url must be https when format is partner_sitebuilder';
   return [invalidValue('url', message)];
@@ -157,6 +157,8 @@ function refusedFaults(eventResource: ResourceType | null, isNew: boolean, conte
   );
 }
 
+const KEY_REQUIRED = requiredMember('encryption_key', ' when format is json');
+
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
 export function mergeInput<From extends Draft>(
   current: From,
@@ -167,11 +169,6 @@ export function mergeInput<From extends Draft>(
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
   const settings = { ...current, ...changes, ...subscription };
-  const keyFault: Fault = {
-    code: 'required',
-    message: 'encryption_key is required when format is json',
-    field: 'encryption_key',
-  };
   // The resource determines which relations exist, so the query is validated only if the resource is valid.
   const isShapeChanged = settings.query !== current.query || settings.eventResource !== current.eventResource;
   const faults = [
@@ -182,7 +179,7 @@ export function mergeInput<From extends Draft>(
       ? shapeFaults(settings.query ?? '', settings.eventResource)
       : []),
     ...(settings.filter === null || settings.filter === current.filter ? [] : payloadFilterFaults(settings.filter)),
-    ...(settings.format === 'json' && key === null ? [keyFault] : []),
+    ...(settings.format === 'json' && key === null ? [KEY_REQUIRED] : []),
     ...tokenFaults(settings.format, input.encryptionKey),
     ...signingKeyFaults(settings, key ?? null),
     ...subscriptionFaults,
@@ -233,11 +230,10 @@ export function finishRotation({ nextEncryptionKey }: Keys): Keys {
 
 const SAME_KEY: Fault = invalidValue('encryption_key', 'encryption_key is the current key: choose another');
 
-const PLATFORM_TOKEN_REQUIRED: Fault = {
-  code: 'required',
-  message: 'encryption_key is required when format is partner_sitebuilder: it is the API token of that platform',
-  field: 'encryption_key',
-};
+const PLATFORM_TOKEN_REQUIRED = requiredMember(
+  'encryption_key',
+  ' when format is partner_sitebuilder: it is the API token of that platform',
+);
 
 /**
  * `key`: the requested key, null to generate one. `present`: the current key, null if there is none or it cannot be decrypted.
@@ -269,10 +265,6 @@ export function addressFault(url: string): string | undefined {
   if (username !== '' || password !== '' || /^https?:\/\/[^/?#]*@/i.test(url)) return 'must not contain user-info';
   if (url.includes('#')) return 'must not contain a fragment';
   return undefined;
-}
-
-function isEncrypted(url: string): boolean {
-  return /^https:/i.test(url);
 }
 
 // Changelog entries of webhooks: the settings as the API shows them, with `set`, `replaced` or `removed` in place of secrets.
@@ -336,11 +328,15 @@ const auditedSettings = (webhook: Stored, before: Stored): Facts =>
 
 type Change = { before: Stored | null; after: Stored | null };
 
-async function record(
+/**
+ * Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. Without a principal Halcyon made it, and
+ * disabled the webhook if the action is `deactivated`.
+ */
+export async function recordWebhook(
   tx: Queryable,
   changelog: Changelog,
   { before, after }: Change,
-  by: { actor: Actor; now: Date; action?: 'deactivated' },
+  by: { principal: Principal | null; now: Date; action?: 'deactivated' },
 ): Promise<void> {
   const webhook = after ?? before;
   if (webhook === null) return;
@@ -349,31 +345,7 @@ async function record(
     after: after && auditedSettings(after, before ?? after),
   };
   const { id: resourceId, storeId } = webhook;
-  const { actor, action = actionOf(facts) } = by;
+  const { principal, action = actionOf(facts) } = by;
+  const actor = principal === null ? HALCYON : actorOf(principal);
   await changelog.record(tx, [{ storeId, actor, resource: 'webhook', resourceId, action, ...facts }], by.now);
-}
-
-/** Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. */
-export function recordWebhook(
-  tx: Queryable,
-  changelog: Changelog,
-  change: Change,
-  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Promise<void> {
-  return record(tx, changelog, change, { actor: actorOf(principal), now });
-}
-
-/** Writes the entry of an unattended pull webhook that Halcyon deleted. */
-export function recordUnattended(tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> {
-  return record(tx, changelog, { before, after: null }, { actor: HALCYON, now });
-}
-
-/** Writes the entry of a webhook that Halcyon disabled. */
-export function recordAutoDisable(
-  tx: Queryable,
-  changelog: Changelog,
-  change: { before: Stored; after: Stored },
-  now: Date,
-): Promise<void> {
-  return record(tx, changelog, change, { actor: HALCYON, now, action: 'deactivated' });
 }

@@ -2,6 +2,7 @@
  * The operator's file (`EVENTS_FILE`) of further resource types, events and relations, and of schemas that publishes must match:
  * docs/events-of-your-own.md.
  */
+import { closedObject } from '#http/inputs.ts';
 import { ConfigError } from '#core/config-error.ts';
 import { visit } from 'jsonc-parser';
 import { Type, type Static, type TSchema } from 'typebox';
@@ -65,33 +66,26 @@ const REPORTED_FAULTS_MAX = 10;
 const sentences = Type.String({ minLength: 1, maxLength: SENTENCES_LENGTH_MAX });
 const object = Type.Unsafe<JsonObject>({ type: 'object' });
 
-const Resource = Type.Object(
-  {
-    title: Type.Optional(Type.String({ minLength: 1, maxLength: TITLE_LENGTH_MAX })),
-    description: Type.Optional(sentences),
-    version: Type.Optional(Type.Integer({ minimum: 1, maximum: VERSION_MAX })),
-    plural: Type.Optional(Type.String()),
-    events: Type.Optional(
-      Type.Record(
-        Type.String(),
-        Type.Object(
-          { when: sentences, since: Type.String({ minLength: 1, maxLength: SINCE_LENGTH_MAX }) },
-          { additionalProperties: false },
-        ),
-        { maxProperties: EVENTS_PER_TYPE_MAX },
-      ),
+const Resource = closedObject({
+  title: Type.Optional(Type.String({ minLength: 1, maxLength: TITLE_LENGTH_MAX })),
+  description: Type.Optional(sentences),
+  version: Type.Optional(Type.Integer({ minimum: 1, maximum: VERSION_MAX })),
+  plural: Type.Optional(Type.String()),
+  events: Type.Optional(
+    Type.Record(
+      Type.String(),
+      closedObject({ when: sentences, since: Type.String({ minLength: 1, maxLength: SINCE_LENGTH_MAX }) }),
+      { maxProperties: EVENTS_PER_TYPE_MAX },
     ),
-    relations: Type.Optional(object),
-    schema: Type.Optional(object),
-    example: Type.Optional(object),
-  },
-  { additionalProperties: false },
-);
+  ),
+  relations: Type.Optional(object),
+  schema: Type.Optional(object),
+  example: Type.Optional(object),
+});
 
-const File = Type.Object(
-  { resources: Type.Record(Type.String(), Resource, { minProperties: 1, maxProperties: TYPES_MAX }) },
-  { additionalProperties: false },
-);
+const File = closedObject({
+  resources: Type.Record(Type.String(), Resource, { minProperties: 1, maxProperties: TYPES_MAX }),
+});
 
 type Resource = Static<typeof Resource>;
 type Resources = Static<typeof File>['resources'];

@@ -6,6 +6,7 @@ import { Type, type Static } from 'typebox';
 import { readAmount, type Decimal } from '#core/exact-number.ts';
 import { stepsOf } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
+import { closedObject } from '#http/inputs.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { isScalar, type Value } from '#hypermedia/document.ts';
 import { builtInTypes, isInternal, mapResources, type Mapped, type Mapping } from '../catalog.ts';
@@ -21,40 +22,33 @@ const pointers = Type.Union([pointer, Type.Array(pointer, { minItems: 1, maxItem
 const values = Type.Record(Type.String(), Type.Union([Type.String(), Type.Boolean(), Type.Null()]), {
   maxProperties: VALUES_MAX,
 });
-const closed = { additionalProperties: false };
 
 /** `at`: the first of the members that is set counts. `values`: what its texts mean. */
-const word = Type.Union([pointer, Type.Object({ at: pointers, values: Type.Optional(values) }, closed)]);
+const word = Type.Union([pointer, closedObject({ at: pointers, values: Type.Optional(values) })]);
 /** A member that has one of these texts, or with a pointer alone: that is set and not false. */
-const condition = Type.Object({ at: pointer, is: Type.Array(Type.String(), { maxItems: VALUES_MAX }) }, closed);
+const condition = closedObject({ at: pointer, is: Type.Array(Type.String(), { maxItems: VALUES_MAX }) });
 const mark = Type.Union([pointer, condition]);
 /** `zone`: of dates without an offset, else that of the store. `if`: the date counts only while a member has one of these texts. */
 const date = Type.Union([
   pointer,
-  Type.Object(
-    {
-      at: pointers,
-      as: Type.Optional(Type.Enum(['unix'])),
-      zone: Type.Optional(Type.String({ minLength: 1 })),
-      if: Type.Optional(condition),
-    },
-    closed,
-  ),
+  closedObject({
+    at: pointers,
+    as: Type.Optional(Type.Enum(['unix'])),
+    zone: Type.Optional(Type.String({ minLength: 1 })),
+    if: Type.Optional(condition),
+  }),
 ]);
 /** `each`: a list of which each element has `at` and `times`. */
 const amount = Type.Union([
   pointer,
-  Type.Object(
-    {
-      at: pointer,
-      as: Type.Optional(Type.Enum(['minor_units'])),
-      each: Type.Optional(pointer),
-      times: Type.Optional(pointer),
-    },
-    closed,
-  ),
+  closedObject({
+    at: pointer,
+    as: Type.Optional(Type.Enum(['minor_units'])),
+    each: Type.Optional(pointer),
+    times: Type.Optional(pointer),
+  }),
 ]);
-const frequency = Type.Object({ at: pointers, values: Type.Optional(values), count: Type.Optional(pointer) }, closed);
+const frequency = closedObject({ at: pointers, values: Type.Optional(values), count: Type.Optional(pointer) });
 
 const shared = {
   id: Type.Optional(pointer),
@@ -62,32 +56,26 @@ const shared = {
   deleted: Type.Optional(mark),
   currency_code: Type.Optional(word),
 };
-const Subscription = Type.Object(
-  {
-    ...shared,
-    is_active: Type.Optional(word),
-    start_date: Type.Optional(date),
-    end_date: Type.Optional(date),
-    next_transaction_date: Type.Optional(date),
-    first_failed_transaction_date: Type.Optional(date),
-    error_message: Type.Optional(word),
-    frequency: Type.Optional(frequency),
-    amount: Type.Optional(amount),
-  },
-  closed,
-);
-const Other = Type.Object(shared, closed);
+const Subscription = closedObject({
+  ...shared,
+  is_active: Type.Optional(word),
+  start_date: Type.Optional(date),
+  end_date: Type.Optional(date),
+  next_transaction_date: Type.Optional(date),
+  first_failed_transaction_date: Type.Optional(date),
+  error_message: Type.Optional(word),
+  frequency: Type.Optional(frequency),
+  amount: Type.Optional(amount),
+});
+const Other = closedObject(shared);
 
 const mappable = builtInTypes.filter((type) => !isInternal(type) && type !== 'subscription_event');
-const File = Type.Object(
-  {
-    resources: Type.Object(
-      Object.fromEntries(mappable.map((type) => [type, Type.Optional(type === 'subscription' ? Subscription : Other)])),
-      { ...closed, minProperties: 1 },
-    ),
-  },
-  closed,
-);
+const File = closedObject({
+  resources: Type.Object(
+    Object.fromEntries(mappable.map((type) => [type, Type.Optional(type === 'subscription' ? Subscription : Other)])),
+    { additionalProperties: false, minProperties: 1 },
+  ),
+});
 
 type Word = Static<typeof word>;
 type DateSource = Static<typeof date>;

@@ -223,8 +223,6 @@ const OTHER = wordsOf(`
   pattern format minItems maxItems uniqueItems minContains maxContains contentEncoding contentMediaType`);
 const DEFINITION = '#/$defs/';
 
-const isTrueOrFalse = (value: Value): boolean => typeof value === 'boolean';
-
 /** Returns the schema with patterns that run in linear time. */
 function withLinearPatterns(schema: Value): unknown {
   if (!isObject(schema)) return schema;
@@ -253,7 +251,7 @@ function schemasIn(keyword: string, value: Value): readonly (readonly [path: str
 
 /** Returns what the meta-schema permits, but would not be checked: misspelt keywords, unknown formats, missing definitions. */
 function ineffective(schema: Value, at: string, definitions: ReadonlySet<string>): string[] {
-  if (isTrueOrFalse(schema)) return [];
+  if (typeof schema === 'boolean') return [];
   return Object.entries(schema as JsonObject).flatMap(([keyword, value]) => {
     const path = `${at}${pointerOf([keyword])}`;
     const below = schemasIn(keyword, value);

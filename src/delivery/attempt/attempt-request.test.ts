@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { resourceTypes, testAction } from '#catalog/catalog.ts';
-import { readShape } from '#catalog/resource-document.ts';
+import { storedShape } from '#catalog/resource-document.ts';
 import { deliveryDoc, type HeaderDoc } from './attempt.ts';
 import type { EventRow } from '../delivery-sql.ts';
 import {
@@ -62,7 +62,8 @@ test('a spliced text equals the rendered one, byte for byte', () => {
   fc.assert(
     fc.property(events, (one) => {
       const spliced = representations.spliced(one);
-      if (spliced !== undefined) assert.deepEqual(spliced, representations.rendered(one, readShape('', null), 'json'));
+      if (spliced !== undefined)
+        assert.deepEqual(spliced, representations.rendered(one, storedShape('', null), 'json'));
     }),
     { numRuns: 1_000 },
   );
@@ -80,7 +81,7 @@ for (const resource of [{ id: 5, _embedded: {} }, { id: 5, _links: {} }, { 7: 'f
 
 test('two webhooks with the same query and different formats get different bodies', () => {
   const body = bodyOf(event);
-  const shape = readShape('fields=id', null);
+  const shape = storedShape('fields=id', null);
   const [json, automation, again] = (['json', 'partner_automation', 'json'] as const).map((format) =>
     Buffer.from(representations.of(body, { format, query: 'fields=id', shape })).toString(),
   );

@@ -4,6 +4,7 @@
  */
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
+import type { FrozenEvent } from '#catalog/resource-document.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { StoreKey } from '#core/ids.ts';
 import { nextDeliveryId } from '#db/partitions.ts';
@@ -58,7 +59,7 @@ export async function deleteResource(
  */
 export async function insertErasedEvents(
   sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
+  { shard, storeId }: StoreKey,
   ids: readonly number[],
   now: Date,
 ): Promise<void> {
@@ -68,10 +69,10 @@ export async function insertErasedEvents(
     on conflict (shard, id) do update set date_erased = excluded.date_erased`;
 }
 
-export type ErasedEvent = { shard: number; id: number; storeId: number };
+export type ErasedEvent = StoreKey & { id: number };
 
 /** Returns events that were erased at `before` or earlier. */
-export async function findErasedEvents(sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> {
+export function findErasedEvents(sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> {
   return sql<ErasedEvent[]>`
   select shard, id, store_id as "storeId" from erased_event where date_erased <= ${before}
   order by date_erased limit ${limit}`;
@@ -102,9 +103,7 @@ export async function insertErasedCustomer(
       date_erased = excluded.date_erased, after_type = '', after_id = '', before_event_id = null`;
 }
 
-export type CopySearch = {
-  shard: number;
-  storeId: number;
+export type CopySearch = StoreKey & {
   id: string;
   dateErased: Date;
   afterType: string;
@@ -164,7 +163,7 @@ const isPublishedSince = (
 export type ResourceOnPage = { type: ResourceType; id: string; version: number; body: string | null };
 
 /** Returns the next resources of the store in key order; `body` is null if it cannot contain a copy from before the erasure. */
-export async function pageOfResources(
+export function pageOfResources(
   sql: Queryable,
   search: CopySearch,
   needles: readonly string[],
@@ -201,7 +200,7 @@ const publishedAt = (sql: Queryable, { shard, storeId }: CopySearch) => sql`
     ) select max(s.date_created) from source s where s.action <> 'refeed' and s.version = page.version
   ), '-infinity') end`;
 
-export async function pageOfEvents(
+export function pageOfEvents(
   sql: Queryable,
   search: CopySearch,
   before: number,
@@ -246,7 +245,7 @@ export async function replaceEvent(
  * What remains to be erased: a chain of events from `eventId` back in time, and a chain of steps, whose resources are deleted
  * as well. Null if none remain.
  */
-export type Remaining = { shard: number; storeId: number; eventId: number | null; stepId: number | null };
+export type Remaining = StoreKey & { eventId: number | null; stepId: number | null };
 
 /**
  * Returns the events of one resource, newest first, by following `previous_id`; the chain ends at a dropped partition. `limit
@@ -370,23 +369,14 @@ export async function lockAnyRemaining(sql: Queryable): Promise<StoredRemaining 
 type Reader = { id: number; type: ResourceType | null; query: string | null };
 
 /** Returns the active webhooks of a store with an endpoint or a pull client, at most as many as a store may have. */
-export async function listReaders(
-  sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
-): Promise<Reader[]> {
+export function listReaders(sql: Queryable, { shard, storeId }: StoreKey): Promise<Reader[]> {
   return sql<Reader[]>`
     select id, event_resource as type, query from webhook
     where shard = ${shard} and store_id = ${storeId} and is_active and (url is not null or is_held)
     order by id`;
 }
 
-export type ErasureEvent = {
-  id: number;
-  action: string;
-  version: number;
-  nonce: number;
-  body: string;
-  baseUrl: string;
+export type ErasureEvent = Pick<FrozenEvent, 'id' | 'action' | 'version' | 'nonce' | 'body' | 'baseUrl'> & {
   day: number;
   now: Date;
 };

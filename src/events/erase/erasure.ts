@@ -33,7 +33,7 @@ import { endTerm, lockBooks } from '../revenue-sql.ts';
 import type { Principal } from '#core/principal.ts';
 import type { InternalEventDeps } from '../publish/internal-event.ts';
 import { storedShape } from '#catalog/resource-document.ts';
-import { dayOf } from '#core/ids.ts';
+import { dayOf, type StoreKey } from '#core/ids.ts';
 import type { Relations } from '#hypermedia/list-query.ts';
 import { idAt, nextNonce } from '../publish/rows.ts';
 
@@ -131,10 +131,7 @@ async function eraseRemaining(
 // Purges that complete erasures in the background.
 
 /** Erases the stored responses to these events of one store. Returns the events that may still get responses. */
-type ClearResponses = (
-  sql: Sql,
-  events: { shard: number; storeId: number; ids: readonly number[] },
-) => Promise<readonly number[]>;
+type ClearResponses = (sql: Sql, events: StoreKey & { ids: readonly number[] }) => Promise<readonly number[]>;
 
 /** A delivery attempt that was running at the erasure has been recorded by then: twice the longest timeout. */
 const ATTEMPT_RECORDED_AFTER_MS = 600_000;

@@ -1,4 +1,5 @@
 /** The API operation that loads versions of resources, and the Documents of its results. */
+import { closedObject } from '#http/inputs.ts';
 import { Type, Unknown } from 'typebox';
 import { zoneOf } from '#catalog/resource-operations.ts';
 import { storeOfAddress } from '#core/principal.ts';
@@ -33,13 +34,10 @@ function itemsOf(body: unknown): LoadItem[] {
 const describeInput = (limits: EventLimits): InputDescription => ({
   itemsMax: ITEMS_MAX,
   areIndependent: true,
-  item: Type.Object(
-    {
-      type: Type.Unsafe<string>({ enum: loadableTypes(), description: 'The type of the resource.' }),
-      resource: describeVersion(limits),
-    },
-    { additionalProperties: false },
-  ),
+  item: closedObject({
+    type: Type.Unsafe<string>({ enum: loadableTypes(), description: 'The type of the resource.' }),
+    resource: describeVersion(limits),
+  }),
 });
 
 /** Returns the Document of a result. It links to nothing, because links would be most of a response of 10,000 results. */

@@ -1,7 +1,7 @@
 /** SQL that writes versions of resources without events. */
 import type { Queryable } from '#db/pool.ts';
 import type { SentVersion } from '../publish/publish-request.ts';
-import { dayOf } from '#core/ids.ts';
+import { dayOf, type StoreKey } from '#core/ids.ts';
 import { erasedVersion, NO_EVENT, parentIdOf } from '../publish/publish-sql.ts';
 import { decisiveDate } from '../publish/rows.ts';
 
@@ -14,7 +14,7 @@ export type LoadedVersion = { type: string; resourceId: string; version: number 
  */
 export async function loadVersions(
   sql: Queryable,
-  { shard, storeId }: { shard: number; storeId: number },
+  { shard, storeId }: StoreKey,
   versions: readonly SentVersion[],
   { now, baseUrl }: { now: Date; baseUrl: string },
 ): Promise<LoadedVersion[]> {

@@ -154,14 +154,8 @@ async function writeTerms(
 /** `refusesSteps`: Halcyon derives the steps of this store, and those of the platform were not written. */
 type Written = { loaded: readonly LoadedVersion[]; refusesSteps: boolean };
 
-/** Rolls back a dry run, and carries its results out of the transaction. */
-class RolledBack extends Error {
-  readonly written: Written;
-  constructor(written: Written) {
-    super('A dry run writes nothing');
-    this.written = written;
-  }
-}
+/** Rolls back a dry run; the cause is what would be written. */
+class RolledBack extends Error {}
 
 async function writeOnce(
   { sql, baseUrl }: Deps,
@@ -189,11 +183,11 @@ async function writeOnce(
         wasLoaded: new Set(before.flatMap(({ id, isLoaded }) => (isLoaded === true ? [id] : []))),
       },
     );
-    if (isDryRun) throw new RolledBack({ loaded, refusesSteps });
+    if (isDryRun) throw new RolledBack('A dry run writes nothing', { cause: { loaded, refusesSteps } });
     return { loaded, refusesSteps };
   });
   return result.catch((error: unknown) => {
-    if (error instanceof RolledBack) return error.written;
+    if (error instanceof RolledBack) return error.cause as Written;
     throw error;
   });
 }

@@ -9,7 +9,7 @@ import { dayOf } from '#core/ids.ts';
 import { notFound, type Problem, temporary } from '#core/problem.ts';
 import { lookUpKeys, type Ready } from './key.ts';
 import type { PublishMetrics, PublishedEvent, PublishRequest } from './publish.ts';
-import { findEvents, type ListedEvent } from '../events-sql.ts';
+import { findEvents } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, storesThatDerive } from './derive.ts';
 import {
   isAboutSubscriptions,
@@ -70,21 +70,16 @@ export async function readFilters(
   return Map.groupBy(known, ({ storeId }) => storeId);
 }
 
-/** The filters that a process knows. */
-type Filters = {
-  of: FiltersOf;
-  /** Replaces the known filters of the stores by those in the database. */
-  read: (sql: Queryable, storeIds: readonly number[]) => Promise<void>;
-};
-
-function createFilters(): Filters {
+/** Creates the filters that a process knows. */
+function createFilters() {
   const known = new LRUCache<number, readonly KnownFilter[]>({
     maxSize: FILTERS_MAX,
     sizeCalculation: ({ length }) => length,
   });
   return {
-    of: (storeId) => known.get(storeId),
-    read: async (sql, storeIds) => {
+    of: ((storeId) => known.get(storeId)) satisfies FiltersOf,
+    /** Replaces the known filters of the stores by those in the database. */
+    read: async (sql: Queryable, storeIds: readonly number[]): Promise<void> => {
       const filters = await readFilters(sql, storeIds);
       for (const storeId of storeIds) {
         const ofStore = filters.get(storeId);
@@ -240,7 +235,7 @@ type Written = { rows: readonly Row[]; returned: readonly Published[]; refused: 
 
 const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) => [...rows.values()]);
 
-function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }: Filters) {
+function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, filtersOf: FiltersOf) {
   const writeRows = async (
     on: Queryable,
     all: readonly Row[],
@@ -287,7 +282,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }
 export function createBatchWriter(deps: BatchDeps) {
   const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const filters = createFilters();
-  const write = createWrite(deps, filters);
+  const write = createWrite(deps, filters.of);
 
   const writeReady = async (
     ready: readonly Ready[],
@@ -297,7 +292,7 @@ export function createBatchWriter(deps: BatchDeps) {
     const repetitions = ready.flatMap(({ request: { storeId }, repeated }) =>
       [...repeated.values()].map((id) => ({ storeId, id })),
     );
-    const before = repetitions.length === 0 ? new Map<number, ListedEvent>() : await findEvents(sql, repetitions);
+    const before = repetitions.length === 0 ? new Map<number, PublishedEvent>() : await findEvents(sql, repetitions);
     const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }));
     const { rows, returned, refused } = await write(drafts, now);
     const written = new Map(returned.map((row) => [row.eventId, row]));

@@ -26,7 +26,7 @@ import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
 import { Type } from 'typebox';
-import { clearableText } from '#http/inputs.ts';
+import { closedObject, clearableText } from '#http/inputs.ts';
 import type { InputDescription } from '#http/operation.ts';
 
 /** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
@@ -372,12 +372,6 @@ export function readPublish(body: unknown, { header, fingerprintKeys, ...context
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
 }
 
-const describeEvent = () =>
-  Type.Unsafe<string>({
-    enum: publishableEvents(),
-    description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
-  });
-
 const id = Type.Unsafe<number | string>({
   anyOf: [
     { type: 'integer', minimum: 0 },
@@ -406,17 +400,17 @@ export function describeVersion({ eventLimitBytes, eventDepth }: EventLimits) {
 export function describePublishInput(limits: EventLimits): InputDescription {
   return {
     itemsMax: limits.eventsPerRequest,
-    item: Type.Object(
-      {
-        event: describeEvent(),
-        resource: describeVersion(limits),
-        idempotency_key: clearableText({
-          maxLength: 255,
-          description:
-            'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
-        }),
-      },
-      { additionalProperties: false },
-    ),
+    item: closedObject({
+      event: Type.Unsafe<string>({
+        enum: publishableEvents(),
+        description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
+      }),
+      resource: describeVersion(limits),
+      idempotency_key: clearableText({
+        maxLength: 255,
+        description:
+          'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
+      }),
+    }),
   };
 }

@@ -333,7 +333,7 @@ type PreviousVersion = {
 };
 
 /** Returns one row for each key, and locks the stored versions until the transaction ends. `keys` must be in lock order. */
-export async function lockPreviousVersions(
+export function lockPreviousVersions(
   sql: Queryable,
   keys: readonly { storeId: number; type: string; id: string }[],
 ): Promise<PreviousVersion[]> {
@@ -362,7 +362,7 @@ export async function lockPreviousVersions(
 export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
 
 /** Returns the stored keys that have not expired; none of an erased store. */
-export async function findKeys(
+export function findKeys(
   sql: Queryable,
   keys: readonly Pick<KnownKey, 'storeId' | 'key'>[],
   now: Date,
@@ -383,7 +383,7 @@ export async function findKeys(
 export type StoredFilter = { storeId: number; id: string; type: string; filter: string };
 
 /** Returns each filter of the active webhooks of the stores once per type of resource. */
-export async function filtersOfStores(sql: Queryable, storeIds: readonly number[]): Promise<StoredFilter[]> {
+export function filtersOfStores(sql: Queryable, storeIds: readonly number[]): Promise<StoredFilter[]> {
   return sql<StoredFilter[]>`
     select distinct w.store_id as "storeId", w.filter_id::text as id, w.event_resource as type, w.filter
     from unnest(${storeIds.map(shardOf)}::smallint[], ${storeIds}::bigint[]) as s (shard, store_id)

@@ -207,18 +207,7 @@ export class Committers<In, Out> {
 const BUCKETS_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BUCKETS_EVENTS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000];
 
-export type PublishMetrics = {
-  /** Counts an attempt to write a batch. A failed batch is retried in halves, and each half is counted. */
-  batch: (batch: { events: number; seconds: number; isWritten: boolean }) => void;
-  /** Counts committed events and deliveries, without repetitions of an idempotency key. */
-  written: (written: { events: number; deliveries: number }) => void;
-  /** Counts warnings of published events, by their codes. */
-  warned: (codes: readonly string[]) => void;
-  /** `read` returns the number of bytes that are queued. */
-  watchWaiting: (read: () => number) => void;
-};
-
-export function createPublishMetrics(registry: Registry): PublishMetrics {
+export function createPublishMetrics(registry: Registry) {
   const registers = [registry];
   const events = new Counter({
     name: 'halcyon_events_published_total',
@@ -270,22 +259,29 @@ export function createPublishMetrics(registry: Registry): PublishMetrics {
     }),
   );
   return {
-    batch: ({ events: count, seconds: took, isWritten }) => {
-      (isWritten ? written : failed).inc();
-      seconds.observe(took);
-      sizes.observe(count);
+    /** Counts an attempt to write a batch. A failed batch is retried in halves, and each half is counted. */
+    batch: (batch: { events: number; seconds: number; isWritten: boolean }): void => {
+      (batch.isWritten ? written : failed).inc();
+      seconds.observe(batch.seconds);
+      sizes.observe(batch.events);
     },
-    written: (count) => {
+    /** Counts committed events and deliveries, without repetitions of an idempotency key. */
+    written: (count: { events: number; deliveries: number }): void => {
       events.inc(count.events);
       deliveries.inc(count.deliveries);
     },
-    warned: (codes) => codes.forEach((code) => warnings.inc({ code })),
-    watchWaiting: (read) => void readers.push(read),
+    /** Counts warnings of published events, by their codes. */
+    warned: (codes: readonly string[]): void => codes.forEach((code) => warnings.inc({ code })),
+    /** `read` returns the number of bytes that are queued. */
+    watchWaiting: (read: () => number): void => void readers.push(read),
   };
 }
 
+export type PublishMetrics = ReturnType<typeof createPublishMetrics>;
+
 // The publisher.
 
+/** An event without its payload. */
 export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body' | 'traceContext'> & { timeZone: string };
 
 /**

@@ -11,7 +11,6 @@ import type { Claim, Published } from './publish-sql.ts';
 import { notFound, type Problem } from '#core/problem.ts';
 import type { Ready } from './key.ts';
 import type { PublishedEvent } from './publish.ts';
-import type { ListedEvent } from '../events-sql.ts';
 
 /** `at`: position in the order of arrival. */
 export type Row = {
@@ -140,7 +139,7 @@ export function claimsOf(drafts: readonly Draft[]): Claim[] {
 /** Returns one result per event of the request, or a 404 if some were not written because the store does not exist. */
 export function resultOf(
   { request, repeated, rows }: Draft,
-  context: { before: ReadonlyMap<number, ListedEvent>; written: ReadonlyMap<number, Published>; now: Date },
+  context: { before: ReadonlyMap<number, PublishedEvent>; written: ReadonlyMap<number, Published>; now: Date },
 ): PublishedEvent[] | Problem {
   const events = request.events.flatMap(({ type, resourceId, action }, index): PublishedEvent[] => {
     const [repeatedId, row] = [repeated.get(index), rows.get(index)];

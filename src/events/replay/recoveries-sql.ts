@@ -1,5 +1,5 @@
 /** SQL of recoveries: insert, find, start, write pages, end. */
-import { isAnyOpen, openTransactions } from '#db/activity.ts';
+import { openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/partitions.ts';
 import type { FilteredEvent } from '#catalog/payload-filter.ts';
 import type { Queryable, Fragment } from '#db/pool.ts';
@@ -121,6 +121,7 @@ export async function findMissed(
 /** `stopped`: the webhook was disabled or lost its url. */
 export type End = 'finished' | 'cancelled' | 'stopped';
 
+export type WebhookKey = { shard: number; webhookId: number };
 export type RecoveryKey = { shard: number; id: number };
 
 /**
@@ -145,7 +146,7 @@ export type NewRecovery = RecoveryKey &
 /**
  * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
  * Publishes that begin later see it enabled and create deliveries. Publishes that began before may have seen it disabled, so
- * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
+ * the ids of the transactions that are open now are stored, and the recovery waits until they end (`isAnyOpen`).
  */
 export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
   const { shard, id, storeId, webhookId, epoch, since, until, event, now } = recovery;
@@ -169,10 +170,7 @@ export async function stopOlder(
 }
 
 /** Returns the id of the unfinished recovery of a webhook. */
-export async function findOpen(
-  sql: Queryable,
-  { shard, webhookId }: { shard: number; webhookId: number },
-): Promise<number | undefined> {
+export async function findOpen(sql: Queryable, { shard, webhookId }: WebhookKey): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     select id from recovery
     where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running')`;
@@ -234,7 +232,7 @@ const deliverableEvents = (sql: Queryable, event = sql`r.event`) => sql`
 /** Returns what a recovery of the webhook that begins now would send by, all events or one kind; undefined if there is no webhook. */
 export async function findRecoverable(
   sql: Queryable,
-  { shard, webhookId, event }: { shard: number; webhookId: number; event: string | null },
+  { shard, webhookId, event }: WebhookKey & Pick<RecoveredPart, 'event'>,
 ): Promise<Pick<Recoverable, 'epoch' | 'events' | 'filter'> | undefined> {
   const [row] = await sql<Pick<Recoverable, 'epoch' | 'events' | 'filter'>[]>`
     select w.epoch, w.filter, ${deliverableEvents(sql, sql`${event}::text`)}
@@ -243,10 +241,10 @@ export async function findRecoverable(
 }
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
-export async function openRecoveries(
+export function openRecoveries(
   sql: Queryable,
   shards: readonly number[],
-  after: { shard: number; webhookId: number },
+  after: WebhookKey,
   limit: number,
 ): Promise<OpenRecovery[]> {
   return sql<OpenRecovery[]>`
@@ -263,16 +261,8 @@ export async function openRecoveries(
 }
 
 /**
- * Returns whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw
- * the webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
- */
-export async function haveTransactionsEnded(sql: Queryable, names: readonly string[]): Promise<boolean> {
-  return !(await isAnyOpen(sql, names));
-}
-
-/**
  * Starts the recovery, up to the newest visible event. Returns the number of events to examine; undefined if it has started or
- * ended already. This has to be a separate statement after `haveTransactionsEnded`, with a newer snapshot. It counts all events
+ * ended already. This has to be a separate statement after `isAnyOpen`, with a newer snapshot. It counts all events
  * of the store from the beginning of the day (UTC) of `since`, which needs only the index: 10⁵ take 20 ms.
  */
 export async function startRecovery(
@@ -298,7 +288,7 @@ export async function startRecovery(
 /** Counts the first `limit` pending deliveries of the webhook, and how many of them are due. */
 export async function pendingOf(
   sql: Queryable,
-  { shard, webhookId }: Pick<OpenRecovery, 'shard' | 'webhookId'>,
+  { shard, webhookId }: WebhookKey,
   limit: number,
   now: Date,
 ): Promise<{ total: number; due: number }> {
@@ -314,7 +304,7 @@ export async function pendingOf(
 type PublishedVersion = FilteredEvent & { eventId: number; action: string };
 
 /** Returns the published versions of events that are not erased. */
-export async function versionsOf(
+export function versionsOf(
   sql: Queryable,
   { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
   eventIds: readonly number[],

@@ -4,11 +4,11 @@
  * owner meanwhile does no harm: of two processes that write the same page, one is rejected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { isAnyOpen } from '#db/activity.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import { within, type Running, type Pace } from '#core/lifecycle.ts';
+import { untilStopped, within, type Running, type Pace } from '#core/lifecycle.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
-import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { bareKindOf } from '#catalog/catalog.ts';
 import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
@@ -16,7 +16,6 @@ import type { IdAllocator } from '#db/partitions.ts';
 import {
   openRecoveries,
   type OpenRecovery,
-  haveTransactionsEnded,
   endRecovery,
   pendingOf,
   startRecovery,
@@ -31,6 +30,7 @@ import {
   moveLoaded,
   startRecoveryOfLoaded,
   type Missed,
+  type WebhookKey,
   type OpenRecoveryOfLoaded,
 } from './recoveries-sql.ts';
 import { writeRefeed } from './refeed.ts';
@@ -38,15 +38,7 @@ import { Counter, Gauge, type Registry } from '@prometheus-io/client';
 
 // Prometheus metrics.
 
-export type RecoveryMetrics = {
-  /** Counts deliveries that a recovery created. */
-  made: (deliveries: number) => void;
-  ended: (state: 'finished' | 'stopped') => void;
-  /** Sets the number of unfinished recoveries of the shards of this process. */
-  open: (recoveries: number) => void;
-};
-
-export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
+export function createRecoveryMetrics(registry: Registry) {
   const registers = [registry];
   const events = new Counter({
     name: 'halcyon_recovery_events_total',
@@ -67,11 +59,15 @@ export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
   const byState = { finished: ended.labels('finished'), stopped: ended.labels('stopped') };
   for (const counter of Object.values(byState)) counter.inc(0);
   return {
-    made: (deliveries) => events.inc(deliveries),
-    ended: (state) => byState[state].inc(),
-    open: (recoveries) => open.set(recoveries),
+    /** Counts deliveries that a recovery created. */
+    made: (deliveries: number): void => events.inc(deliveries),
+    ended: (state: 'finished' | 'stopped'): void => byState[state].inc(),
+    /** Sets the number of unfinished recoveries of the shards of this process. */
+    open: (recoveries: number): void => open.set(recoveries),
   };
 }
+
+export type RecoveryMetrics = ReturnType<typeof createRecoveryMetrics>;
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 
@@ -180,10 +176,7 @@ function splitPage({ from, to, missed }: EventRange, limit: number): { page: Pag
 
 type MadeDelivery = { shard: number; webhookId: number; deliveryId: number };
 
-type StepDeps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
+type StepDeps = Pick<Runtime, 'sql' | 'clock' | 'log'> & {
   metrics: Pick<RecoveryMetrics, 'made' | 'ended'>;
   allocateIds: IdAllocator;
   /** Called within the transaction with the deliveries of a page, which exist when it commits. */
@@ -236,7 +229,9 @@ async function end(
 const isOfLoaded = (recovery: OpenRecovery): recovery is OpenRecoveryOfLoaded => recovery.loadedType !== null;
 
 async function start({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> {
-  if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
+  // When these have ended, all events whose publish saw the webhook disabled are visible; events of later transactions have deliveries of
+  // their own, even if their ids are lower.
+  if (await isAnyOpen(sql, recovery.olderTransactions)) return 'waiting';
   const begin = isOfLoaded(recovery)
     ? startRecoveryOfLoaded(sql, recovery, clock.now())
     : startRecovery(sql, recovery, clock.now());
@@ -381,7 +376,7 @@ export class Recoveries {
     const { sql, metrics } = this.#deps;
     const seen = new Set<number>();
     const shards = this.#deps.shards();
-    let after: { shard: number; webhookId: number } | undefined = { shard: -1, webhookId: 0 };
+    let after: WebhookKey | undefined = { shard: -1, webhookId: 0 };
     while (shards.length > 0 && after !== undefined) {
       const open: OpenRecovery[] = await openRecoveries(sql, shards, after, READ_AT_ONCE);
       for (const recovery of open) {
@@ -426,11 +421,9 @@ const STOP_MS = 2_000;
 
 /** Runs rounds until it is stopped. `stop` waits at most `STOP_MS` for the running statement. */
 export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running {
-  const stopping = new AbortController();
-  const { signal } = stopping;
   const { everyMs, pauseMs } = deps.settings;
   const recoveries = new Recoveries(deps);
-  const run = async (): Promise<void> => {
+  const run = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
       const open = await recoveries.roundIfChanged(signal).catch((error: unknown) => {
         if (signal.aborted) return 0;
@@ -441,10 +434,5 @@ export function startRecoveries(deps: RecoveriesDeps & { pace: Pace }): Running 
       else await deps.pace.pause(everyMs, signal);
     }
   };
-  const running = run();
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await running;
-  };
-  return within(STOP_MS, { stop });
+  return within(STOP_MS, untilStopped(run));
 }

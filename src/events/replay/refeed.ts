@@ -10,12 +10,12 @@ import type { Operation } from '#http/operation.ts';
 import { dayOf } from '#core/ids.ts';
 import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { clearableText, type Hints } from '#http/inputs.ts';
+import { closedObject, clearableText, type Hints } from '#http/inputs.ts';
 import type { IdAllocator } from '#db/partitions.ts';
 import { idAt, nextNonce, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../operations.ts';
 import type { PublishMetrics, PublishedEvent } from '../publish/publish.ts';
-import { busyIfUnknownFilter, readFilters } from '../publish/publish-batch.ts';
+import { busyIfUnknownFilter, readFilters, type BatchDeps } from '../publish/publish-batch.ts';
 import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './replay-sql.ts';
 
 /** Action of refeed events, to which webhooks cannot subscribe. */
@@ -30,20 +30,17 @@ const hooks = (hints: Hints) =>
     Type.Array(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), { maxItems: WEBHOOKS_MAX, ...hints }),
   );
 
-const refeedSchema = Type.Object(
-  {
-    webhooks: hooks({
-      description: 'Ids of the webhooks to send to. Default: all active webhooks for this type of resource.',
-    }),
-    event: clearableText({
-      maxLength: EVENT_LENGTH_MAX,
-      description:
-        'Sends only to webhooks that subscribe to this event, such as transaction/captured. The event sent is a refeed in any case.',
-    }),
-    refeed_hooks: hooks({ isOtherName: true, description: 'Alias of webhooks for existing clients.' }),
-  },
-  { additionalProperties: false },
-);
+const refeedSchema = closedObject({
+  webhooks: hooks({
+    description: 'Ids of the webhooks to send to. Default: all active webhooks for this type of resource.',
+  }),
+  event: clearableText({
+    maxLength: EVENT_LENGTH_MAX,
+    description:
+      'Sends only to webhooks that subscribe to this event, such as transaction/captured. The event sent is a refeed in any case.',
+  }),
+  refeed_hooks: hooks({ isOtherName: true, description: 'Alias of webhooks for existing clients.' }),
+});
 
 type RefeedBody = Static<typeof refeedSchema>;
 
@@ -98,12 +95,8 @@ function webhookFaults(
   });
 }
 
-export type RefeedDeps = {
-  allocateIds: IdAllocator;
-  baseUrl: string;
+export type RefeedDeps = Pick<BatchDeps, 'allocateIds' | 'baseUrl' | 'onCommitted'> & {
   metrics: Pick<PublishMetrics, 'written'>;
-  /** Called with the deliveries after their commit. */
-  onCommitted: (deliveries: readonly Committed[]) => void;
 };
 
 /** Returns the 409 for a valid request that no webhook would receive. */
@@ -147,6 +140,8 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
   return { known: filters.map(({ id }) => id), passed: passed.map(({ id }) => id) };
 }
 
+type Selected = Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'isOfLoaded' | 'now'> & { key: ResourceKey };
+
 /**
  * Writes a refeed of the latest version of a resource, and its deliveries to the selected webhooks. Returns no rows if the resource does
  * not exist or is deleted.
@@ -154,13 +149,7 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
 export async function writeRefeed(
   tx: Tx,
   allocateIds: IdAllocator,
-  {
-    key,
-    now,
-    ...selected
-  }: Pick<NewRefeed, 'webhooks' | 'sentFor' | 'sender' | 'isOfLoaded' | 'now'> & {
-    key: ResourceKey;
-  },
+  { key, now, ...selected }: Selected,
 ): Promise<{ made: Refeed; rows: RefeedRow[] }> {
   const day = dayOf(now);
   const ids = await allocateIds(tx, { day, shards: [key.shard] }, 'inTransaction');

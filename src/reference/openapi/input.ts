@@ -39,15 +39,13 @@ const HINTS: ReadonlyMap<string, string> = new Map([
 /** Returns the schema of a member of a map: the one of `^`, which every name matches. */
 const anyOfNames = (patterns: Value): Value => (patterns as Json)['^'] ?? true;
 
-const isWord = (value: Value): boolean => typeof value === 'string' || value === null;
-
 /**
  * Returns an enumeration with one type for each alternative: generators of clients name a value by its text, and flags accept "1",
  * 1 and true.
  */
 function alternatives({ enum: values, ...others }: Json & { enum: readonly Value[] }): Json {
   const numbers = values.filter((value) => typeof value === 'number');
-  if (values.every(isWord)) return { enum: values, ...others };
+  if (values.every((value) => typeof value === 'string' || value === null)) return { enum: values, ...others };
   return {
     anyOf: [
       { type: 'string', enum: values.filter((value) => typeof value === 'string') },

@@ -36,7 +36,6 @@ import {
 
 type Shown = { baseUrl: string; now: Date };
 
-const addressOfHealth = (id: number, baseUrl: string): string => `${addressOfWebhook(id, baseUrl)}/health`;
 const addressOfOverview = (storeId: number, baseUrl: string): string => `${addressOfStore(storeId, baseUrl)}/overview`;
 
 /** Returns the beginning of a span in the time zone of the store: its time, with the day unless all spans are of the last 24 hours. */
@@ -49,7 +48,7 @@ export function spanLabel(at: Date, timeZone: string, period: Period): string {
 const ofPeriod = (address: string, { period }: Figures): string =>
   period === DEFAULT_PERIOD ? address : `${address}?period=${period}`;
 
-type Span = Figures['spans'][number];
+export type Span = Figures['spans'][number];
 
 /** Returns a number of each span of the figures, oldest first. */
 const trend = (
@@ -119,7 +118,7 @@ function nextAttempt({ row, pending }: Health): Date | null {
 function linksOf({ row, figures }: Health, baseUrl: string): Link[] {
   const webhook = addressOfWebhook(row.id, baseUrl);
   return [
-    { rel: 'self', href: ofPeriod(addressOfHealth(row.id, baseUrl), figures), title: 'The health of this webhook' },
+    { rel: 'self', href: ofPeriod(`${webhook}/health`, figures), title: 'The health of this webhook' },
     ...breadcrumbLinks(row, baseUrl),
     {
       rel: 'overview',

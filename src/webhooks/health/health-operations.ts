@@ -1,7 +1,7 @@
 /** The health of a webhook and the overview of a store: the last 24 hours, or a longer period. */
 import type { Sql, Queryable } from '#db/pool.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { guarded, type Beside, type Operation } from '#http/operation.ts';
+import { guarded, type Beside } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
 import type { Advice, Charts, Suggestion } from '#hypermedia/view.ts';
@@ -16,7 +16,7 @@ import { hasStore, type Key } from '../webhook-sql.ts';
 import { addressOfWebhook, lackReason, stateOf } from '../webhook-document.ts';
 import { reasonOf } from '../history/history-documents.ts';
 import type { WebhookState } from '../webhook-fields.ts';
-import { healthDocument, overviewDocument, spanLabel } from './health-document.ts';
+import { healthDocument, overviewDocument, spanLabel, type Span } from './health-document.ts';
 import {
   DEFAULT_PERIOD,
   PERIODS,
@@ -40,7 +40,7 @@ import {
   findHealth,
   listHealths,
   type FailureState,
-  type HealthRow,
+  type AdvisedWebhook,
   listFailing,
   type FailingRow,
   listLastOutcomes,
@@ -106,10 +106,7 @@ export async function readOverview(
   };
 }
 
-export function createHealth({
-  sql,
-  config,
-}: Pick<WebhookDeps, 'sql' | 'config'>): Record<'health' | 'overview', Operation> {
+export function createHealth({ sql, config }: Pick<WebhookDeps, 'sql' | 'config'>) {
   const { baseUrl } = config;
   return {
     health: guarded({
@@ -148,8 +145,6 @@ const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 const durationsTitle = 'Response time of your endpoint';
 
-type Span = Figures['spans'][number];
-
 const failedIn = ({ attempts, delivered }: Span): number => attempts - delivered;
 
 function countsSummary(figures: Figures, timeZone: string): string {
@@ -187,11 +182,6 @@ export function chartsOfFigures(figures: Figures, timeZone: string): Charts {
   };
   return { bars: [bars], lines: [lines] };
 }
-
-type AdvisedWebhook = Pick<
-  HealthRow,
-  'id' | 'isActive' | 'inactiveReason' | 'lacks' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'
->;
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,27 +1,23 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
-import { lacking, seenBy, type Key, type Lack, hasNotArrived } from '../webhook-sql.ts';
-import type { InactiveReason } from '../webhook-fields.ts';
+import { lacking, seenBy, type Key, type WebhookRow, hasNotArrived } from '../webhook-sql.ts';
+import type { AttemptResult } from '../history/history-documents.ts';
 import type { StoreKey } from '#core/ids.ts';
 
-export type HealthRow = {
-  id: number;
-  storeId: number;
-  name: string;
-  isActive: boolean;
-  inactiveReason: InactiveReason | null;
-  lacks: Lack | null;
-  epoch: number;
-  /** The time zone of the store. */
-  timeZone: string;
-  consecutiveFailures: number;
-  /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
-  failingSince: Date | null;
-  pausedUntil: Date | null;
-  /** The next probe of an open circuit breaker; null if the breaker is closed. */
-  probeAt: Date | null;
-};
+/** What advice about a webhook depends on. */
+export type AdvisedWebhook = Pick<
+  WebhookRow,
+  'id' | 'isActive' | 'inactiveReason' | 'lacks' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'
+>;
+
+export type HealthRow = AdvisedWebhook &
+  Pick<WebhookRow, 'storeId' | 'name' | 'epoch'> & {
+    /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
+    failingSince: Date | null;
+    /** The next probe of an open circuit breaker; null if the breaker is closed. */
+    probeAt: Date | null;
+  };
 
 /** Returns the beginning of a SELECT of the health of webhooks `w` of stores `s`; `more`: further columns. */
 function selectedHealth(sql: Queryable, more = sql``): Fragment {
@@ -44,17 +40,14 @@ export async function findHealth(sql: Queryable, { shard, id, stores, app }: Key
   return row;
 }
 
-export type FailureState = {
-  /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
-  firstFailureAt: Date | null;
-  consecutiveFailures: number;
-  /** Halcyon disabled the webhook at the end of the previous epoch, and nothing was attempted since. */
-  wasAutoDisabled: boolean;
-  dateCreated: Date;
-  /** The outcome of the newest attempt; null if there is none. */
-  outcome: string | null;
-  responseCode: number | null;
-};
+/** With the result of the newest attempt. */
+export type FailureState = Pick<WebhookRow, 'consecutiveFailures' | 'dateCreated'> &
+  AttemptResult & {
+    /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
+    firstFailureAt: Date | null;
+    /** Halcyon disabled the webhook at the end of the previous epoch, and nothing was attempted since. */
+    wasAutoDisabled: boolean;
+  };
 
 export async function findFailureState(sql: Queryable, shard: number, id: number): Promise<FailureState | undefined> {
   const [row] = await sql<FailureState[]>`
@@ -74,12 +67,7 @@ export async function findFailureState(sql: Queryable, shard: number, id: number
 }
 
 /** Returns the first `limit` webhooks of a store by id; of those of apps, only the one of `app` if an app calls. */
-export async function listHealths(
-  sql: Queryable,
-  store: StoreKey,
-  limit: number,
-  app: number | null,
-): Promise<HealthRow[]> {
+export function listHealths(sql: Queryable, store: StoreKey, limit: number, app: number | null): Promise<HealthRow[]> {
   return sql<HealthRow[]>`
   ${selectedHealth(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, app)}
@@ -96,7 +84,7 @@ export type HourRow = {
   durations: Histogram;
 };
 
-export async function listHours(
+export function listHours(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -113,7 +101,7 @@ export async function listHours(
  * Returns the sums of spans of several hours. The database adds them up: a hundred webhooks have 72,000 rows per outcome in 30 days,
  * which take 0.45 s for two outcomes.
  */
-export async function listSpans(
+export function listSpans(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -146,7 +134,7 @@ export type PendingRow = {
  * half a second per million. Deliveries of an older epoch have failed; they use up the limit but are not counted, because
  * skipping them would read all of them.
  */
-export async function listPending(
+export function listPending(
   sql: Queryable,
   shard: number,
   webhooks: readonly Pick<HealthRow, 'id' | 'epoch'>[],
@@ -181,7 +169,7 @@ const EXAMINED_PER_COUNTED = 2;
  * Counts the events that did not arrive at each webhook, at most `limit`, the oldest first. The list of deliveries with the filter
  * `not_arrived` has them.
  */
-export async function listNotArrived(
+export function listNotArrived(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -210,7 +198,7 @@ export async function listNotArrived(
 }
 
 /** Returns the outcome of the last attempt of each webhook that has one. */
-export async function listLastOutcomes(
+export function listLastOutcomes(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
@@ -230,7 +218,7 @@ export type LastFailureRow = { webhookId: number; outcome: string; at: Date; res
  * Returns the last attempt of each webhook with each outcome, searched among the `limit` newest attempts of the given hour; none
  * if more attempts followed it.
  */
-export async function listLastFailures(
+export function listLastFailures(
   sql: Queryable,
   shard: number,
   failures: readonly { webhookId: number; outcome: string; hour: Date }[],
@@ -255,13 +243,7 @@ export async function listLastFailures(
   ) a`;
 }
 
-export type FailingRow = HealthRow & {
-  shard: number;
-  storeName: string;
-  /** The internal id of the app that created it; null if a person did. */
-  client: number | null;
-  url: string | null;
-};
+export type FailingRow = HealthRow & Pick<WebhookRow, 'client' | 'url'> & { shard: number; storeName: string };
 
 /** The webhooks with the most consecutive failures, and those with the most failed deliveries from `fromId` on: `limit` of each. */
 type Most = { fromId: number; limit: number };
@@ -286,7 +268,7 @@ const ofStore = (sql: Queryable, store: StoreKey, { limit }: Most) => sql`
   where shard = ${store.shard} and store_id = ${store.storeId} order by id limit ${limit}`;
 
 /** Returns the most failing webhooks of all stores, or the first webhooks of one store. */
-export async function listFailing(sql: Queryable, most: Most, store?: StoreKey): Promise<FailingRow[]> {
+export function listFailing(sql: Queryable, most: Most, store?: StoreKey): Promise<FailingRow[]> {
   return sql<FailingRow[]>`
   ${selectedHealth(sql, sql`, w.shard, s.name as "storeName", w.client, w.url`)}
   join (${store === undefined ? mostFailing(sql, most) : ofStore(sql, store, most)}) as f on f.shard = w.shard and f.webhook_id = w.id

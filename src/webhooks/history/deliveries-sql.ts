@@ -1,5 +1,5 @@
 /** The read-only statements that list deliveries. Pending deliveries and ended ones are in different tables. */
-import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
+import { countedRows, locate, readDayCounts, readKindCounts, type CountedList } from '#db/day-counts.ts';
 import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/list-conditions.ts';
 import { EVENT_BLOCK } from '#db/partitions.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
@@ -67,12 +67,12 @@ const BY_RESPONSE: ReadonlySet<string> = new Set(['response_code', 'response_bod
 
 type Ids = Pick<IdRange, 'from' | 'to'>;
 
+type FoundColumn = 'status' | 'date_next' | 'date_ended' | 'response_code' | 'resent_as';
+type OtherColumns = Readonly<Record<'response_body' | 'not_arrived', Fragment>>;
+
 const columnsOf = (
   sql: Queryable,
-  stateColumns: Record<
-    'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body' | 'resent_as' | 'not_arrived',
-    Fragment
-  >,
+  stateColumns: Record<FoundColumn, Fragment> & OtherColumns,
 ): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   webhook_id: sql`d.webhook_id`,
@@ -81,6 +81,18 @@ const columnsOf = (
   ...eventColumns(sql),
   ...stateColumns,
 });
+
+/** Returns the columns of deliveries `d` that a subquery has found in both tables, and of their events `e`. */
+export function foundColumns(sql: Queryable, others: OtherColumns): Columns<typeof STATUS_PROPERTIES> {
+  return columnsOf(sql, {
+    status: sql`d.status`,
+    date_next: sql`d.date_next`,
+    date_ended: sql`d.date_ended`,
+    response_code: sql`d.response_code`,
+    resent_as: sql`d.resent_as`,
+    ...others,
+  });
+}
 
 /**
  * Rows of a table `within` an index and the `narrowing` filters, which `within` does not imply. `events`: a
@@ -342,16 +354,8 @@ async function readDeliveries(
       from ${rowsOf(sql, source, part, listing)}
       order by ${ordered(sql, order, part.columns, ties)} ${atLeast(sql, offset + limit)}`)})`;
   });
-  const merged = columnsOf(sql, {
-    status: sql`d.status`,
-    date_next: sql`d.date_next`,
-    date_ended: sql`d.date_ended`,
-    response_code: sql`d.response_code`,
-    resent_as: sql`d.resent_as`,
-    // Nothing is ordered by these.
-    response_body: sql`null::text`,
-    not_arrived: sql`null::text`,
-  });
+  // Nothing is ordered by these.
+  const merged = foundColumns(sql, { response_body: sql`null::text`, not_arrived: sql`null::text` });
   const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
   const event = needs(BY_EVENT, [], order) ? withEvent(sql, source) : sql``;
   return sql<DeliveryRow[]>`
@@ -381,11 +385,7 @@ async function countParts(sql: Queryable, source: Source, parts: readonly Part[]
  * Counts deliveries, and returns the counts of ended days by which a page of them is located. The deliveries that succeeded are
  * those that did not fail.
  */
-async function countDeliveries(
-  sql: Queryable,
-  source: Source,
-  selected: Selected,
-): Promise<{ total: number; counts?: DayCounts }> {
+async function countDeliveries(sql: Queryable, source: Source, selected: Selected): Promise<CountedList> {
   const { filters, dated } = selected;
   const isByState = filters.length === 1 && dated === undefined && requiredState(filters) === 'successful';
   if (dated !== undefined || (filters.length > 0 && !isByState)) return countByKind(sql, source, selected);
@@ -400,11 +400,7 @@ async function countDeliveries(
 const ALL_EVENTS: IdRange = { from: 0, to: Number.MAX_SAFE_INTEGER, except: [] };
 
 /** Counts the deliveries of some kinds of event, or of events of a range of dates, by the counts of ended days. */
-async function countByKind(
-  sql: Queryable,
-  source: Source,
-  selected: Selected,
-): Promise<{ total: number; counts?: DayCounts }> {
+async function countByKind(sql: Queryable, source: Source, selected: Selected): Promise<CountedList> {
   const { filters, dated } = selected;
   const list = { shard: source.shard, ownerIds: source.webhookIds, list: 'delivery' } as const;
   const counts = await readKindCounts(sql, list, filters, dated?.days);

@@ -88,14 +88,6 @@ function waitsFor(
   return { kind: 'repair', text: lastFailure === null ? rule : `${rule} Last failure: ${lastFailure}` };
 }
 
-/**
- * Returns the number of attempts after which a pending delivery fails, with the retry profile that the webhook has now; null if it is
- * not pending or waits for a listener, whose answers have no schedule.
- */
-function attemptsMax({ status }: Waiting, { isHeld, retryProfile }: WebhookRow, attemptsMaxOf: AttemptsMaxOf) {
-  return status === 'pending' && !isHeld ? attemptsMaxOf(retryProfile) : null;
-}
-
 /** More attempts than any delivery has. */
 const ATTEMPTS_SHOWN_MAX = 50;
 
@@ -141,14 +133,7 @@ function refreshSeconds({ status, dateNext }: DeliveryRow, now: Date): number | 
   return waitsMs < SOON_MS ? REFRESH_SOON_SECONDS : REFRESH_SECONDS;
 }
 
-function linksOf({
-  row,
-  webhook,
-  previewed,
-  isSendable,
-  preceding = null,
-  baseUrl,
-}: Pick<DeliveryDetails, 'row' | 'webhook' | 'previewed' | 'isSendable' | 'preceding' | 'baseUrl'>): Link[] {
+function linksOf({ row, webhook, previewed, isSendable, preceding = null, baseUrl }: DeliveryDetails): Link[] {
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [
@@ -202,7 +187,10 @@ function viewOfAttempt(row: AttemptRow, webhook: WebhookRow, baseUrl: string) {
 export type AttemptView = ReturnType<typeof viewOfAttempt>;
 
 export type DetailedView = DeliveryView & {
-  /** The number of attempts after which it fails; null if it is not pending, or has no schedule. */
+  /**
+   * The number of attempts after which it fails, with the retry profile that the webhook has now; null if it is not pending, or waits for a
+   * listener, whose answers have no schedule.
+   */
   attemptsMax: number | null;
   waitsFor: Awaited | null;
   /** The delivery that sent its event again. */
@@ -232,7 +220,7 @@ export function detailedDelivery(details: DeliveryDetails): Document {
   const seconds = refreshSeconds(row, now);
   const view: DetailedView = {
     ...viewOfDelivery(row, webhook),
-    attemptsMax: attemptsMax(row, webhook, attemptsMaxOf),
+    attemptsMax: row.status === 'pending' && !webhook.isHeld ? attemptsMaxOf(webhook.retryProfile) : null,
     waitsFor: waitsFor(row, webhook, { lastFailure, preceding, now }),
     resent: resent === undefined ? null : viewOfDelivery(resent, webhook),
     tried: attempts.map((attempt) => viewOfAttempt(attempt, webhook, baseUrl)),
@@ -258,12 +246,6 @@ export function detailedDelivery(details: DeliveryDetails): Document {
     ],
     ...detailedView.attach(view),
   };
-}
-
-/** Returns the reason of the newest attempt of a failing webhook. */
-async function lastFailureOf(sql: Queryable, owner: Owner): Promise<string | null> {
-  const newest = await newestAttemptOf(sql, owner);
-  return newest === undefined ? null : (reasonOf(newest)?.text ?? null);
 }
 
 const READS_MAX = 3;
@@ -297,23 +279,17 @@ function requestedAttempt(query: URLSearchParams, attempts: readonly AttemptRow[
 
 /** Reads the details of a delivery and returns its Document. */
 async function showDelivery(
-  {
-    sql,
-    sealer,
-    preview,
-    attemptsMaxOf,
-    config: { baseUrl },
-  }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'attemptsMaxOf' | 'config'>,
-  request: AddressedRequest & Pick<ApiRequest, 'now' | 'query'>,
-  webhook: WebhookRow,
+  { sql, sealer, preview, attemptsMaxOf, config: { baseUrl } }: WebhookDeps,
+  request: ApiRequest,
 ): Promise<Document> {
+  const webhook = await webhookOf(sql, request);
   const { principal, now } = request;
   const owner = ownerOf(webhook);
   const { row, attempts } = await deliveryWithAttempts(sql, webhook, request);
   const isPending = row.status === 'pending';
-  const [changedAt, lastFailure, preceding, resent] = await Promise.all([
+  const [changedAt, newest, preceding, resent] = await Promise.all([
     storeChangedAt(sql, owner),
-    isPending && webhook.consecutiveFailures > 0 ? lastFailureOf(sql, owner) : null,
+    isPending && webhook.consecutiveFailures > 0 ? newestAttemptOf(sql, owner) : undefined,
     isPending && webhook.ordering !== null ? precedingOf(sql, owner, row.id) : null,
     row.resentAs === null ? undefined : findDelivery(sql, owner, row.resentAs),
   ]);
@@ -340,7 +316,7 @@ async function showDelivery(
     request: sent,
     previewed,
     isSendable: maySendTo(principal, webhook),
-    lastFailure,
+    lastFailure: (newest && reasonOf(newest)?.text) ?? null,
     preceding,
     resent,
     attemptsMaxOf,
@@ -355,9 +331,6 @@ export function createReadDelivery(deps: WebhookDeps): Operation {
     summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
     scopes: READ_SCOPES,
     modifiers: [ATTEMPT],
-    handle: async (request) => {
-      const webhook = await webhookOf(deps.sql, request);
-      return { status: 200, document: await showDelivery(deps, request, webhook) };
-    },
+    handle: async (request) => ({ status: 200, document: await showDelivery(deps, request) }),
   });
 }

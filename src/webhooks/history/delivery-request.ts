@@ -10,18 +10,12 @@ import { wasSent } from './history-documents.ts';
 type Used = { columns: Pick<WebhookRow, 'url' | 'headers' | 'requestSecrets'>; isOther: boolean };
 
 /** A request made by the code that sends deliveries. `headers`: each name is followed by its value. */
-export type Previewed =
-  | (Used & {
-      kind: 'made';
-      headers: readonly string[];
-      body: Uint8Array;
-      isEncrypted: boolean;
-      isWhole: boolean;
-      isRekeyed: boolean;
-      isHidden: boolean;
-    })
-  | (Used & { kind: 'gone' | 'unusable' })
-  | { kind: 'nowhere' };
+type Made = Used & { kind: 'made'; headers: readonly string[]; body: Uint8Array } & Record<
+    'isEncrypted' | 'isWhole' | 'isRekeyed' | 'isHidden',
+    boolean
+  >;
+
+export type Previewed = Made | (Used & { kind: 'gone' | 'unusable' }) | { kind: 'nowhere' };
 
 export type Preview = (request: {
   shard: number;
@@ -123,12 +117,7 @@ function missingNote(kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<Deliv
   }
 }
 
-function omissionNote({
-  isEncrypted,
-  isWhole,
-  isRekeyed,
-  headers,
-}: Extract<Previewed, { kind: 'made' }>): string | null {
+function omissionNote({ isEncrypted, isWhole, isRekeyed, headers }: Made): string | null {
   if (isWhole) return null;
   if (isEncrypted) {
     return 'The request is sent encrypted, with different bytes and signatures each time: this is its content.';

@@ -7,7 +7,7 @@ import { code, date, enumeration, number, text, viewType, type Document, type Li
 import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook } from '../webhook-document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
-import type { AttemptRow, DeliveryRow } from './history-sql.ts';
+import type { AttemptRow, DeliveryRow, EventSummary } from './history-sql.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 
 /**
@@ -54,7 +54,6 @@ export const LOG_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
 /** The webhook of a delivery. `isGone`: it was deleted. */
 export type HistoryWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 
@@ -237,92 +236,53 @@ type Outcome = {
   reason: Reason | null | ((code: number) => Reason);
 };
 
+const sent = (what: string, advice: string): Outcome => ({ isSent: true, reason: reason(what, advice) });
+const unsent = (what: string, advice: string): Outcome => ({ isSent: false, reason: reason(what, advice) });
+
 const OUTCOMES: Readonly<Record<OutcomeLabel, Outcome>> = {
   delivered: { isSent: true, reason: null },
   refused: { isSent: true, reason: refusedReason },
-  gone: {
-    isSent: true,
-    reason: reason(
-      'Your endpoint answered 410, which means that it is permanently gone and disables the webhook',
-      'Make it answer 2xx, and enable the webhook again.',
-    ),
-  },
-  'timed_out:connect': {
-    isSent: false,
-    reason: reason(
-      'The connection timed out',
-      'Check the host and the port of the url, and that your firewall allows our connections.',
-    ),
-  },
-  'timed_out:tls': {
-    isSent: false,
-    reason: reason('The TLS handshake timed out', 'Check that your server speaks https at the port of the url.'),
-  },
-  'timed_out:send': {
-    isSent: true,
-    reason: reason('Your endpoint did not read the request in time', 'Make it read the whole body.'),
-  },
-  'timed_out:answer': {
-    isSent: true,
-    reason: reason('Your endpoint did not answer in time', 'Answer 2xx first, and do slow work afterwards.'),
-  },
-  'timed_out:body': {
-    isSent: true,
-    reason: reason(
-      'Your endpoint did not complete its response in time',
-      'A status is enough: make it end the response.',
-    ),
-  },
-  'unreachable:dns': {
-    isSent: false,
-    reason: reason('The host of the url does not exist', 'Check its spelling and its DNS records.'),
-  },
-  'unreachable:connect': {
-    isSent: false,
-    reason: reason(
-      'The connection to your endpoint failed',
-      'Check that your server is running and listens on the port of the url.',
-    ),
-  },
-  'unreachable:tls': {
-    isSent: false,
-    reason: reason(
-      'The TLS handshake failed',
-      'Check that the certificate is for this host, has not expired, and is sent with its chain.',
-    ),
-  },
-  'unreachable:reset': {
-    isSent: true,
-    reason: reason(
-      'The connection was closed before your endpoint answered',
-      'Check whether your server or a proxy in front of it stopped or closed the connection.',
-    ),
-  },
-  malformed: {
-    isSent: true,
-    reason: reason(
-      'The response is not HTTP/1.1',
-      'Check that the url belongs to a web server, and whether it must be https.',
-    ),
-  },
-  too_large: {
-    isSent: true,
-    reason: reason('The headers of the response are too long', 'Make your endpoint send fewer: none is required.'),
-  },
-  blocked: {
-    isSent: false,
-    reason: reason(
-      'Deliveries to the address of this url are not allowed',
-      'Choose a public address, or contact the operator of this service.',
-    ),
-  },
-  internal: {
-    isSent: false,
-    reason: reason(
-      'The failure was on our side',
-      'Send it again; if that fails too, contact the operator of this service.',
-    ),
-  },
+  gone: sent(
+    'Your endpoint answered 410, which means that it is permanently gone and disables the webhook',
+    'Make it answer 2xx, and enable the webhook again.',
+  ),
+  'timed_out:connect': unsent(
+    'The connection timed out',
+    'Check the host and the port of the url, and that your firewall allows our connections.',
+  ),
+  'timed_out:tls': unsent('The TLS handshake timed out', 'Check that your server speaks https at the port of the url.'),
+  'timed_out:send': sent('Your endpoint did not read the request in time', 'Make it read the whole body.'),
+  'timed_out:answer': sent('Your endpoint did not answer in time', 'Answer 2xx first, and do slow work afterwards.'),
+  'timed_out:body': sent(
+    'Your endpoint did not complete its response in time',
+    'A status is enough: make it end the response.',
+  ),
+  'unreachable:dns': unsent('The host of the url does not exist', 'Check its spelling and its DNS records.'),
+  'unreachable:connect': unsent(
+    'The connection to your endpoint failed',
+    'Check that your server is running and listens on the port of the url.',
+  ),
+  'unreachable:tls': unsent(
+    'The TLS handshake failed',
+    'Check that the certificate is for this host, has not expired, and is sent with its chain.',
+  ),
+  'unreachable:reset': sent(
+    'The connection was closed before your endpoint answered',
+    'Check whether your server or a proxy in front of it stopped or closed the connection.',
+  ),
+  malformed: sent(
+    'The response is not HTTP/1.1',
+    'Check that the url belongs to a web server, and whether it must be https.',
+  ),
+  too_large: sent('The headers of the response are too long', 'Make your endpoint send fewer: none is required.'),
+  blocked: unsent(
+    'Deliveries to the address of this url are not allowed',
+    'Choose a public address, or contact the operator of this service.',
+  ),
+  internal: unsent(
+    'The failure was on our side',
+    'Send it again; if that fails too, contact the operator of this service.',
+  ),
 };
 
 /** The outcomes offered as filter values. */

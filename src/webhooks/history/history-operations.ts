@@ -1,4 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
+import { closedObject } from '#http/inputs.ts';
 import { allEvents, isTest } from '#catalog/catalog.ts';
 import { listing, type SearchedBy } from '#http/list-operation.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
@@ -30,7 +31,6 @@ import type { DeliveryRow, Owner } from './history-sql.ts';
 import { listAttempts, listDeliveriesOfEvent, readOwners } from './statuses-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from './deliveries-sql.ts';
 import { createReadDelivery, ownerOf, deliveryOf, deliveryWith } from './delivery-details.ts';
-import { Type } from 'typebox';
 import type { Tx } from '#db/pool.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { findPending, insertResend } from '#events/replay/replay-sql.ts';
@@ -113,8 +113,6 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
   };
 }
 
-const emptySchema = Type.Object({}, { additionalProperties: false });
-
 /** Throws a 409 if the webhook cannot send. */
 function checkCanSend({ isActive, isHeld, url }: WebhookRow): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
@@ -175,7 +173,7 @@ function createResend({ sql, config: { baseUrl }, onResent }: WebhookDeps): Oper
     summary:
       'Sends the same event to the same webhook again, even if it arrived: a new delivery, whose attempts count from 1',
     scopes: CHANGE_SCOPES,
-    input: emptySchema,
+    input: closedObject({}),
     admit: async (request) => void (await deliveryOf(sql, await sendingWebhookOf(sql, request), request)),
     prepare: async () => undefined,
     make: async (tx, request) => {

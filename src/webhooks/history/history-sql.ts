@@ -12,7 +12,7 @@ import type { StoreKey } from '#core/ids.ts';
 export type Owner = StoreKey & { id: number; epoch: number; heldUntil: Date | null };
 
 /** The event of a delivery; its members are null if the event has expired. */
-type EventSummary = {
+export type EventSummary = {
   eventId: number;
   type: ResourceType | null;
   resourceId: string | null;
@@ -114,7 +114,7 @@ export function attemptSelection(sql: Queryable) {
 }
 
 /** Returns the last `limit` attempts of a delivery, oldest first. */
-export async function attemptsAt(
+export function attemptsAt(
   sql: Queryable,
   owner: Pick<Owner, 'shard' | 'storeId' | 'id'>,
   deliveryId: number,

@@ -6,7 +6,7 @@ import { firstIdOfDay, dayOfId, type StoreKey } from '#core/ids.ts';
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { findEventsOfResource, withTypeAndAction } from '#events/events-sql.ts';
 import { historySeenBy, type SeenStore, notArrivedFlag } from '../webhook-sql.ts';
-import type { STATUS_PROPERTIES, LOG_PROPERTIES } from './history-documents.ts';
+import type { LOG_PROPERTIES } from './history-documents.ts';
 import {
   withLastAttempt,
   type DeliveryRow,
@@ -19,7 +19,7 @@ import {
   withShownEvent,
   type AttemptRow,
 } from './history-sql.ts';
-import { findDeliveriesOfEvents } from './deliveries-sql.ts';
+import { findDeliveriesOfEvents, foundColumns } from './deliveries-sql.ts';
 
 /** `app`: the app that calls, or null. */
 type EventKey = StoreKey & { eventId: number; app: number | null };
@@ -30,23 +30,6 @@ const ofEvent = (sql: Queryable, { shard, storeId, eventId, app }: EventKey) => 
   left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId} ${historySeenBy(sql, app)}`;
-
-const deliveryColumns = (sql: Queryable, shard: number): Columns<typeof STATUS_PROPERTIES> => ({
-  id: sql`d.id`,
-  resource_type: sql`e.resource_type`,
-  resource_id: sql`e.resource_id`,
-  webhook_id: sql`d.webhook_id`,
-  event: sql`e.resource_type || '/' || e.action`,
-  status: sql`d.status`,
-  attempts: sql`d.attempts`,
-  response_code: sql`d.response_code`,
-  response_body: sql`d.response_body`,
-  date_next: sql`d.date_next`,
-  date_created: sql`e.date_created`,
-  date_ended: sql`d.date_ended`,
-  resent_as: sql`d.resent_as`,
-  not_arrived: notArrivedFlag(sql, shard),
-});
 
 type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
 
@@ -61,7 +44,10 @@ export async function listDeliveriesOfEvent(
   listing: Listing,
 ): Promise<Page | undefined> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
-  const columns = deliveryColumns(sql, key.shard);
+  const columns = foundColumns(sql, {
+    response_body: sql`d.response_body`,
+    not_arrived: notArrivedFlag(sql, key.shard),
+  });
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (

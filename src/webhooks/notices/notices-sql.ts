@@ -1,35 +1,30 @@
 /** The webhook of a notice. */
 import type { Queryable } from '#db/pool.ts';
+import type { AttemptResult } from '../history/history-documents.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
 import type { App } from './developer-sql.ts';
 
-/** The webhook of a notice with its store, and its failures in the epoch of the notice. */
-type StoredWebhook = {
-  id: number;
-  name: string;
-  url: string | null;
-  isActive: boolean;
-  epoch: number;
-  retryProfile: 'hour' | 'long';
-  storeId: number;
-  storeDomain: string;
-  /** For a sandbox store the verified address of its developer; empty without one. */
-  email: string;
-  timeZone: string;
-  /** The end of a key rotation, which may have passed. */
-  rotationEndsAt: Date | null;
-  /** Null if there is no state of that epoch, or a later one replaced it. */
-  consecutiveFailures: number | null;
-  firstFailureAt: Date | null;
-  isWarned: boolean | null;
-  /** The outcome of the newest attempt; null if there is none. */
-  outcome: string | null;
-  responseCode: number | null;
-  /** The app that created the webhook, and the user whose grant it depends on. */
-  client: number | null;
-  userId: number | null;
-  /** The developer whose sandbox the store is. */
-  sandboxOf: number | null;
-};
+/**
+ * The webhook of a notice with its store, its failures in the epoch of the notice, and the result of its newest attempt. Its key rotation may
+ * have ended.
+ */
+type StoredWebhook = Pick<
+  WebhookRow,
+  'id' | 'name' | 'url' | 'isActive' | 'epoch' | 'retryProfile' | 'storeId' | 'timeZone' | 'rotationEndsAt' | 'client'
+> &
+  AttemptResult & {
+    storeDomain: string;
+    /** For a sandbox store the verified address of its developer; empty without one. */
+    email: string;
+    /** Null if there is no state of that epoch, or a later one replaced it. */
+    consecutiveFailures: number | null;
+    firstFailureAt: Date | null;
+    isWarned: boolean | null;
+    /** The user whose grant the webhook depends on, if an app created it. */
+    userId: number | null;
+    /** The developer whose sandbox the store is. */
+    sandboxOf: number | null;
+  };
 
 /** `app`: null if no app created the webhook, or if its access to the store has ended. */
 export type NotifiedWebhook = Omit<StoredWebhook, 'client' | 'userId' | 'sandboxOf'> & { app: App | null };

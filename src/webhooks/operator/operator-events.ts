@@ -5,10 +5,9 @@
  * publishes nothing. Without a platform store nothing is noted.
  */
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
-import type { Clock } from '#core/clock.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Pace, Running } from '#core/lifecycle.ts';
-import type { Log } from '#core/log.ts';
+import { untilStopped, type Running } from '#core/lifecycle.ts';
+import type { Runtime } from '#runtime/runtime.ts';
 import { transaction, type Sql, type Tx, type Queryable } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
@@ -30,15 +29,12 @@ import { listInstalledByMembers, type MemberGrant } from '../app-access/app-acce
 /** A database with stores. `id`: its number in the map of shards. */
 type Database = { id: number; sql: Sql; writeInternalEvents: InternalEventWriter };
 
-type Deps = {
+type Deps = Pick<Runtime, 'clock' | 'pace' | 'log'> & {
   platformStore: number;
   /** Returns all databases of this process. */
   databases: () => readonly Database[];
   /** Returns the database of the platform store. */
   target: () => Database;
-  clock: Clock;
-  pace: Pace;
-  log: Log;
 };
 
 const POLL_MS = 1_000;
@@ -66,105 +62,90 @@ function eventOf(storeId: number, source: Database, waiting: WaitingEvent): Inte
       client_id: body.client_id ?? null,
       reason: body.reason ?? null,
       events_total: body.events_total ?? null,
-      date_from: from === undefined ? null : formatDate(new Date(from), timeZone),
+      date_from: from == null ? null : formatDate(new Date(from), timeZone),
       date_created: formatDate(dateCreated, timeZone),
     }),
   };
 }
 
-export class OperatorEvents implements Running {
-  readonly #deps: Deps;
-  readonly #stopping = new AbortController();
-  readonly #failing = new Set<number>();
+/** Logs an error if the platform store does not exist. Never rejects. */
+async function check({ log, platformStore: storeId, target }: Deps): Promise<void> {
+  try {
+    if (!(await hasStore(target().sql, { shard: shardOf(storeId), storeId }))) log.error({ store: storeId }, MISSING);
+  } catch (error) {
+    log.warn({ err: error }, 'the platform store could not be looked up');
+  }
+}
+
+/** Publishes a batch of the events of a database, and returns their number. */
+async function publish(deps: Deps, source: Database): Promise<number> {
+  if (!(await hasWaiting(source.sql))) return 0;
+  const target = deps.target();
+  return transaction(source.sql, async (tx) => {
+    const waiting = await lockWaiting(tx, BATCH);
+    if (waiting.length === 0) return 0;
+    const write = (to: Tx): Promise<void> => writeFresh(deps, to, source, waiting);
+    await (source.id === target.id ? write(tx) : transaction(target.sql, write));
+    await deletePublished(
+      tx,
+      waiting.map(({ id }) => id),
+    );
+    return waiting.length;
+  });
+}
+
+/** Writes those events in the platform store that were not written before. Throws if the store does not exist. */
+async function writeFresh(
+  { platformStore: storeId, clock, target }: Deps,
+  to: Tx,
+  source: Database,
+  waiting: readonly WaitingEvent[],
+): Promise<void> {
+  if (!(await hasStore(to, { shard: shardOf(storeId), storeId }))) throw new Error(MISSING);
+  const now = clock.now();
+  const keys = waiting.map((one) => ({ storeId, key: keyOf(source, one) }));
+  const known = new Set((await findKeys(to, keys, now)).map(({ key }) => key));
+  const fresh = waiting.filter((one) => !known.has(keyOf(source, one)));
+  await target().writeInternalEvents(
+    to,
+    fresh.map((one) => eventOf(storeId, source, one)),
+    now,
+  );
+}
+
+/** Starts to publish the events for the operator of all databases. */
+export function startOperatorEvents(deps: Deps): Running {
+  const { platformStore, databases, clock, pace, log } = deps;
+  const failing = new Set<number>();
   /** The end of the hour that was counted last, by database. */
-  readonly #counted = new Map<number, number>();
-  #running: Promise<void> = Promise.resolve();
-
-  constructor(deps: Deps) {
-    this.#deps = deps;
-  }
-
-  start(): void {
-    this.#running = this.#run();
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    const round = () => Promise.all(this.#deps.databases().map((database) => this.#serve(database)));
-    await this.#check();
-    await round();
-    await this.#deps.pace.repeat(POLL_MS, round, this.#stopping.signal);
-  }
-
-  /** Logs an error if the platform store does not exist. Never rejects. */
-  async #check(): Promise<void> {
-    const { log, platformStore: storeId, target } = this.#deps;
-    try {
-      if (!(await hasStore(target().sql, { shard: shardOf(storeId), storeId }))) log.error({ store: storeId }, MISSING);
-    } catch (error) {
-      log.warn({ err: error }, 'the platform store could not be looked up');
-    }
-  }
-
+  const counted = new Map<number, number>();
+  const count = async ({ id, sql }: Database): Promise<void> => {
+    const now = clock.now();
+    const untilMs = Math.floor((now.getTime() - COMMIT_MS) / HOUR_MS) * HOUR_MS;
+    if ((counted.get(id) ?? 0) >= untilMs) return;
+    // A count that fails is repeated by that of the next hour: it may be the count that is too much for the database.
+    counted.set(id, untilMs);
+    await transaction(sql, (tx) => countNotArrived(tx, new Date(untilMs), now));
+  };
   /** Counts and publishes what is due in a database. Never rejects. */
-  async #serve(source: Database): Promise<void> {
-    const { log, platformStore } = this.#deps;
+  const serve = async (source: Database, signal: AbortSignal): Promise<void> => {
     try {
-      await this.#count(source);
-      while (!this.#stopping.signal.aborted && (await this.#publish(source)) === BATCH);
-      this.#failing.delete(source.id);
+      await count(source);
+      while (!signal.aborted && (await publish(deps, source)) === BATCH);
+      failing.delete(source.id);
     } catch (error) {
       if (isUnavailable(error)) return;
-      if (!this.#failing.has(source.id))
+      if (!failing.has(source.id))
         log.error({ err: error, database: source.id, store: platformStore }, 'events for the operator wait; retrying');
-      this.#failing.add(source.id);
+      failing.add(source.id);
     }
-  }
-
-  async #count({ id, sql }: Database): Promise<void> {
-    const now = this.#deps.clock.now();
-    const untilMs = Math.floor((now.getTime() - COMMIT_MS) / HOUR_MS) * HOUR_MS;
-    if ((this.#counted.get(id) ?? 0) >= untilMs) return;
-    // A count that fails is repeated by that of the next hour: it may be the count that is too much for the database.
-    this.#counted.set(id, untilMs);
-    await transaction(sql, (tx) => countNotArrived(tx, new Date(untilMs), now));
-  }
-
-  /** Publishes a batch of the events of a database, and returns their number. */
-  async #publish(source: Database): Promise<number> {
-    if (!(await hasWaiting(source.sql))) return 0;
-    const target = this.#deps.target();
-    return transaction(source.sql, async (tx) => {
-      const waiting = await lockWaiting(tx, BATCH);
-      if (waiting.length === 0) return 0;
-      const write = (to: Tx): Promise<void> => this.#write(to, source, waiting);
-      await (source.id === target.id ? write(tx) : transaction(target.sql, write));
-      await deletePublished(
-        tx,
-        waiting.map(({ id }) => id),
-      );
-      return waiting.length;
-    });
-  }
-
-  /** Writes those events in the platform store that were not written before. Throws if the store does not exist. */
-  async #write(to: Tx, source: Database, waiting: readonly WaitingEvent[]): Promise<void> {
-    const { platformStore: storeId, clock, target } = this.#deps;
-    if (!(await hasStore(to, { shard: shardOf(storeId), storeId }))) throw new Error(MISSING);
-    const now = clock.now();
-    const keys = waiting.map((one) => ({ storeId, key: keyOf(source, one) }));
-    const known = new Set((await findKeys(to, keys, now)).map(({ key }) => key));
-    const fresh = waiting.filter((one) => !known.has(keyOf(source, one)));
-    await target().writeInternalEvents(
-      to,
-      fresh.map((one) => eventOf(storeId, source, one)),
-      now,
-    );
-  }
+  };
+  return untilStopped(async (signal) => {
+    const round = () => Promise.all(databases().map((database) => serve(database, signal)));
+    await check(deps);
+    await round();
+    await pace.repeat(POLL_MS, round, signal);
+  });
 }
 
 /** Returns what a change of a store means. */

@@ -1,5 +1,6 @@
 /** The statements of the events for the operator, until they are published. */
 import { OPERATOR_EVENT } from '#catalog/catalog.ts';
+import type { OperatorEvent } from '#catalog/internal-types.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { announceWorking, type Queryable } from '#db/pool.ts';
 import type { InternalEvent } from '#events/publish/internal-event.ts';
@@ -7,16 +8,8 @@ import { hasNotArrived } from '../webhook-sql.ts';
 
 type OperatorAction = (InternalEvent & { type: typeof OPERATOR_EVENT })['action'];
 
-/** What an event is about, as its properties; absent for null. */
-type Concern = {
-  store_id: number;
-  webhook_id?: number;
-  client_id?: string;
-  reason?: string | null;
-  events_total?: number;
-  /** ISO 8601. */
-  date_from?: string;
-};
+/** What an event is about, as its properties; absent for null. `date_from` is in ISO 8601. */
+type Concern = Pick<OperatorEvent, 'store_id'> & Partial<Omit<OperatorEvent, 'id' | 'store_id' | 'date_created'>>;
 
 export type Happened = { action: OperatorAction; body: Concern };
 

@@ -13,7 +13,7 @@ import {
   type RecoveredPart,
 } from '#events/replay/recoveries-sql.ts';
 import { allEvents, type ResourceType } from '#catalog/catalog.ts';
-import { clearableText, flag, isSet } from '#http/inputs.ts';
+import { closedObject, clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/idempotency.ts';
 import { listing } from '#http/list-operation.ts';
 import { guarded, type ApiRequest, type Operation, type AddressedRequest } from '#http/operation.ts';
@@ -49,58 +49,54 @@ const RESPONSE_BODY_LENGTH_MAX = 1_000;
 const DAY_MS = 86_400_000;
 
 const createSchema = () =>
-  Type.Object(
-    {
-      since: Type.String({
-        minLength: 1,
-        maxLength: DATE_LENGTH_MAX,
-        kind: 'date',
-        description: 'The start of the period to recover.',
-      }),
-      until: clearableText({
-        maxLength: DATE_LENGTH_MAX,
-        kind: 'date',
-        description: 'The end of the period: events at this time or later are not sent. Default: now.',
-      }),
-      event: clearableText({
-        maxLength: EVENT_LENGTH_MAX,
-        choices: allEvents(),
+  closedObject({
+    since: Type.String({
+      minLength: 1,
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      description: 'The start of the period to recover.',
+    }),
+    until: clearableText({
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      description: 'The end of the period: events at this time or later are not sent. Default: now.',
+    }),
+    event: clearableText({
+      maxLength: EVENT_LENGTH_MAX,
+      choices: allEvents(),
+      isMinor: true,
+      description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+    }),
+    only_failed: flag({
+      isMinor: true,
+      description: 'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
+    }),
+    resource_id: clearableText({
+      maxLength: RESOURCE_ID_LENGTH_MAX,
+      isMinor: true,
+      description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
+    }),
+    response_code: Type.Optional(
+      Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: 100,
+        maximum: 999,
         isMinor: true,
-        description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+        description: 'Sends only events with a failed delivery whose last response had this status.',
       }),
-      only_failed: flag({
-        isMinor: true,
-        description:
-          'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
-      }),
-      resource_id: clearableText({
-        maxLength: RESOURCE_ID_LENGTH_MAX,
-        isMinor: true,
-        description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
-      }),
-      response_code: Type.Optional(
-        Type.Unsafe<number | null>({
-          type: ['integer', 'null'],
-          minimum: 100,
-          maximum: 999,
-          isMinor: true,
-          description: 'Sends only events with a failed delivery whose last response had this status.',
-        }),
-      ),
-      response_body: clearableText({
-        maxLength: RESPONSE_BODY_LENGTH_MAX,
-        isMinor: true,
-        description:
-          'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
-      }),
-      loaded: flag({
-        isMinor: true,
-        description:
-          'Sends the resources that were loaded and not published since, if they were modified in the period, instead of events.',
-      }),
-    },
-    { additionalProperties: false },
-  );
+    ),
+    response_body: clearableText({
+      maxLength: RESPONSE_BODY_LENGTH_MAX,
+      isMinor: true,
+      description:
+        'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
+    }),
+    loaded: flag({
+      isMinor: true,
+      description:
+        'Sends the resources that were loaded and not published since, if they were modified in the period, instead of events.',
+    }),
+  });
 
 type RecoveryBody = Partial<Static<ReturnType<typeof createSchema>>>;
 
@@ -172,26 +168,22 @@ function readPart(body: RecoveryBody, context: PartContext): RequestedPart {
 
 type Deps = Pick<WebhookDeps, 'sql' | 'config' | 'announce'>;
 
-/** Throws a 409 if recovered deliveries could not be sent. */
-function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
+/** Throws a 409 if recovered deliveries could not be sent, and a 400 if the webhook does not subscribe to the event to recover. */
+function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow, { event }: RecoveredPart): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: set is_active to "1" first');
   if (isHeld) {
     throw conflict('is_held', 'A pull webhook cannot recover missed events: publish them again');
   }
   if (url === null) throw conflict('no_url', 'The webhook has no url: set url first');
   if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
+  if (event !== null && !events.includes(event))
+    throw invalid(invalidValue('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Returns the type of the resources that the webhook is sent; one with events has a type. */
 function typeOf({ id, eventResource }: WebhookRow): ResourceType {
   if (eventResource === null) throw new TypeError(`Webhook ${id} has events of no resource type`);
   return eventResource;
-}
-
-/** Throws a 400 if the webhook does not subscribe to the event to recover. */
-function checkSubscribes({ events }: WebhookRow, { event }: RecoveredPart): void {
-  if (event === null || events.includes(event)) return;
-  throw invalid(invalidValue('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
@@ -212,8 +204,7 @@ async function openRecovery(
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
   const webhook = await lockWebhookOf(tx, request);
-  checkCanRecover(webhook);
-  checkSubscribes(webhook, part);
+  checkCanRecover(webhook, part);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
   const loadedType = isOfLoaded ? typeOf(webhook) : null;
@@ -246,8 +237,7 @@ async function countOf(
   { isOfLoaded, ...part }: RequestedPart,
 ): Promise<string> {
   const webhook = await webhookOf(sql, request);
-  checkCanRecover(webhook);
-  checkSubscribes(webhook, part);
+  checkCanRecover(webhook, part);
   const { shard, id: webhookId } = keyOf(request);
   const { storeId } = webhook;
   const recoverable = await findRecoverable(sql, { shard, webhookId, event: part.event });

@@ -4,6 +4,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { columnsOf } from '#http/field-columns-sql.ts';
 import type { RowOf } from '#http/field-table.ts';
+import type { WebhookKey } from '#events/replay/recoveries-sql.ts';
 import { recoveryFields } from './recovery.ts';
 
 const fields = columnsOf(recoveryFields, 'r');
@@ -21,11 +22,9 @@ const selected = (sql: Queryable) => sql`
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id`;
 
-type OfWebhook = { shard: number; webhookId: number };
-
 export async function findRecovery(
   sql: Queryable,
-  { shard, webhookId, id }: OfWebhook & { id: number },
+  { shard, webhookId, id }: WebhookKey & { id: number },
 ): Promise<RecoveryRow | undefined> {
   const [row] = await sql<RecoveryRow[]>`
     ${selected(sql)} where r.shard = ${shard} and r.id = ${id} and r.webhook_id = ${webhookId}`;
@@ -34,18 +33,18 @@ export async function findRecovery(
 
 const compared = (sql: Queryable) => fields.compared(sql, computed(sql));
 
-const ofWebhook = (sql: Queryable, { shard, webhookId }: OfWebhook, { filters }: Pick<Listing, 'filters'>) =>
+const ofWebhook = (sql: Queryable, { shard, webhookId }: WebhookKey, { filters }: Pick<Listing, 'filters'>) =>
   sql`where r.shard = ${shard} and r.webhook_id = ${webhookId} ${narrowed(sql, filters, compared(sql))}`;
 
 /** Returns a page of a webhook's recoveries, newest first by default. */
-export async function listRecoveries(sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<RecoveryRow[]> {
+export async function listRecoveries(sql: Queryable, webhook: WebhookKey, listing: Listing): Promise<RecoveryRow[]> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   return sql<RecoveryRow[]>`
     ${selected(sql)} ${ofWebhook(sql, webhook, listing)}
     order by ${ordered(sql, order, compared(sql), [sql`r.id`])} ${paged(sql, listing)}`;
 }
 
-export async function countRecoveries(sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<number> {
+export async function countRecoveries(sql: Queryable, webhook: WebhookKey, listing: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total
     from recovery r
