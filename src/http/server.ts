@@ -19,15 +19,7 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from '#hypermedia/render.ts';
 import { mountResource } from './resource.ts';
 import type { Services } from './services.ts';
-import {
-  reportProblem,
-  timesSent,
-  traceRequests,
-  watchRequests,
-  ROUTER,
-  createAddresses,
-  errorHandlerOf,
-} from './requests.ts';
+import { reportProblem, timesSent, traceRequests, ROUTER, createAddresses, errorHandlerOf } from './requests.ts';
 import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
 
@@ -257,7 +249,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   });
   connections.watch(app.server);
   if (isTracing) traceRequests(app);
-  watchRequests(app, services.metrics);
+  services.watchRequests(app);
   limitUnsent(app, settings);
   const addresses = createAddresses();
   // Hooks with a callback: the six of a request took 8 µs as async functions.
