@@ -194,12 +194,12 @@ const FOLDERS = ['.', 'postgres/data', 'postgres/data/base', 'postgres/data/pg_w
 /** Returns the folder, or its nearest existing parent. */
 async function existing(folder: string): Promise<string> {
   for (let at = folder; ; at = dirname(at)) {
-    const error = await stat(at).then(
-      () => undefined,
-      (failure: unknown) => failure,
-    );
-    if (error === undefined) return at;
-    if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
+    try {
+      await stat(at);
+      return at;
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
+    }
   }
 }
 
