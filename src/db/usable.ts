@@ -52,15 +52,14 @@ const OLDEST_MAJOR = 15;
  * newer.
  */
 export async function checkServer(sql: Sql): Promise<number> {
-  const rows = await sql<{ version: string; number: number }[]>`
+  const server = await oneOf(sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number
-  `.catch((error: unknown) => {
+  `).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message || String(codeOf(error)) : String(error);
     throw new UnusableError(`PostgreSQL cannot be used: ${reason}`, remedyOf(error), error);
   });
-  const [server] = rows;
-  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return server.number;
-  throw new UnusableError(`PostgreSQL is version ${server?.version}`, `Halcyon needs ${OLDEST_MAJOR} or newer`);
+  if (server.number >= OLDEST_MAJOR * 10_000) return server.number;
+  throw new UnusableError(`PostgreSQL is version ${server.version}`, `Halcyon needs ${OLDEST_MAJOR} or newer`);
 }
 
 /** Returns whether the schema of a connection has a table; also for databases of older versions, and of other programs. */
