@@ -1,7 +1,7 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
 import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
-import { scrapeGauge } from '#metrics/metrics-server.ts';
+import { scrapeCounter, scrapeGauge } from '#metrics/metrics-server.ts';
 import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
 import type { OutcomeConsumer } from './record/record.ts';
@@ -207,27 +207,15 @@ function observeSockets(registry: Registry, { connections }: WatchedParts): void
     const { opening, busy, idle } = connections.sockets;
     return Object.entries({ opening, busy, idle });
   });
-  const since = (name: string, help: string, label: string, read: () => Readonly<Record<string, number>>) =>
-    registry.registerMetric(
-      new Counter({
-        name,
-        help,
-        labelNames: [label],
-        registers: [registry],
-        // The value is counted elsewhere, since the start of the process.
-        collect() {
-          this.reset();
-          for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
-        },
-      }),
-    );
-  since('halcyon_connections_used_total', 'Connections used by exchanges, newly opened or reused', 'from', () => {
+  const usedHelp = 'Connections used by exchanges, newly opened or reused';
+  scrapeCounter(registry, { name: 'halcyon_connections_used_total', help: usedHelp, label: 'from' }, () => {
     const { opened, reused } = connections.sockets;
-    return { opened, reused };
+    return Object.entries({ opened, reused });
   });
-  since('halcyon_tls_handshakes_total', 'TLS handshakes with endpoints, full or resumed', 'kind', () => {
+  const tlsHelp = 'TLS handshakes with endpoints, full or resumed';
+  scrapeCounter(registry, { name: 'halcyon_tls_handshakes_total', help: tlsHelp, label: 'kind' }, () => {
     const { full, resumed } = connections.sockets.handshakes;
-    return { full, resumed };
+    return Object.entries({ full, resumed });
   });
 }
 
