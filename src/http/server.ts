@@ -279,14 +279,10 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (send) send(error, request, reply);
     else void sendProblem(services, request, reply, error);
   });
-  app.setNotFoundHandler((request, reply) =>
-    sendProblem(
-      services,
-      request,
-      reply,
-      new Problem(404, { code: 'not_found', message: 'Nothing found at this address' }),
-    ),
-  );
+  app.setNotFoundHandler((request, reply) => {
+    const fault = { code: 'not_found', message: 'Nothing found at this address' };
+    return sendProblem(services, request, reply, new Problem(404, fault));
+  });
   for (const route of routes) {
     if (route.kind === 'resource') mountResource(app, services, route, { routes, addresses });
     else mountRawEndpoint(app, services, route, addresses);
