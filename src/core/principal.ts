@@ -1,4 +1,4 @@
-import { parseId, shardOf } from './ids.ts';
+import { parseId, shardOf, type StoreKey } from './ids.ts';
 import { notFound, Problem, type Fault, suspended } from './problem.ts';
 
 /** What a token has access to. `store_limited`: to the parts of one store that its permissions name. */
@@ -88,10 +88,7 @@ export function isPerson(principal: Principal, userId: number | undefined): bool
 }
 
 /** Returns the store of the path parameter `:store_id`. Throws a 404 if the caller has no access to it, a 403 if it is suspended. */
-export function storeOfAddress(request: { params: Readonly<Record<string, string>>; principal: Principal }): {
-  shard: number;
-  storeId: number;
-} {
+export function storeOfAddress(request: { params: Readonly<Record<string, string>>; principal: Principal }): StoreKey {
   const storeId = parseId(request.params['store_id'] ?? '');
   if (storeId === undefined) throw notFound('store');
   if (!reachesStore(request.principal, storeId)) {
@@ -101,17 +98,18 @@ export function storeOfAddress(request: { params: Readonly<Record<string, string
   return { shard: shardOf(storeId), storeId };
 }
 
-/**
- * Throws a 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the caller has the scope `platform`; `fault`
- * replaces parts of the fault.
- */
+/** Returns the 403 for a caller with none of the scopes, which its challenge names (RFC 6750 §3.1); `fault` replaces parts of the fault. */
+function insufficientScope(scopes: readonly string[], fault: Partial<Fault> = {}): Problem {
+  const message = `This needs a token with ${scopes.length === 1 ? 'the scope' : 'one of the scopes'} ${scopes.join(', ')}`;
+  const challenge = `Bearer realm="halcyon", error="insufficient_scope", scope="${scopes.join(' ')}"`;
+  const headers = { 'WWW-Authenticate': challenge };
+  return new Problem(403, { code: 'insufficient_scope', message, ...fault }, { headers });
+}
+
+/** Throws a 403 `insufficient_scope` unless the caller has the scope `platform`; `fault` replaces parts of the fault. */
 export function requirePlatform(principal: Principal, fault: Partial<Fault> = {}): void {
   if (principal.scope === 'platform') return;
-  throw new Problem(
-    403,
-    { code: 'insufficient_scope', message: 'This needs a token with the scope platform', ...fault },
-    { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' } },
-  );
+  throw insufficientScope(['platform'], fault);
 }
 
 /**
@@ -128,20 +126,11 @@ export function hasPermission({ permissions }: Principal, sufficient: Sufficient
   );
 }
 
-/** Throws a 403 `insufficient_scope` unless the caller has a sufficient scope; its challenge names them (RFC 6750 §3). */
+/** Throws a 403 `insufficient_scope` unless the caller has a sufficient scope. */
 export function requirePermission(principal: Principal, sufficient: SufficientScopes): void {
   if (sufficient === 'any' || hasPermission(principal, sufficient)) return;
   const scopes = sufficient === 'account' ? ['user_full_access'] : [...sufficient, 'store_full_access'];
-  const message = `This needs a token with ${scopes.length === 1 ? 'the scope' : 'one of the scopes'} ${scopes.join(', ')}`;
-  throw new Problem(
-    403,
-    { code: 'insufficient_scope', message },
-    {
-      headers: {
-        'WWW-Authenticate': `Bearer realm="halcyon", error="insufficient_scope", scope="${scopes.join(' ')}"`,
-      },
-    },
-  );
+  throw insufficientScope(scopes);
 }
 
 /** Returns whether the caller is a signed-in owner of the store. */

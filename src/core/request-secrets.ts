@@ -2,6 +2,7 @@
  * The secrets in the request of a webhook: the query of its url and the values of its headers, which often are tokens. A row has
  * them sealed, as one text, and shows the url up to its query and the names of the headers. Pure.
  */
+import { codePoints } from './text.ts';
 
 /** A header's value is null if it is sealed, hidden or cannot be opened. */
 export type Headers = Readonly<Record<string, string | null>>;
@@ -38,8 +39,6 @@ function hiddenPart(part: string): string {
   const at = part.indexOf('=');
   return part.slice(0, at + 1) + HIDDEN;
 }
-
-const codePoints = (text: string): number => Array.from(text).length;
 
 /** Returns the url with each value of its query hidden, or the query as a whole if that would be longer than `lengthMax`. */
 export function withHiddenQuery(url: string, lengthMax: number): string {

@@ -70,8 +70,9 @@ export function traceHeaders(context: TraceContext): string[] {
 
 // Spans, as the semantic conventions of OpenTelemetry name them.
 
+const proxy = trace.getTracerProvider() as ProxyTracerProvider;
 /** Absent without an SDK. The operator registers it by `--import`, before this module is loaded. */
-const tracer = (trace.getTracerProvider() as ProxyTracerProvider).getDelegateTracer('halcyon');
+const tracer = proxy.getDelegateTracer('halcyon');
 
 /** Without an SDK no span is begun: those of the API do nothing, but take as long as a whole attempt may. */
 export const isTracing = tracer !== undefined;
@@ -115,8 +116,6 @@ export function endSpan(span: Span | undefined, error: string | undefined, attri
 
 /** Sends the spans that the SDK has not sent yet, before the process ends. */
 export async function flushSpans(): Promise<void> {
-  const provider: TracerProvider & { forceFlush?: () => Promise<void> } = (
-    trace.getTracerProvider() as ProxyTracerProvider
-  ).getDelegate();
+  const provider: TracerProvider & { forceFlush?: () => Promise<void> } = proxy.getDelegate();
   await provider.forceFlush?.();
 }

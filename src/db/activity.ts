@@ -21,15 +21,14 @@ type TransactionAges = { oldestSeconds: number; halcyonSeconds: number };
  * index scans. Sessions of other users are visible only to members of `pg_read_all_stats`. Reads shared memory, no table.
  */
 export async function readTransactionAges(sql: Queryable): Promise<TransactionAges> {
-  const [row] = await sql<TransactionAges[]>`
+  return oneOf(sql<TransactionAges[]>`
     select coalesce(max(age), 0)::float8 as "oldestSeconds",
       coalesce(max(age) filter (where application_name like 'halcyon%'), 0)::float8 as "halcyonSeconds"
     from (
       select application_name, extract(epoch from clock_timestamp() - xact_start) as age
       from pg_stat_activity
       where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
-    ) as session`;
-  return row ?? { oldestSeconds: 0, halcyonSeconds: 0 };
+    ) as session`);
 }
 
 /**

@@ -44,11 +44,8 @@ const SETTINGS = {
 const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_wal_size: '256MB' };
 
 async function openLog(path: string) {
-  const size = await stat(path).then(
-    (file) => file.size,
-    () => 0,
-  );
-  if (size > LOG_LIMIT_BYTES) await rename(path, `${path}.1`);
+  const present = await stat(path).catch(() => undefined);
+  if (present && present.size > LOG_LIMIT_BYTES) await rename(path, `${path}.1`);
   return open(path, 'a', 0o600);
 }
 
@@ -77,9 +74,8 @@ async function reasonOf(path: string, from: number, startAgain: () => ChildProce
   if (logged.isFound || bavail * bsize > FULL_BELOW_BYTES) return logged.lines;
   const child = startAgain();
   child.on('error', () => {});
-  const timer = setTimeout(() => child.kill('SIGQUIT'), SECOND_START_MS);
+  using _timer = setTimeout(() => child.kill('SIGQUIT'), SECOND_START_MS);
   const said = reasonIn(child.stderr === null ? '' : await textOf(child.stderr));
-  clearTimeout(timer);
   return said.isFound ? said.lines : logged.lines;
 }
 
@@ -105,9 +101,8 @@ const stopper = (child: ChildProcess, exited: Promise<string>) => async (): Prom
   child.ref();
   child.kill('SIGINT');
   // An immediate shutdown loses no committed data; the next start takes longer.
-  const immediate = setTimeout(() => child.kill('SIGQUIT'), FAST_SHUTDOWN_MS);
+  using _immediate = setTimeout(() => child.kill('SIGQUIT'), FAST_SHUTDOWN_MS);
   await exited;
-  clearTimeout(immediate);
 };
 
 /** Returns the lines of postmaster.pid: [pid, data folder, start in Unix seconds, port, socket folder, …, status]. */

@@ -185,7 +185,7 @@ export class Connection {
   async #connect(signal: AbortSignal | undefined): Promise<void> {
     const { setUp, mustWrite, connectMs } = this.#settings;
     const giveUp = (code: string, message: string) => () => this.destroy(new ConnectionError(code, message));
-    const timer = setTimeout(giveUp('CONNECT_TIMEOUT', `no connection within ${connectMs / 1_000} s`), connectMs);
+    using _timer = setTimeout(giveUp('CONNECT_TIMEOUT', `no connection within ${connectMs / 1_000} s`), connectMs);
     const onAbort = giveUp('CONNECTION_DESTROYED', 'the pool was closed');
     signal?.addEventListener('abort', onAbort);
     try {
@@ -196,7 +196,6 @@ export class Connection {
       this.destroy(error as Error);
       throw this.#errorOf(error as Error);
     } finally {
-      clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
     }
   }
@@ -346,10 +345,9 @@ export class Connections {
 
   async #end(timeoutMs: number | undefined): Promise<void> {
     for (const connection of this.#idle.splice(0)) connection.close();
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => this.#destroy(), timeoutMs);
+    using _timer = timeoutMs === undefined ? undefined : setTimeout(() => this.#destroy(), timeoutMs);
     this.#settle();
     await this.#allClosed.promise;
-    clearTimeout(timer);
   }
 
   #destroy(): void {

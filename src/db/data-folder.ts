@@ -76,11 +76,6 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-async function makeOwned(folder: string, account: Account): Promise<void> {
-  await mkdir(folder, { mode: 0o700 });
-  if (account) await chown(folder, account.uid, account.gid);
-}
-
 /** Returns the path for a new home in a folder that every account can reach. */
 export async function newSystemHome(): Promise<string> {
   await mkdir(SYSTEM_HOME, { recursive: true });
@@ -92,7 +87,8 @@ export async function newSystemHome(): Promise<string> {
 async function makeHome(dataDir: string, path: string, account: Account, log?: Log): Promise<void> {
   const isInside = await isReachable(dataDir, account);
   const home = isInside ? `${path}.${randomName()}.tmp` : await newSystemHome();
-  await makeOwned(home, account);
+  await mkdir(home, { mode: 0o700 });
+  if (account) await chown(home, account.uid, account.gid);
   try {
     // The link is created after its target, so a dangling link means lost data.
     await (isInside ? rename(home, path) : symlink(home, path));
@@ -194,12 +190,12 @@ const FOLDERS = ['.', 'postgres/data', 'postgres/data/base', 'postgres/data/pg_w
 /** Returns the folder, or its nearest existing parent. */
 async function existing(folder: string): Promise<string> {
   for (let at = folder; ; at = dirname(at)) {
-    const error = await stat(at).then(
-      () => undefined,
-      (failure: unknown) => failure,
-    );
-    if (error === undefined) return at;
-    if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
+    try {
+      await stat(at);
+      return at;
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
+    }
   }
 }
 

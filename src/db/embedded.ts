@@ -269,31 +269,24 @@ export async function startEmbedded(options: {
   const directory = await makeSocketDirectory(home, account);
   const logFile = join(home, 'server.log');
   const address = { kind: 'socket', directory, user: OWNER, password, database: OWNER } as const;
-  try {
-    const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
-    const postmaster = await startSupervised({
-      start: () =>
-        startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable, connectionsMax }),
-      onRestarted: () => claim(sql),
-      log,
-    }).catch(async (error: unknown) => {
-      // Throws if another Halcyon was faster.
-      await endPredecessor({ dataDir, data, password });
-      throw error;
-    });
-    const stop = async (): Promise<void> => {
-      await sql.end({ timeout: 0 });
-      await postmaster.stop();
-      await removeSocketDirectory(directory);
-    };
-    await claim(sql).catch(async (error: unknown) => {
-      await stop();
-      throw error;
-    });
-    log?.info({ home: dirname(data), postmaster: postmaster.pid }, 'embedded PostgreSQL is ready');
-    return { address, stop, exited: postmaster.exited };
-  } catch (error) {
-    await removeSocketDirectory(directory);
+  await using started = new AsyncDisposableStack();
+  started.defer(() => removeSocketDirectory(directory));
+  const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
+  const postmaster = await startSupervised({
+    start: () =>
+      startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable, connectionsMax }),
+    onRestarted: () => claim(sql),
+    log,
+  }).catch(async (error: unknown) => {
+    // Throws if another Halcyon was faster.
+    await endPredecessor({ dataDir, data, password });
     throw error;
-  }
+  });
+  started.defer(postmaster.stop);
+  started.defer(() => sql.end({ timeout: 0 }));
+  await claim(sql);
+  log?.info({ home: dirname(data), postmaster: postmaster.pid }, 'embedded PostgreSQL is ready');
+  const running = started.move();
+  let stopping: Promise<void> | undefined;
+  return { address, stop: () => (stopping ??= running.disposeAsync()), exited: postmaster.exited };
 }

@@ -253,8 +253,6 @@ export function paged(sql: Queryable, { offset, limit }: Pick<Listing, 'offset' 
   return sql`limit ${limit} offset ${offset}`;
 }
 
-type OpenColumns = Readonly<Record<string, Fragment>>;
-
 /** Returns the condition that a member of `_embedded` has the name of this relation, with or without a prefix. */
 export function isNamed(sql: Queryable, name: Fragment, relation: string): Fragment {
   return sql`(${name} = ${relation} or right(${name}, length(${relation}::text) + 1) = ':' || ${relation}::text)`;
@@ -314,7 +312,7 @@ function operandOfMember(sql: Queryable, object: Fragment, { property, operator,
 export function narrowedOpenly(
   sql: Queryable,
   filters: readonly Filter[],
-  { object, columns }: { object: Fragment; columns: OpenColumns },
+  { object, columns }: { object: Fragment; columns: AnyColumns },
 ): Fragment {
   return narrowedBy(sql, filters, (condition) => {
     const column = Object.hasOwn(columns, condition.property) ? columns[condition.property] : undefined;
@@ -324,12 +322,12 @@ export function narrowedOpenly(
   });
 }
 
-const openNames = (order: readonly Order[], columns: OpenColumns): string[] => [
+const openNames = (order: readonly Order[], columns: AnyColumns): string[] => [
   ...new Set(order.map(({ property }) => property).filter((property) => !Object.hasOwn(columns, property))),
 ];
 
 /** Returns the members that an order needs as one array of texts, for the column `members` of a subquery. */
-export function membersFor(sql: Queryable, { order }: Listing, object: Fragment, columns: OpenColumns): Fragment {
+export function membersFor(sql: Queryable, { order }: Listing, object: Fragment, columns: AnyColumns): Fragment {
   const names = openNames(order, columns);
   const members = names.reduce(
     (before, name, index) => sql`${before}${index === 0 ? sql`` : sql`, `}${memberOf(sql, object, name, 'text')}`,
@@ -345,7 +343,7 @@ export function membersFor(sql: Queryable, { order }: Listing, object: Fragment,
 export function orderedOpenly(
   sql: Queryable,
   { order }: Listing,
-  { members, columns }: { members: Fragment; columns: OpenColumns },
+  { members, columns }: { members: Fragment; columns: AnyColumns },
   ties: readonly [Fragment, ...Fragment[]],
 ): Fragment {
   const names = openNames(order, columns);

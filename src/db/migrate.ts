@@ -91,7 +91,7 @@ function requireCompatible(migrations: readonly Migration[], applied: readonly A
     throw new DatabaseError(
       `The migration ${edited.name} was changed after it was applied: restore the file, and put the change into a new one`,
     );
-  if (tooOld !== undefined) throw new UnusableError(tooOld.message, tooOld.remedy, undefined);
+  if (tooOld !== undefined) throw new UnusableError(tooOld.message, tooOld.remedy);
   return { missing, isAdopted: replaced.length > 0 };
 }
 
@@ -139,13 +139,11 @@ async function requireFree(sql: Queryable, migrations: readonly Migration[]): Pr
     throw new UnusableError(
       `The schema ${row.schema} of the database has tables of another program (${row.names.slice(0, 3).join(', ')})`,
       'Create a database for Halcyon alone, or a schema, and put that first in search_path',
-      undefined,
     );
   if (!row.mayCreate)
     throw new UnusableError(
       `The user ${row.role} may not create tables in the schema ${row.schema}`,
       `In psql: grant create on schema ${row.schema} to ${row.role}`,
-      undefined,
     );
 }
 
@@ -158,7 +156,6 @@ async function requireNoMove(sql: Queryable): Promise<void> {
     throw new UnusableError(
       'Shards are being moved to another database',
       'End the move before the migration: see "halcyon shards status" of the version before',
-      undefined,
     );
 }
 

@@ -193,11 +193,6 @@ export function openDedicated(sql: Sql, silenceMs: number, onClosed?: () => void
   return createPool(1, { ...settings, silenceMs, connectMs }, onClosed);
 }
 
-/** Returns a connection to the server of `sql` outside of its pool. */
-function connectSeparately(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
-  return Connection.open({ ...sql[POOL].settings, silenceMs }, signal);
-}
-
 /** Returns the hosts and ports that a pool connects to; none for a Unix socket. */
 export function serversOf(sql: Sql): { host: string; port: number }[] {
   return endpointsOf(sql[POOL].settings);
@@ -285,7 +280,7 @@ export async function listen(
 ): Promise<Running> {
   const stopped = new AbortController();
   const open = async (): Promise<Connection> => {
-    const opened = await connectSeparately(sql, silenceMs, stopped.signal);
+    const opened = await Connection.open({ ...sql[POOL].settings, silenceMs }, stopped.signal);
     opened.client.on('notification', ({ channel, payload = '' }) => {
       pace.othersWork();
       channels[channel]?.(payload);

@@ -155,39 +155,6 @@ function renew(sealer: Sealer, row: SealedRow): Renewal {
   return { boundTo: row.boundTo, replacement: changes ? { ...row, renewed } : undefined, isComplete };
 }
 
-class ResealRun {
-  readonly counts = new Map<string, number>();
-  readonly unopened = new Set<string>();
-  /** Rows of the previous round that were found but not written, by their `boundTo`. */
-  #unwritten = new Set<string>();
-  #rounds = 0;
-  late = 0;
-
-  /** Processes all vaults once; returns whether there was nothing to do. */
-  async round(vaults: readonly Vault[], options: ResealOptions): Promise<boolean> {
-    const unwritten = new Set<string>();
-    let found = 0;
-    for (const vault of vaults) {
-      for await (const rows of pagesOf(vault, options)) {
-        const renewals = rows.map((row) => renew(options.sealer, row));
-        for (const { boundTo, isComplete } of renewals) if (!isComplete) this.unopened.add(boundTo);
-        const replacements = renewals.flatMap(({ replacement }) => replacement ?? []);
-        const written = new Set(replacements.length === 0 ? [] : await vault.replace(replacements));
-        for (const { id, boundTo } of replacements) {
-          if (!written.has(id)) unwritten.add(boundTo);
-          if (this.#rounds > 0 && !this.#unwritten.has(boundTo)) this.late += 1;
-        }
-        found += replacements.length;
-        this.counts.set(vault.name, (this.counts.get(vault.name) ?? 0) + written.size);
-        options.onPage(written.size);
-      }
-    }
-    this.#unwritten = unwritten;
-    this.#rounds += 1;
-    return found === 0;
-  }
-}
-
 async function* pagesOf(vault: Vault, { key, isStopped }: ResealOptions): AsyncGenerator<SealedRow[]> {
   let after: string | undefined;
   while (!isStopped()) {
@@ -200,13 +167,39 @@ async function* pagesOf(vault: Vault, { key, isStopped }: ResealOptions): AsyncG
 
 /** Reseals all vaults. Ends with `done` only after a round that found nothing to do except rows that no key opens. */
 export async function reseal(vaults: readonly Vault[], options: ResealOptions): Promise<Resealed> {
-  const run = new ResealRun();
-  const result = (end: Resealed['end']): Resealed => {
-    return { counts: run.counts, unopened: [...run.unopened], late: run.late, end };
+  const counts = new Map<string, number>();
+  const unopened = new Set<string>();
+  let late = 0;
+  /** Rows of the previous round that were found but not written, by their `boundTo`; undefined in the first round. */
+  let unwritten: Set<string> | undefined;
+  const result = (end: Resealed['end']): Resealed => ({ counts, unopened: [...unopened], late, end });
+
+  /** Processes all vaults once; returns whether there was nothing to do. */
+  const round = async (): Promise<boolean> => {
+    const unwrittenNow = new Set<string>();
+    let found = 0;
+    for (const vault of vaults) {
+      for await (const rows of pagesOf(vault, options)) {
+        const renewals = rows.map((row) => renew(options.sealer, row));
+        for (const { boundTo, isComplete } of renewals) if (!isComplete) unopened.add(boundTo);
+        const replacements = renewals.flatMap(({ replacement }) => replacement ?? []);
+        const written = new Set(replacements.length === 0 ? [] : await vault.replace(replacements));
+        for (const { id, boundTo } of replacements) {
+          if (!written.has(id)) unwrittenNow.add(boundTo);
+          if (unwritten?.has(boundTo) === false) late += 1;
+        }
+        found += replacements.length;
+        counts.set(vault.name, (counts.get(vault.name) ?? 0) + written.size);
+        options.onPage(written.size);
+      }
+    }
+    unwritten = unwrittenNow;
+    return found === 0;
   };
+
   for (let rounds = 0; rounds < ROUNDS_MAX; rounds += 1) {
     if (rounds > 1) await options.pause();
-    const isClean = await run.round(vaults, options);
+    const isClean = await round();
     if (options.isStopped()) return result('stopped');
     if (isClean) return result('done');
   }

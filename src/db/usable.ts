@@ -8,7 +8,7 @@ export class UnusableError extends DatabaseError {
   readonly problem: string;
   readonly remedy: string;
 
-  constructor(problem: string, remedy: string, cause: unknown) {
+  constructor(problem: string, remedy: string, cause?: unknown) {
     super(`${problem}. ${remedy}`, { cause });
     this.problem = problem;
     this.remedy = remedy;
@@ -52,19 +52,14 @@ const OLDEST_MAJOR = 15;
  * newer.
  */
 export async function checkServer(sql: Sql): Promise<number> {
-  const rows = await sql<{ version: string; number: number }[]>`
+  const server = await oneOf(sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number
-  `.catch((error: unknown) => {
+  `).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message || String(codeOf(error)) : String(error);
     throw new UnusableError(`PostgreSQL cannot be used: ${reason}`, remedyOf(error), error);
   });
-  const [server] = rows;
-  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return server.number;
-  throw new UnusableError(
-    `PostgreSQL is version ${server?.version}`,
-    `Halcyon needs ${OLDEST_MAJOR} or newer`,
-    undefined,
-  );
+  if (server.number >= OLDEST_MAJOR * 10_000) return server.number;
+  throw new UnusableError(`PostgreSQL is version ${server.version}`, `Halcyon needs ${OLDEST_MAJOR} or newer`);
 }
 
 /** Returns whether the schema of a connection has a table; also for databases of older versions, and of other programs. */
@@ -80,13 +75,11 @@ export async function checkDatabaseText(sql: Queryable): Promise<void> {
     throw new UnusableError(
       `The encoding of the database is ${row.encoding}, but events may contain any script`,
       'Create a database with UTF8 (createdb --encoding=UTF8 --template=template0), and restore a dump into it',
-      undefined,
     );
   if (row?.schema === null)
     throw new UnusableError(
       `The database has none of the schemas in search_path (${row.path})`,
       'Create the schema, or correct search_path: of the role, of the database, or in DATABASE_URL',
-      undefined,
     );
 }
 
@@ -108,7 +101,6 @@ export async function checkPooled(sql: Queryable): Promise<void> {
   throw new UnusableError(
     `The sessions of the pooler begin with ${others.map(({ name, value }) => `${name} = ${value}`).join(', ')}`,
     `In psql: ${statements.join('; ')}. Then in the console of PgBouncer: RECONNECT`,
-    undefined,
   );
 }
 
@@ -153,6 +145,5 @@ export async function connectionsOfEach(
   throw new UnusableError(
     `PostgreSQL allows ${allowed} connections, too few for ${processes} processes`,
     `lower PROCESSES to ${Math.max(1, Math.floor((allowed * SHARE) / (POOL_MIN + others)))} or raise max_connections`,
-    undefined,
   );
 }

@@ -1,6 +1,7 @@
 /** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
-import { Counter, Gauge, Histogram, type Aggregator, type Registry } from '@prometheus-io/client';
+import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client';
 import type { Clock } from '#core/clock.ts';
+import { scrapeCounter, scrapeGauge } from '#metrics/metrics-server.ts';
 import { momentOf, type DisableReason, type Moment } from './policy/policy.ts';
 import { isInternalError, labelOf } from './attempt/http/attempt-outcome.ts';
 import type { OutcomeConsumer } from './record/record.ts';
@@ -199,67 +200,29 @@ type WatchedParts = {
   recorder: { unrecorded: () => number };
 };
 
-type Read = () => number;
-
-/** `aggregator`: how a supervisor combines the values of its processes. */
-const createGauges =
-  (registry: Registry) =>
-  (name: string, help: string, read: Read, aggregator: Aggregator = 'sum') =>
-    registry.registerMetric(
-      new Gauge({
-        name,
-        help,
-        registers: [registry],
-        aggregator,
-        collect() {
-          this.set(read());
-        },
-      }),
-    );
-
 /** Registers the metrics of connections. */
 function observeSockets(registry: Registry, { connections }: WatchedParts): void {
-  const registers = [registry];
-  registry.registerMetric(
-    new Gauge({
-      name: 'halcyon_sockets',
-      help: 'Connections to endpoints, by state',
-      labelNames: ['state'],
-      registers,
-      collect() {
-        const { opening, busy, idle } = connections.sockets;
-        for (const [state, count] of Object.entries({ opening, busy, idle })) this.set({ state }, count);
-      },
-    }),
-  );
-  const since = (name: string, help: string, label: string, read: () => Readonly<Record<string, number>>) =>
-    registry.registerMetric(
-      new Counter({
-        name,
-        help,
-        labelNames: [label],
-        registers,
-        // The value is counted elsewhere, since the start of the process.
-        collect() {
-          this.reset();
-          for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
-        },
-      }),
-    );
-  since('halcyon_connections_used_total', 'Connections used by exchanges, newly opened or reused', 'from', () => {
-    const { opened, reused } = connections.sockets;
-    return { opened, reused };
+  const sockets = { name: 'halcyon_sockets', help: 'Connections to endpoints, by state', label: 'state' };
+  scrapeGauge(registry, sockets, () => {
+    const { opening, busy, idle } = connections.sockets;
+    return Object.entries({ opening, busy, idle });
   });
-  since('halcyon_tls_handshakes_total', 'TLS handshakes with endpoints, full or resumed', 'kind', () => {
+  const usedHelp = 'Connections used by exchanges, newly opened or reused';
+  scrapeCounter(registry, { name: 'halcyon_connections_used_total', help: usedHelp, label: 'from' }, () => {
+    const { opened, reused } = connections.sockets;
+    return Object.entries({ opened, reused });
+  });
+  const tlsHelp = 'TLS handshakes with endpoints, full or resumed';
+  scrapeCounter(registry, { name: 'halcyon_tls_handshakes_total', help: tlsHelp, label: 'kind' }, () => {
     const { full, resumed } = connections.sockets.handshakes;
-    return { full, resumed };
+    return Object.entries({ full, resumed });
   });
 }
 
 function observeEngine(registry: Registry, clock: Clock, slots: number, parts: WatchedParts): void {
   const { lanes, ownership, dispatcher, recorder } = parts;
   const registers = [registry];
-  const gauge = createGauges(registry);
+  const gauge = (name: string, help: string, read: () => number) => scrapeGauge(registry, { name, help }, read);
   gauge('halcyon_delivery_in_flight', 'Running attempts', () => dispatcher.slots.inFlight);
   gauge('halcyon_delivery_slots', 'Attempts that may run at once', () => slots);
   gauge(
@@ -273,13 +236,9 @@ function observeEngine(registry: Registry, clock: Clock, slots: number, parts: W
     'Running attempts to new endpoints, which have not answered fast yet',
     () => dispatcher.slots.newInFlight,
   );
-  gauge(
-    'halcyon_delivery_unrecorded',
-    'Finished attempts that are not recorded yet',
-    () => recorder.unrecorded(),
-    // Each process has a limit of its own.
-    'max',
-  );
+  const unrecorded = { name: 'halcyon_delivery_unrecorded', help: 'Finished attempts that are not recorded yet' };
+  // Each process has a limit of its own.
+  scrapeGauge(registry, { ...unrecorded, aggregator: 'max' }, () => recorder.unrecorded());
   gauge('halcyon_shards_held', 'Shards that this process owns, of 256', () => ownership.owned().length);
   observeSockets(registry, parts);
   // One walk over the lanes fills three gauges: this one is collected first and sets the others.

@@ -126,10 +126,10 @@ test('deliveries with crash count one are sent sixteen at once, and the next whe
   const { quarantine, lane, sendAll } = await quarantineOf(shard);
   for (const id of [...ids, 999]) lane.deliveries.offer(pending(id));
   assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'a delivery outside the quarantine passes');
-  assert.equal(quarantine.waitingCount, 4);
   quarantine.leave(101);
   assert.deepEqual(sendAll(), [117]);
-  assert.equal(quarantine.waitingCount, 3);
+  for (const id of [102, 103, 104, 105]) quarantine.leave(id);
+  assert.deepEqual(sendAll(), [118, 119, 120]);
 });
 
 test('a delivery with crash count five is never sent again', async () => {

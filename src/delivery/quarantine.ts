@@ -174,11 +174,6 @@ export class Quarantine {
     this.#waiting = this.#waiting.filter(({ lane }) => !lane.isClosed);
   }
 
-  /** Number of deliveries that wait for the isolation slot. */
-  get waitingCount(): number {
-    return this.#waiting.length;
-  }
-
   /**
    * Decides about a dequeued delivery: `send` it now, `never` send it again, or `wait`. One that waits does so here, and returns to the
    * front of its lane when the slot is released.

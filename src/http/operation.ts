@@ -297,9 +297,6 @@ const SENTENCES = {
 export type Done = keyof typeof SENTENCES;
 
 export function doneSentence(query: URLSearchParams): string | undefined {
-  return sentenceOf(query.get(DONE) ?? '');
-}
-
-function sentenceOf(word: string): string | undefined {
+  const word = query.get(DONE) ?? '';
   return Object.hasOwn(SENTENCES, word) ? SENTENCES[word as Done] : undefined;
 }

@@ -8,13 +8,11 @@ import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm, refuseEncoding } from './bodies/body.ts';
 import { requireBearer, API_VERSION } from './caller.ts';
-import { optionsDocument, preflightHeaders } from './answers.ts';
-import { sendDocument, viewOf } from './reply.ts';
-import { negotiate, defaultRepresentation } from '#hypermedia/render.ts';
+import { mountOptions } from './reply.ts';
+import { defaultRepresentation } from '#hypermedia/render.ts';
 import {
   redirectToPageHost,
   requireSameOrigin,
-  addressOf,
   headersOf,
   queryOf,
   rawQueryOf,
@@ -134,22 +132,6 @@ export function mountRawEndpoint(
     mount('HEAD', get);
   }
   for (const [method, handle] of Object.entries(others)) mount(method, handle);
-
-  app.route({
-    method: 'OPTIONS',
-    url: endpoint.path,
-    config,
-    errorHandler,
-    handler: async (request, reply) => {
-      reply.header('Allow', allow);
-      if (endpoint.cors) reply.headers(preflightHeaders(allow, settings.versionHeader));
-      if (request.headers['access-control-request-method'] !== undefined) return reply.code(204).send();
-      const document = optionsDocument(endpoint, addressOf(request, services), allow);
-      const representation = negotiate(request.headers.accept);
-      const view = representation.format.isPage === true ? viewOf(services, null, document) : undefined;
-      const { naming } = services;
-      return sendDocument(reply, request, representation, { status: 200, document, naming, isSecret: false, view });
-    },
-  });
+  mountOptions(app, services, endpoint, { allow, cors: endpoint.cors, errorHandler });
   addresses.add({ path: endpoint.path, allow, cors: endpoint.cors, errorHandler });
 }

@@ -2,8 +2,8 @@
  * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional requests (RFC
  * 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Representation, contentTypeOf } from '#hypermedia/render.ts';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Representation, contentTypeOf, negotiate } from '#hypermedia/render.ts';
 import type { EventStream } from './operation.ts';
 import { hash, randomBytes } from 'node:crypto';
 import type { Document, Naming } from '#hypermedia/document.ts';
@@ -11,8 +11,10 @@ import { Problem } from '#core/problem.ts';
 import { leadsHere } from '#hypermedia/paging.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { pageHeaders, withoutCors } from './answers.ts';
+import { optionsDocument, pageHeaders, preflightHeaders, withoutCors } from './answers.ts';
 import { storedCaller, type Visitor } from './caller.ts';
+import { addressOf, type ErrorHandler } from './requests.ts';
+import type { Route } from './route.ts';
 import type { Services, ShownDocument } from './services.ts';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -200,6 +202,34 @@ export async function sendDocument(
   if (isCompressed) reply.header('Content-Encoding', 'gzip');
   const body = isCompressed ? await compress(bytes) : bytes;
   return reply.code(status).header('Content-Length', body.length).send(body);
+}
+
+/** Mounts OPTIONS of a route: a preflight (Fetch standard), or the document of its methods. */
+export function mountOptions(
+  app: FastifyInstance,
+  services: Services,
+  route: Route,
+  { allow, cors, errorHandler }: { allow: string; cors: boolean; errorHandler?: ErrorHandler },
+): void {
+  const { naming, settings } = services;
+  app.route({
+    method: 'OPTIONS',
+    url: route.path,
+    config: { cors },
+    ...(errorHandler && { errorHandler }),
+    handler: async (request, reply) => {
+      reply.header('Allow', allow);
+      if (request.headers['access-control-request-method'] !== undefined)
+        return reply
+          .code(204)
+          .headers(cors ? preflightHeaders(allow, settings.versionHeader) : {})
+          .send();
+      const document = optionsDocument(route, addressOf(request, services), allow);
+      const representation = negotiate(request.headers.accept);
+      const view = representation.format.isPage === true ? viewOf(services, null, document) : undefined;
+      return sendDocument(reply, request, representation, { status: 200, document, naming, isSecret: false, view });
+    },
+  });
 }
 
 /** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */

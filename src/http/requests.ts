@@ -10,7 +10,7 @@ import { contextOf, endSpan, readTraceContext, startSpan, traceHeaders, traceIdO
 import { corsHeaders } from './answers.ts';
 import { newLogref, toProblem } from './errors.ts';
 import { METHODS, type Params } from './route.ts';
-import type { HttpSettings, RequestMetrics, Services } from './services.ts';
+import type { HttpSettings, Services } from './services.ts';
 
 export function rawQueryOf(request: FastifyRequest): string {
   const at = request.url.indexOf('?');
@@ -125,7 +125,7 @@ declare module 'fastify' {
   }
 }
 
-type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 /** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
 export function methodNotAllowed({ method }: FastifyRequest, allow: string): Problem {
@@ -245,10 +245,13 @@ function addressForLog(request: FastifyRequest): string | undefined {
 const BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 const KNOWN_METHODS: ReadonlySet<string> = new Set([...METHODS, 'HEAD', 'OPTIONS']);
 
-/** Creates the metrics. Routes, methods and statuses are few, so the number of series is bounded. */
-export function createRequestMetrics(registry: Registry): RequestMetrics {
+/**
+ * Creates the metrics, and returns the function that records the responses of a server. Routes, methods and statuses are few, so the
+ * number of series is bounded.
+ */
+export function createRequestMetrics(registry: Registry): (app: FastifyInstance) => void {
   const registers = [registry];
-  const recordResponse = new Counter({
+  const requests = new Counter({
     name: 'halcyon_http_requests_total',
     help: 'Requests by method, route and status',
     labelNames: ['method', 'route', 'status'],
@@ -261,13 +264,14 @@ export function createRequestMetrics(registry: Registry): RequestMetrics {
     buckets: BUCKETS_SECONDS,
     registers,
   });
-  return {
-    recordResponse: (request) => {
+  return (app) => {
+    app.addHook('onResponse', (request, reply, done) => {
       const method = KNOWN_METHODS.has(request.method) ? request.method : 'other';
-      const route = request.route ?? 'none';
-      recordResponse.inc({ method, route, status: request.status });
-      seconds.observe({ method, route }, request.seconds);
-    },
+      const route = routeOf(request).path ?? 'none';
+      requests.inc({ method, route, status: reply.statusCode });
+      seconds.observe({ method, route }, reply.elapsedTime / 1_000);
+      done();
+    });
   };
 }
 
@@ -293,17 +297,5 @@ export function traceRequests(app: FastifyInstance): void {
       const { statusCode } = reply;
       endSpan(span, statusCode >= 500 ? String(statusCode) : undefined, { 'http.response.status_code': statusCode });
     });
-  });
-}
-
-export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): void {
-  app.addHook('onResponse', (request, reply, done) => {
-    metrics.recordResponse({
-      method: request.method,
-      route: routeOf(request).path,
-      status: reply.statusCode,
-      seconds: reply.elapsedTime / 1_000,
-    });
-    done();
   });
 }

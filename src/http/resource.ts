@@ -8,9 +8,9 @@ import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { arraysOf, createValidator, isBodyOptional, objectsOf } from './bodies/validate.ts';
 import { identifyCaller, isBrowserRequest, requireAccess, storedCaller, type Caller } from './caller.ts';
-import { optionsDocument, preflightHeaders } from './answers.ts';
 import {
   designedPage,
+  mountOptions,
   privateHeaders,
   sendDocument,
   sendStream,
@@ -32,7 +32,6 @@ import { shownAgain } from './pages/form-post.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
 import type { Services } from './services.ts';
 import {
-  addressOf,
   headersOf,
   pathAndQueryOf,
   queryOf,
@@ -174,7 +173,7 @@ type Exchange = {
   reply: FastifyReply;
   caller: Caller;
   target: Target;
-  operation?: Operation | undefined;
+  operation: Operation | undefined;
 };
 
 const MINIMAL = /(?:^|[,;\s])return\s*=\s*"?minimal"?(?=[,;\s]|$)/i;
@@ -233,7 +232,6 @@ export function mountResource(
   const { operations, isDocumentation, path } = route;
   const methods = METHODS.filter((method) => operations[method] !== undefined);
   const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
-  const config = { cors: true };
   const target = createTarget(services, route, routes);
   const runs: Partial<Record<Method, Run>> = {};
   for (const method of methods) {
@@ -245,7 +243,7 @@ export function mountResource(
     app.route({
       method,
       url: path,
-      config,
+      config: { cors: true },
       bodyLimit: operation?.bodyLimitBytes ?? services.settings.bodyLimitBytes,
       onRequest: async (request, reply) => {
         if (operation === undefined && !isBrowserRequest(request, negotiate(request.headers.accept))) {
@@ -277,23 +275,7 @@ export function mountResource(
   // Forms of a page send every method as a POST.
   const isPostForForms = operations.POST === undefined && methods.some((method) => method !== 'GET');
   if (isPostForForms) mount('POST', undefined, undefined);
-
-  app.route({
-    method: 'OPTIONS',
-    url: path,
-    config,
-    handler: async (request, reply) => {
-      reply.header('Allow', allow);
-      if (request.headers['access-control-request-method'] !== undefined) {
-        return reply.code(204).headers(preflightHeaders(allow, services.settings.versionHeader)).send();
-      }
-      const document = optionsDocument(route, addressOf(request, services), allow);
-      const representation = negotiate(request.headers.accept);
-      const caller = { representation, principal: null, visitor: null, isBrowser: false };
-      const withoutActions: Target = { ...target, withActions: (unchanged) => unchanged };
-      return send(services, { request, reply, caller, target: withoutActions }, { status: 200, document });
-    },
-  });
+  mountOptions(app, services, route, { allow, cors: true });
   addresses.add({ path, isResource: true, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
 }
 

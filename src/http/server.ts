@@ -19,15 +19,7 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { defaultRepresentation, negotiate } from '#hypermedia/render.ts';
 import { mountResource } from './resource.ts';
 import type { Services } from './services.ts';
-import {
-  reportProblem,
-  timesSent,
-  traceRequests,
-  watchRequests,
-  ROUTER,
-  createAddresses,
-  errorHandlerOf,
-} from './requests.ts';
+import { reportProblem, timesSent, traceRequests, ROUTER, createAddresses, errorHandlerOf } from './requests.ts';
 import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
 
@@ -257,7 +249,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   });
   connections.watch(app.server);
   if (isTracing) traceRequests(app);
-  watchRequests(app, services.metrics);
+  services.watchRequests(app);
   limitUnsent(app, settings);
   const addresses = createAddresses();
   // Hooks with a callback: the six of a request took 8 µs as async functions.
@@ -287,14 +279,10 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (send) send(error, request, reply);
     else void sendProblem(services, request, reply, error);
   });
-  app.setNotFoundHandler((request, reply) =>
-    sendProblem(
-      services,
-      request,
-      reply,
-      new Problem(404, { code: 'not_found', message: 'Nothing found at this address' }),
-    ),
-  );
+  app.setNotFoundHandler((request, reply) => {
+    const fault = { code: 'not_found', message: 'Nothing found at this address' };
+    return sendProblem(services, request, reply, new Problem(404, fault));
+  });
   for (const route of routes) {
     if (route.kind === 'resource') mountResource(app, services, route, { routes, addresses });
     else mountRawEndpoint(app, services, route, addresses);

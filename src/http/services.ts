@@ -6,6 +6,7 @@ import type { Log } from '#core/log.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Pages, RateLimit } from './caller.ts';
 import type { createIdempotency } from './idempotency.ts';
+import type { createRequestMetrics } from './requests.ts';
 
 export type HttpSettings = {
   bodyLimitBytes: number;
@@ -35,11 +36,6 @@ export type DesignedPage = (shown: ShownDocument) => Promise<string | undefined>
  */
 export type DesignedPages = ReadonlyMap<string, DesignedPage>;
 
-export type RequestMetrics = {
-  /** `route` is undefined if no route matched. */
-  recordResponse: (request: { method: string; route: string | undefined; status: number; seconds: number }) => void;
-};
-
 export type Services = {
   settings: HttpSettings;
   naming: Naming;
@@ -48,7 +44,7 @@ export type Services = {
   pages: Pages;
   designedPages: DesignedPages;
   rateLimit: RateLimit;
-  metrics: RequestMetrics;
+  watchRequests: ReturnType<typeof createRequestMetrics>;
   idempotency: ReturnType<typeof createIdempotency>;
   /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;

@@ -1,6 +1,7 @@
 /** Renders Siren (github.com/kevinswiber/siren). Builds a tree for `JSON.stringify`, for the reason in hal.ts. */
 import {
   addressOfRelation,
+  isPaged,
   referTo,
   type Action,
   type Document,
@@ -29,11 +30,7 @@ function createRelArray(naming: Naming): RelArray {
   };
 }
 
-/** A document with the paging links `first` and `last` is a collection. */
-function classOf({ name, links }: Document): string[] {
-  const isPaged = links.some(({ rel }) => rel === 'first') && links.some(({ rel }) => rel === 'last');
-  return isPaged ? [name, 'collection'] : [name];
-}
+const classOf = (document: Document): string[] => (isPaged(document) ? [document.name, 'collection'] : [document.name]);
 
 const titleOf = ({ title, links }: Document): string | undefined =>
   title ?? links.find(({ rel }) => rel === 'self')?.title;

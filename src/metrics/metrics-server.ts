@@ -114,14 +114,21 @@ export function scrapeGauge(
   });
 }
 
-/** Registers a counter of what is counted elsewhere. */
-export function scrapeCounter(registry: Registry, described: Described, read: () => number): void {
-  const counter: Counter = new Counter({
+/** Registers a counter of what is counted elsewhere. `label`: the name of its label. */
+export function scrapeCounter(
+  registry: Registry,
+  { label, ...described }: Described & { label?: string },
+  read: () => number | Iterable<readonly [labelled: string, value: number]>,
+): void {
+  const counter: Counter<string> = new Counter({
     ...described,
+    labelNames: label === undefined ? [] : [label],
     registers: [registry],
     collect: () => {
       counter.reset();
-      counter.inc(read());
+      const values = read();
+      for (const [labelled, value] of typeof values === 'number' ? [['', values] as const] : values)
+        counter.inc(label === undefined ? {} : { [label]: labelled }, value);
     },
   });
 }

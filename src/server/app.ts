@@ -208,7 +208,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       authenticate: bearer,
       beforeRequest: pace.work,
       isStopping: health.isStopping,
-      metrics: observing.requests,
+      watchRequests: observing.watchRequests,
     });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.

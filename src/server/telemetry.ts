@@ -55,7 +55,7 @@ export async function openObserving({
     checks.push(clock.check);
   }
   const health = createHealth(checks);
-  const requests = createRequestMetrics(registry);
+  const watchRequests = createRequestMetrics(registry);
   // Default metrics observe the event loop and garbage collection for as long as the process lives, so they are collected
   // only if metrics are served.
   if (port !== 0) collectDefaultMetrics({ register: registry });
@@ -66,7 +66,7 @@ export async function openObserving({
     health,
     /** Registers a readiness check, evaluated together with the database's. */
     check: (check: Check) => void checks.push(check),
-    requests,
+    watchRequests,
     /** Returns a new registry of a database. With a name its metrics get the label `database`; it replaces one with the same name. */
     registryOf: (name: string | undefined): Registry => {
       if (name === undefined) return registry;

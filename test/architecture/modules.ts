@@ -43,7 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   'identity/portal': [...BASE, 'changelog', 'identity/accounts', 'stores'],
   mcp: ['core', 'hypermedia', 'http'],
   webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail', 'shards'],
-  delivery: ['core', 'db', 'hypermedia', 'runtime', 'catalog', 'changelog', 'publisher'],
+  delivery: ['core', 'db', 'hypermedia', 'runtime', 'metrics', 'catalog', 'changelog', 'publisher'],
   server: ALL,
   cli: ALL,
   main: ALL,

@@ -189,7 +189,7 @@ export async function startWebhookApi(settings: { versions?: string } = {}) {
       isStopping: () => false,
       designedPages: new Map(),
       rateLimit: () => ({}),
-      metrics: createRequestMetrics(new Registry()),
+      watchRequests: createRequestMetrics(new Registry()),
       idempotency: createIdempotency({ sql, sealer, fingerprintKeys: [randomBytes(32)] }),
       settings: {
         bodyLimitBytes: 1024 * 1024,

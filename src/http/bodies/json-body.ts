@@ -27,7 +27,6 @@ export function decode(bytes: Uint8Array): string {
 /** Later steps walk the value recursively and must not exhaust the stack. */
 const DEPTH_MAX = 100;
 const TOO_DEEP = `The body is nested more than ${DEPTH_MAX} levels deep`;
-const tooDeep = (): Problem => malformed(TOO_DEEP);
 
 /**
  * Returns what PostgreSQL cannot store of a text. JSON may contain half of a surrogate pair (RFC 8259 §8.2): stored as
@@ -177,7 +176,7 @@ function countNames(text: string, literalsMax: number, seen?: Set<string>): numb
 function findDuplicate(text: string): string | undefined {
   const seen: (Set<string> | undefined)[] = [];
   const begin = (names?: Set<string>): void => {
-    if (seen.push(names) > DEPTH_MAX) throw tooDeep();
+    if (seen.push(names) > DEPTH_MAX) throw malformed(TOO_DEEP);
   };
   let duplicate: string | undefined;
   visit(text, {

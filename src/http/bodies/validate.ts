@@ -62,22 +62,20 @@ function requirementOf(keyword: string, detail: Readonly<Record<string, unknown>
 
 const CODES: Readonly<Record<string, string>> = { maxLength: 'too_long', minLength: 'too_short' };
 
+const missing = (field: string): Fault => ({ code: 'required', message: `${field} is required`, field });
+
+function unknownProperty(field: string): Fault {
+  return { code: 'unknown_property', message: `${field} is not a property that can be set here`, field };
+}
+
 function faultsOf({ keyword, instancePath, params, message }: ValidationError): Fault[] {
   const field = fieldOf(instancePath);
   const detail = params as Record<string, unknown>;
   switch (keyword) {
     case 'required':
-      return (detail['requiredProperties'] as string[]).map((name) => ({
-        code: 'required',
-        message: `${join(field, name)} is required`,
-        field: join(field, name),
-      }));
+      return (detail['requiredProperties'] as string[]).map((name) => missing(join(field, name)));
     case 'additionalProperties':
-      return (detail['additionalProperties'] as string[]).map((name) => ({
-        code: 'unknown_property',
-        message: `${join(field, name)} is not a property that can be set here`,
-        field: join(field, name),
-      }));
+      return (detail['additionalProperties'] as string[]).map((name) => unknownProperty(join(field, name)));
     default: {
       const requirement = `${field || 'The body'} ${requirementOf(keyword, detail, message)}`;
       return [{ code: CODES[keyword] ?? 'invalid_value', message: requirement, ...(field === '' ? {} : { field }) }];
@@ -126,17 +124,14 @@ function createMemberCheck(schema: TSchema) {
   const members = new Map(Object.entries(propertiesOf(schema)).map(([name, one]) => [name, Compile(one)]));
   const { required = [] } = schema as { required?: readonly string[] };
   return (value: Readonly<Record<string, unknown>>): Checked => {
-    const faults: Fault[] = required
-      .filter((name) => !Object.hasOwn(value, name))
-      .map((name) => ({ code: 'required', message: `${name} is required`, field: name }));
+    const faults = required.filter((name) => !Object.hasOwn(value, name)).map(missing);
     const sound: [string, unknown][] = [];
     let unknown = 0;
     for (const [name, member] of Object.entries(value)) {
       const compiled = members.get(name);
       if (compiled === undefined) {
         unknown += 1;
-        const message = `${name} is not a property that can be set here`;
-        if (unknown <= UNKNOWN_MAX) faults.push({ code: 'unknown_property', message, field: name });
+        if (unknown <= UNKNOWN_MAX) faults.push(unknownProperty(name));
       } else if (compiled.Check(member)) sound.push([name, member]);
       else {
         const [, errors] = compiled.Errors(member);

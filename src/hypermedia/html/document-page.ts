@@ -144,20 +144,25 @@ const problem = (document: Document, errors: readonly Document[], naming: Naming
 function whole(document: Document, naming: Naming, view: View): Markup {
   const collection = collectionOf(document);
   const forms = actionForms({ document, naming, view }, collection?.total === 0);
-  return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
-  ${refusedAlert({ document, view })} ${forms.refused}
+  return html`${refusedAlert({ document, view })} ${forms.refused}
   ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
 }
 
 /** Renders a page whose content is designed for its document: in the same frame, with the message about a completed action. */
-export function renderDesigned(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
-  const { document, naming, view, main } = page;
+export function renderDesigned(page: {
+  document: Document;
+  naming: Naming;
+  view: View;
+  main: Markup;
+  wide?: boolean;
+}): string {
+  const { document, naming, view, main, wide = true } = page;
   return shell({
     title: windowTitle(document, view),
     nav: view.nav,
     main: html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`} ${main}`,
     footer: footer(document, naming),
-    wide: true,
+    wide,
     scripts: scriptElements((path) => ownPath(path, naming)),
   });
 }
@@ -166,12 +171,6 @@ export function renderDesigned(page: { document: Document; naming: Naming; view:
 export function renderHtml(document: Document, naming: Naming, view: View = NO_VIEW): string {
   const errors = errorsIn(document);
   const isProblem = errors.length > 0;
-  return shell({
-    title: windowTitle(document, view),
-    nav: view.nav,
-    main: isProblem ? problem(document, errors, naming) : whole(document, naming, view),
-    footer: footer(document, naming),
-    wide: !isProblem,
-    scripts: scriptElements((path) => ownPath(path, naming)),
-  });
+  const main = isProblem ? problem(document, errors, naming) : whole(document, naming, view);
+  return renderDesigned({ document, naming, view, main, wide: !isProblem });
 }

@@ -278,16 +278,10 @@ export function refusedAlert({ document, view: { refused } }: Pick<Context, 'doc
 // Renders the control of a field by its kind. Controls accept everything that the server accepts: `maxlength` counts
 // UTF-16 units instead of code points and would silently cut a pasted text, so it is not used; a url is a text.
 
-type ControlOptions = {
-  id: string;
-  field: Field;
-  values: readonly string[];
+type ControlOptions = Pick<FieldInput, 'id' | 'field' | 'values' | 'isNew' | 'timeZone'> & {
   /** The ids of the describing elements, separated by blanks. */
   described: string;
   isFaulty: boolean;
-  /** Whether the form creates a resource. */
-  isNew: boolean;
-  timeZone: string;
 };
 
 const LINE_CHARACTERS = 255;
@@ -418,7 +412,10 @@ function checkboxes({ field, values, isFaulty }: ControlOptions): Markup {
   )}`;
 }
 
-/** `values` is the content of the field: one text, or the chosen values. `isLost`: a secret that was typed is not in it. */
+/**
+ * `values` is the content of the field: one text, or the chosen values. `isNew`: the form creates a resource. `isLost`: a secret that was
+ * typed is not in the values.
+ */
 type FieldInput = {
   id: string;
   field: Field;

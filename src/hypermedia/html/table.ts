@@ -4,7 +4,8 @@
  */
 import { isBlank } from '#core/text.ts';
 import type { Document, Kind, Naming, Property } from '../document.ts';
-import { html, type Markup } from '../markup.ts';
+import type { Markup } from '../markup.ts';
+import { dataTable, type Cell, type Column as DataColumn } from './data-table.ts';
 import { anchor, hrefOf, linkTo } from './links.ts';
 import { cellText, cellValue, fitsCell, isUnset, isState, kindOf } from './property-values.ts';
 import { labelOf } from './words.ts';
@@ -149,10 +150,10 @@ function rowName(document: Document, property: Property | undefined): string {
   return names.find((name) => !isBlank(name)) ?? linkTo(document, 'self')?.title ?? labelOf(document.name);
 }
 
-function headCell(document: Document, column: Column | undefined, self: string | undefined): Markup {
+function headCell(document: Document, column: Column | undefined, self: string | undefined): Cell {
   const property = column && propertyOf(document, column.name);
-  if (self !== undefined) return html`<th scope="row">${anchor(self, rowName(document, property))}</th>`;
-  return html`<th scope="row">${property === undefined ? rowName(document, undefined) : cellValue(property)}</th>`;
+  if (self !== undefined) return anchor(self, rowName(document, property));
+  return property === undefined ? rowName(document, undefined) : cellValue(property);
 }
 
 /** Returns the heading of the first column. */
@@ -162,15 +163,6 @@ function headLabel(documents: readonly Document[], head: Column | undefined): st
   const hasTitles =
     head.name === 'id' && documents.every((document) => isTitled(document) && linkTo(document, 'self') !== undefined);
   return hasTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name);
-}
-
-function cell(document: Document, column: Column): Markup {
-  const property = propertyOf(document, column.name);
-  const value = property === undefined ? null : cellValue(property);
-  const label = labelOf(column.name);
-  return isNumeric(column)
-    ? html`<td class="number" data-label="${label}">${value}</td>`
-    : html`<td data-label="${label}">${value}</td>`;
 }
 
 /** Properties that the row does not show, and that no page of their own shows. */
@@ -196,42 +188,29 @@ export function table(
 ): Markup {
   const columns = columnsOf(documents);
   const [head, ...others] = columns;
-  const row = (document: Document): Markup => {
+  const rows = documents.map((document) => {
     const self = selfOf(document, naming);
     const details = rowDetails(document, columns, self !== undefined);
-    const detailsMarkup = more(document, details);
-    const cells = html`${headCell(document, head, self)}${others.map((column) => cell(document, column))}`;
-    if (detailsMarkup === false)
-      return html`<tr>
-        ${cells}
-      </tr>`;
-    return html`<tr class="parted">
-        ${cells}
-      </tr>
-      <tr>
-        <td colspan="${columns.length || 1}">
-          <details class="fold">
-            <summary>Details<span class="unseen"> of ${details.name}</span></summary>
-            ${detailsMarkup}
-          </details>
-        </td>
-      </tr>`;
-  };
-  return html`<section class="table cards" tabindex="0" aria-label="${label}">
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">${headLabel(documents, head)}</th>
-          ${others.map((column) =>
-            isNumeric(column)
-              ? html`<th scope="col" class="number">${labelOf(column.name)}</th>`
-              : html`<th scope="col">${labelOf(column.name)}</th>`,
-          )}
-        </tr>
-      </thead>
-      <tbody>
-        ${documents.map(row)}
-      </tbody>
-    </table>
-  </section>`;
+    const content = more(document, details);
+    const values = others.map(({ name }) => {
+      const property = propertyOf(document, name);
+      return property !== undefined && cellValue(property);
+    });
+    return {
+      cells: [headCell(document, head, self), ...values],
+      below: content === false ? undefined : { of: details.name, content },
+    };
+  });
+  return dataTable(
+    label,
+    [
+      { name: headLabel(documents, head) },
+      ...others.map((column): DataColumn => {
+        const name = labelOf(column.name);
+        return isNumeric(column) ? { name, kind: 'number' } : { name };
+      }),
+    ],
+    rows.map(({ cells }) => cells),
+    { hasRowHeadings: true, isCards: true, below: rows.map(({ below }) => below) },
+  );
 }

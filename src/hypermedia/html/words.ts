@@ -1,4 +1,5 @@
 /** Display names of properties, relations and states, and amounts of money as usual for their currency. */
+import { LRUCache } from 'lru-cache';
 import { isNumber } from '#core/exact-number.ts';
 import type { Value } from '../document.ts';
 
@@ -102,7 +103,6 @@ export function isStateName(name: string): boolean {
   return STATES.has(name);
 }
 
-const formats = new Map<string, Intl.NumberFormat>();
 /** There are about 180 currencies, but publishers may send others. Creating a format costs 40 µs. */
 const FORMATS_MAX = 200;
 
@@ -111,24 +111,16 @@ export function isCurrency(code: string): boolean {
   return /^[A-Za-z]{3}$/.test(code) && code.toUpperCase() !== 'XXX';
 }
 
-type Digits = 'all' | 'usual';
+const formatsWith = (options: Intl.NumberFormatOptions) =>
+  new LRUCache<string, Intl.NumberFormat>({
+    max: FORMATS_MAX,
+    memoMethod: (currency) => new Intl.NumberFormat('en', { style: 'currency', currency, ...options }),
+  });
 
-function makeFormat(currency: string, digits: Digits): Intl.NumberFormat {
-  if (!isCurrency(currency)) return new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
-  // Additional digits are kept: a rounded price is another price.
-  const more = digits === 'all' ? { maximumFractionDigits: 20 } : {};
-  return new Intl.NumberFormat('en', { style: 'currency', currency, ...more });
-}
-
-function formatOf(currency: string, digits: Digits): Intl.NumberFormat {
-  const name = `${currency} ${digits}`;
-  const known = formats.get(name);
-  if (known !== undefined) return known;
-  const format = makeFormat(currency, digits);
-  if (formats.size >= FORMATS_MAX) formats.clear();
-  formats.set(name, format);
-  return format;
-}
+/** Additional digits are kept: a rounded price is another price. */
+const exact = formatsWith({ maximumFractionDigits: 20 });
+const rounded = formatsWith({});
+const withoutCurrency = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
 /**
  * Returns `€1,234.50`. Decimals in a text stay exact; undefined for other values; the number alone without a currency.
@@ -137,10 +129,10 @@ export function shownMoney(value: Value, currency: string | undefined): string |
   const text = isNumber(value) || typeof value === 'string' ? String(value) : '';
   if (!/^-?[0-9]{1,30}(?:\.[0-9]{1,20})?$/.test(text)) return undefined;
   if (currency === undefined || !isCurrency(currency)) return text;
-  return formatOf(currency.toUpperCase(), 'all').format(text as `${number}`);
+  return exact.memo(currency.toUpperCase()).format(text as `${number}`);
 }
 
 /** Rounds to the decimals of the currency, or two: for sums, which are not paid. */
 export function roundedMoney(value: number, currency: string): string {
-  return formatOf(currency, 'usual').format(value);
+  return (isCurrency(currency) ? rounded.memo(currency) : withoutCurrency).format(value);
 }

@@ -254,7 +254,7 @@ function keepLive(last) {
     source = undefined;
   };
   const open = () => {
-    if (isPaused || document.hidden || source !== undefined) return;
+    if (source !== undefined) return;
     if (seconds > 0) {
       const timer = setInterval(update, seconds * 1000);
       source = { close: () => clearInterval(timer) };
@@ -268,31 +268,23 @@ function keepLive(last) {
       if (opened.readyState !== EventSource.CLOSED || source !== opened) return;
       close();
       show();
-      setTimeout(() => {
-        open();
-        show();
-      }, CONNECTED_MS);
+      setTimeout(openOrClose, CONNECTED_MS);
     });
+  };
+  const openOrClose = () => {
+    if (isPaused || document.hidden) close();
+    else open();
+    show();
   };
   button.addEventListener('click', () => {
     isPaused = !isPaused;
-    if (isPaused) close();
-    else open();
-    show();
+    openOrClose();
   });
-  document.addEventListener('visibilitychange', () => {
-    if (document.hidden) close();
-    else open();
-    show();
-  });
+  document.addEventListener('visibilitychange', openOrClose);
   // An open stream would keep the page out of the cache of the back button.
   addEventListener('pagehide', close);
-  addEventListener('pageshow', () => {
-    open();
-    show();
-  });
-  open();
-  show();
+  addEventListener('pageshow', openOrClose);
+  openOrClose();
   last.before(element('p', { class: 'live soft' }, state, button));
 }
 
