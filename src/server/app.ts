@@ -57,6 +57,8 @@ export type AppDeps = {
   pace: Pace;
   random: () => number;
   passwordCost: PasswordCost;
+  /** How long a response waits for its changes in other databases, by default two seconds. */
+  flushMs?: number;
   log: Log;
   roles: readonly Role[];
   /** The connection to the supervisor, if there is one. */
@@ -143,7 +145,7 @@ async function openDatabases(
     log,
     hasOthers: () => databases.isDivided,
     targetOf: (id) => databases.find(id),
-    flushMs: FLUSH_MS,
+    flushMs: deps.flushMs ?? FLUSH_MS,
   });
   const databases: Databases = new Databases(map, {
     home,

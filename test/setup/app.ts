@@ -89,6 +89,7 @@ export async function startTestApp(
     pace?: Pace;
     secretKey?: Buffer;
     log?: Log;
+    flushMs?: number;
     /** The folder of the packages that /docs/receiving offers. */
     packagesDir?: string;
   } = {},
@@ -123,6 +124,7 @@ export async function startTestApp(
     passwordCost: LOW_COST,
     log: options.log ?? createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
+    ...(options.flushMs !== undefined && { flushMs: options.flushMs }),
   } as const;
   let running = await startApp(parts);
   ends.after(() => running.stop());

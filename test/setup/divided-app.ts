@@ -9,7 +9,7 @@ import { cleanups, type Cleanups } from './cleanups.ts';
 import { singleDatabase } from './database.ts';
 import { divide } from './divided.ts';
 import { startReceiver, type Got } from './receiver.ts';
-import { until } from './until.ts';
+import { PATIENCE_MS, until } from './until.ts';
 
 const RANGES = [
   { first: 0, last: 84 },
@@ -36,7 +36,15 @@ export async function startDividedApp({ env, log, through, home: openHome }: Opt
   };
   const databases = await divide(home, options, ends);
   const ofApp = openHome === undefined ? home : await openHome(address, ends);
-  const app = await startTestApp({ sql: ofApp, secretKey, ...(env && { env }), ...(log && { log }) });
+  // Responses wait until databases that work have the changes, also on a slow machine.
+  const isWhole = through === undefined && openHome === undefined;
+  const app = await startTestApp({
+    sql: ofApp,
+    secretKey,
+    ...(env && { env }),
+    ...(log && { log }),
+    ...(isWhole && { flushMs: PATIENCE_MS }),
+  });
   ends.after(app.stop);
   const receiver = await startReceiver();
   const platform = { token: app.platformToken };
