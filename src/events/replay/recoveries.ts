@@ -67,7 +67,7 @@ export function createRecoveryMetrics(registry: Registry) {
   };
 }
 
-export type RecoveryMetrics = ReturnType<typeof createRecoveryMetrics>;
+type RecoveryMetrics = ReturnType<typeof createRecoveryMetrics>;
 
 // Finds the events that a webhook has missed, one range of events at a time, and splits them into pages.
 
