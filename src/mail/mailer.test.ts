@@ -156,3 +156,14 @@ test('after stop no mail is accepted', async (t) => {
   assert.match(lines.join(''), /mail dropped/);
   assert.equal(server.tries(), 0);
 });
+
+test('mails that wait when the process stops are reported once', async (t) => {
+  const { promise: never } = Promise.withResolvers<undefined>();
+  const { mailer, lines } = await start(t, { answer: () => never });
+  for (let n = 0; n < 5; n += 1) mailer.send(mail);
+  await mailer.stop();
+  await mailer.stop();
+  const reported = lines.filter((line) => line.includes('mails dropped')).map((line) => JSON.parse(line) as unknown);
+  assert.partialDeepStrictEqual(reported, [{ mails: 3 }]);
+  assert.equal(reported.length, 1);
+});

@@ -30,6 +30,14 @@ const QUEUE_MAX = 1_000;
 /** `ready`: mails to send now. `delayed`: timers of mails to be retried. */
 type Queue = { ready: QueuedMail[]; delayed: Set<NodeJS.Timeout> };
 
+/** Drops the mails to be retried, and returns their number. */
+function dropDelayed({ delayed }: Queue): number {
+  const { size } = delayed;
+  for (const timer of delayed) clearTimeout(timer);
+  delayed.clear();
+  return size;
+}
+
 const MAILS_AT_ONCE = 2;
 /** Pauses between the attempts to send a mail; there is one attempt more than pauses. */
 const RETRY_DELAYS_MS: readonly number[] = [5_000, 60_000];
@@ -159,12 +167,11 @@ export function createMailer(deps: {
     },
     stop: async () => {
       isStopping = true;
-      const delayed = [...requested.delayed, ...notices.delayed];
-      for (const timer of delayed) clearTimeout(timer);
+      let lost = dropDelayed(requested) + dropDelayed(notices);
       const late = setTimeout(() => end.abort(), STOP_TIMEOUT_MS);
       while (inFlight.size > 0) await Promise.all(inFlight);
       clearTimeout(late);
-      const lost = delayed.length + requested.ready.length + notices.ready.length;
+      lost += requested.ready.splice(0).length + notices.ready.splice(0).length;
       if (lost > 0) log.error({ mails: lost }, 'mails dropped: process stopping');
       (await opening).close();
     },
